@@ -219,10 +219,10 @@ FIELDS = (Field("id", t.BIGINT, nullable=False), Field("name", t.STRING), Field(
 def test_interrupted_changes_are_told() -> None:
     memory = Memory(None)
     store = ColumnStore(Table("items", FIELDS, primary_key=("id",)), memory, StringDictionary(memory))
-    assert store.append([(1, "a", decimal.Decimal(1))])
+    assert store.append_rows([(1, "a", decimal.Decimal(1))])
     store.show(1, ())
     with pytest.raises(ValueError, match="no number"):
-        store.append([(2, "a", decimal.Decimal(1)), ("no number", None, None)])
+        store.append_rows([(2, "a", decimal.Decimal(1)), ("no number", None, None)])
     assert not store.undo(1, ())
     store.free()
     assert memory.used < 100_000

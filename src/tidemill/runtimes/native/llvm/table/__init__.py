@@ -2,5 +2,6 @@
 
 - ``llvm_table``: checks a change against a table, takes it in, and shows it to stages.
 - ``column_store``: columns of cells by row number with hash indexes, shared by stages.
-- ``table_rows``: the whole rows by number: columns as they came, and the last few as Python has them.
+- ``cell_column``: one such column.
+- ``table_rows``: the other columns by row number: as they came, and those of the last few rows as Python has them.
 """

@@ -1,8 +1,8 @@
 """The rows of a table as columns of cells with hash indexes, shared by all that look rows up.
 
-The columns of the primary key and their index are always there: changes are checked by them. Other columns and indexes
-are added when a stage first needs them, and exist once, whatever number of stages read them. Stages see a row only once
-it is *shown*; the index of the primary key has it at once.
+Columns of fixed width, those of the primary key and their index are always there: changes are checked by them. Other
+columns and indexes are added when a stage first needs them, and exist once, whatever number of stages read them. Stages
+see a row only once it is *shown*; the index of the primary key has it at once.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.zset import Row
-from tidemill.model import types as t
 from tidemill.model.schema import Table
-from tidemill.model.types import Field
 from tidemill.runtimes.native.llvm.codegen.jit import load
-from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS, cell_type, is_window
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.containers.chained_index import DELETED, MAX_ROWS, emit_index
-from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of, nulls_of, one_chunk
+from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableReader
-from tidemill.runtimes.native.llvm.scalars.conversions import inner_number
+from tidemill.runtimes.native.llvm.table.cell_column import (
+    CellColumn,
+    Cells,
+    Flags,
+    is_fixed_width,
+    resized,
+)
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 
 FIRST_ROWS = 64
@@ -37,8 +40,16 @@ _DELETED = np.uint32(DELETED)
 
 _versions = itertools.count()
 
-Keys = list[CellArray]
-"""The cells of primary keys, column by column."""
+RowCells = dict[str, Cells]
+"""Rows as cells, by column."""
+
+
+def stored_columns(table: Table) -> tuple[str, ...]:
+    """The columns that are always here: those of fixed width, and the primary key.
+
+    Others take room in the dictionary of strings, which gives none back: so only those that stages read are added.
+    """
+    return tuple(f.name for f in table.fields if is_fixed_width(f.type) or f.name in table.primary_key)
 
 
 class ColumnStore:
@@ -55,9 +66,10 @@ class ColumnStore:
         self._rows = 0
         self._shown = ctypes.c_int64(0)
         self._deleted = np.zeros(FIRST_ROWS, np.uint8)
-        self._columns = {name: _Column(self._fields[name], FIRST_ROWS, strings) for name in table.primary_key}
-        self._key = dict(self._columns)
-        self._key_index = _Index(list(self._key.values()))
+        self._columns = {name: CellColumn(self._fields[name], FIRST_ROWS, strings) for name in stored_columns(table)}
+        self._key = [self._columns[name] for name in table.primary_key]
+        self._key_names = table.primary_key
+        self._key_index = _Index(self._key)
         self._key_index.rebuild(FIRST_ROWS, 0, self._deleted)
         self._indexes: dict[IndexColumns, _Index] = {}
         self._readers: set[TableReader] = set()
@@ -74,38 +86,71 @@ class ColumnStore:
         """The bytes of all columns and indexes."""
         return self._bytes
 
-    # -- by primary key -------------------------------------------------------------------------------------------
+    # -- rows that come as columns --------------------------------------------------------------------------------
 
-    def keys_of(self, rows: pa.Table) -> Keys:
-        """The primary keys of rows that are columns."""
-        return [column.convert(rows.column(name)) for name, column in self._key.items()]
+    def convert(self, rows: pa.Table) -> RowCells:
+        """The cells of rows."""
+        return {name: column.convert(rows.column(name)) for name, column in self._columns.items()}
 
-    def cells_of_keys(self, keys: Sequence[Row]) -> Keys:
-        """A few primary keys."""
-        return [column.convert_values([key[i] for key in keys]) for i, column in enumerate(self._key.values())]
+    def find(self, rows: RowCells) -> RowNumbers:
+        """The number of the row under each primary key, -1 where there is none."""
+        return self._key_index.find([rows[name].cells for name in self._key_names])
 
-    def find(self, keys: Keys) -> RowNumbers:
-        """The number of the row under each key, -1 where there is none."""
-        return self._key_index.find(keys)
+    def same(self, numbers: RowNumbers, rows: RowCells, places: RowNumbers) -> Flags:
+        """The mask of the rows ``numbers`` that equal those of ``rows`` at ``places``, as far as their cells are here.
 
-    # -- changes --------------------------------------------------------------------------------------------------
+        Their primary keys are equal.
+        """
+        found = np.ones(len(numbers), np.bool_)
+        for name, column in self._columns.items():
+            if name not in self._key_names:
+                found &= column.same(numbers, rows[name].at(places))
+        return found
 
-    def append(self, rows: pa.Table | list[Row]) -> bool:
+    def append(self, rows: RowCells, count: int) -> bool:
         """Append rows, which are not shown yet. False where a key is there already, or where memory is refused."""
+        first = self._rows
+        self._whole = False
+        if not self._reserve(first + count):
+            self._whole = True
+            return False
+        for name, column in self._columns.items():
+            column.write(first, rows[name])
+        return self._link_keys(first + count)
+
+    def _link_keys(self, last: int) -> bool:
+        self._rows = self._key_index.link_unique(self._rows, last)
+        self._whole = True
+        return self._rows == last
+
+    # -- a few rows -----------------------------------------------------------------------------------------------
+
+    def find_keys(self, keys: Sequence[Row]) -> RowNumbers:
+        """The number of the row under each of a few primary keys, -1 where there is none."""
+        cells = [column.convert_values([key[i] for key in keys]).cells for i, column in enumerate(self._key)]
+        return self._key_index.find(cells)
+
+    def has_row(self, number: int, row: Row) -> bool:
+        """True if the row of that number equals ``row``, as far as its cells are here."""
+        return all(column.has(number, row[self._places[name]]) for name, column in self._columns.items())
+
+    def append_rows(self, rows: Sequence[Row]) -> bool:
+        """Append a few rows, as ``append`` does."""
         first, last = self._rows, self._rows + len(rows)
         self._whole = False
         if not self._reserve(last):
             self._whole = True
             return False
         for name, column in self._columns.items():
-            if isinstance(rows, list):
-                place = self._places[name]
-                column.write_values(first, [row[place] for row in rows])
-            else:
-                column.write(first, rows.column(name))
-        self._rows = self._key_index.link_unique(first, last)
-        self._whole = True
-        return self._rows == last
+            place = self._places[name]
+            column.write_values(first, [row[place] for row in rows])
+        return self._link_keys(last)
+
+    def value(self, number: int, name: str) -> Any:
+        """The value of a row in a column that is always here."""
+        return self._columns[name].value(number)
+
+    # -- changes --------------------------------------------------------------------------------------------------
 
     def delete(self, numbers: RowNumbers) -> None:
         """Delete rows, which stay shown."""
@@ -146,6 +191,21 @@ class ColumnStore:
         self._whole = True
         return True
 
+    def drop(self, gone: RowNumbers) -> None:
+        """Forget rows that are deleted, and number the others from 0 on; all of them are shown."""
+        self._whole = False
+        kept = np.ones(self._rows, np.bool_)
+        kept[gone] = False
+        self._rows = self._shown.value = int(kept.sum())
+        self._room = max(self._rows + self._rows // 8, FIRST_ROWS)
+        self._deleted = np.zeros(self._room, np.uint8)
+        for column in self._columns.values():
+            column.keep(kept, self._room)
+        for index in (self._key_index, *self._indexes.values()):
+            index.rebuild(self._room, self._rows, self._deleted)
+        self._moved()
+        self._whole = True
+
     # -- readers --------------------------------------------------------------------------------------------------
 
     def serves(self, reader: TableReader) -> bool:
@@ -157,8 +217,8 @@ class ColumnStore:
         self._whole = False
         if lacking := [f.name for f in reader.map.keys if f.name not in self._columns]:
             for name, values in zip(lacking, rows().select(lacking).columns, strict=True):
-                column = _Column(self._fields[name], self._room, self._strings)
-                column.write(0, values)
+                column = CellColumn(self._fields[name], self._room, self._strings)
+                column.write(0, column.convert(values))
                 self._columns[name] = column
         for columns in reader.indexes:
             if columns not in self._indexes:
@@ -194,7 +254,7 @@ class ColumnStore:
         room = max(rows, self._room + self._room // 2)
         if rows > MAX_ROWS or self._memory.used + self._bytes * (room - self._room) // self._room > self._memory.budget:
             return False
-        deleted, self._deleted = self._deleted, _resized(self._deleted, room)
+        deleted, self._deleted = self._deleted, resized(self._deleted, room)
         for column in self._columns.values():
             column.resize(room)
         self._key_index.resize(room, self._rows, self._key_index.links >> 31)
@@ -206,68 +266,17 @@ class ColumnStore:
 
     def _moved(self) -> None:
         """Note that addresses, and with them sizes, have changed."""
-        parts: list[_Column | _Index] = [*self._columns.values(), self._key_index, *self._indexes.values()]
+        parts: list[CellColumn | _Index] = [*self._columns.values(), self._key_index, *self._indexes.values()]
         bytes_ = sum(part.bytes for part in parts) + self._deleted.nbytes
         self._memory.charge(bytes_ - self._bytes)
         self._bytes = bytes_
         self.version = next(_versions)
 
 
-class _Column:
-    """The cells of a column, and a flag for each that is NULL."""
-
-    def __init__(self, field: Field, room: int, strings: StringDictionary) -> None:
-        self._field = field
-        self._strings = strings
-        self.type = cell_type(field.type)
-        self._pairs = NUMPY_FORMATS[str(self.type)] == "V16"
-        """True if a cell has 128 bits: then it is two words."""
-        self._format = "<i8" if self._pairs else NUMPY_FORMATS[str(self.type)]
-        self.cells: CellArray = np.zeros((room, 2) if self._pairs else room, self._format)
-        self.nulls = np.zeros(room if field.nullable else 0, np.uint8)
-        self._convert = _converter(field.type, strings)
-
-    @property
-    def bytes(self) -> int:
-        return self.cells.nbytes + self.nulls.nbytes
-
-    def resize(self, room: int) -> None:
-        """Have room for so many rows."""
-        self.cells = _resized(self.cells, room)
-        if self._field.nullable:
-            self.nulls = _resized(self.nulls, room)
-
-    def convert(self, column: pa.ChunkedArray) -> CellArray:
-        """The cells of values that are a column."""
-        cells = np.ascontiguousarray(cells_of(one_chunk(column), self._field.type, self._strings))
-        return cells.view(np.int64).reshape(-1, 2) if self._pairs else cells
-
-    def convert_values(self, values: Sequence[Any]) -> CellArray:
-        """The cells of a few values, none of which is NULL."""
-        return np.array([self._convert(value) for value in values], self._format)
-
-    def write(self, first: int, column: pa.ChunkedArray) -> None:
-        """Set the cells from row ``first`` on."""
-        for chunk in column.chunks:
-            last = first + len(chunk)
-            self.cells[first:last] = self.convert(chunk)
-            if self._field.nullable:
-                nulls = nulls_of(chunk)
-                self.nulls[first:last] = 0 if nulls is None else nulls
-            first = last
-
-    def write_values(self, first: int, values: Sequence[Any]) -> None:
-        """Set a few cells from row ``first`` on to values of rows."""
-        for row, value in enumerate(values, first):
-            self.cells[row] = 0 if value is None else self._convert(value)
-            if self._field.nullable:
-                self.nulls[row] = value is None
-
-
 class _Index:
     """A chained index (see ``containers.chained_index``)."""
 
-    def __init__(self, columns: Sequence[_Column]) -> None:
+    def __init__(self, columns: Sequence[CellColumn]) -> None:
         self._columns = columns
         self._library = load(emit_index(tuple(column.type for column in columns)))
         rows, index = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p], [ctypes.c_void_p] * 2
@@ -300,7 +309,7 @@ class _Index:
         if room > len(self._heads):
             self.rebuild(room, count, deleted)
         else:
-            self.links = _resized(self.links, room)
+            self.links = resized(self.links, room)
             self._locate()
 
     def rebuild(self, room: int, count: int, deleted: npt.NDArray[Any]) -> None:
@@ -333,7 +342,7 @@ class _Index:
         """Take such marks away."""
         self.links[numbers] &= ~_DELETED
 
-    def find(self, keys: Keys) -> RowNumbers:
+    def find(self, keys: Sequence[CellArray]) -> RowNumbers:
         """The number of a row under each key, -1 where there is none."""
         numbers = np.empty(len(keys[0]), np.int64)
         self._find(len(numbers), _addresses(keys), self._cells, _address(numbers), *self.words)
@@ -376,33 +385,3 @@ def _address(array: npt.NDArray[Any]) -> int:
 def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> Any:
     """An array of the addresses of arrays, null for one without elements."""
     return (ctypes.c_void_p * len(arrays))(*[_address(array) if array.size else None for array in arrays])
-
-
-def _resized(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
-    """The same elements with room for more, which are 0."""
-    larger = np.zeros((room, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
-def _converter(type_: t.Type, strings: StringDictionary) -> Callable[[Any], Any]:
-    """From a value that is not NULL to its cell."""
-    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
-        return strings.intern
-    if NUMPY_FORMATS[str(cell_type(type_))] == "V16":
-        return lambda value: _halves(int(inner_number(value, type_)))
-    if isinstance(type_, t.Double):
-        return lambda value: value + 0.0 if value == value else np.nan  # no -0.0, and one NaN
-    if isinstance(type_, t.Int | t.BigInt):
-        return lambda value: value
-    return lambda value: inner_number(value, type_)
-
-
-def _halves(number: int) -> tuple[int, int]:
-    """A number of 128 bits as two signed words, the low one first.
-
-    >>> _halves(-1), _halves(1 << 63)
-    ((-1, -1), (-9223372036854775808, 0))
-    """
-    low = number & (1 << 64) - 1
-    return low - (1 << 64) if low >> 63 else low, number >> 64

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
@@ -27,7 +26,8 @@ from tidemill.runtimes.native.llvm.containers.chained_index import ABSENT
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import TableReader
-from tidemill.runtimes.native.llvm.table.column_store import ColumnStore
+from tidemill.runtimes.native.llvm.table.cell_column import Flags
+from tidemill.runtimes.native.llvm.table.column_store import ColumnStore, RowCells, stored_columns
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
 
 FEW_ROWS = 64
@@ -55,10 +55,13 @@ class LlvmTable:
         for field in key:
             if isinstance(field.type, Void) or field.nullable:
                 raise NotCompiled(f"a primary key of type {field.type}")
-        self._others = [f.name for f in table.fields if f not in key]
+        stored = stored_columns(table)
+        self._others = tuple(f for f in table.fields if f.name not in stored)
+        """The columns that only whole rows have."""
+        self._other_places = [table.fields.index(f) for f in self._others]
         self._read, self._memory, self._strings, self._used = rows, memory, strings, used
         self._store: ColumnStore | None = None
-        self._rows = TableRows(table.fields)
+        self._rows = TableRows(self._others)
         self._gone: list[RowNumbers] = []
         self._gone_rows = 0
         """The number of rows that had gone when the epoch began."""
@@ -97,14 +100,18 @@ class LlvmTable:
     @property
     def _now(self) -> tuple[int, int]:
         """The number of rows and that of batches of deleted rows."""
-        return len(self._rows), len(self._gone)
+        return 0 if self._store is None else len(self._store), len(self._gone)
 
     def find(self, keys: Collection[Row]) -> dict[Row, Row]:
         """The row under each of ``keys`` that is there; none of them has a NULL."""
         assert self._store is not None
-        numbers = self._store.find(self._store.cells_of_keys(list(keys))).tolist() if keys else []
+        numbers = self._store.find_keys(list(keys)).tolist() if keys else []
         found = zip(keys, numbers, strict=True)
-        return {key: self._rows.row(number) for key, number in found if number != ABSENT}
+        return {key: self._row(self._store, number) for key, number in found if number != ABSENT}
+
+    def _row(self, store: ColumnStore, number: int) -> Row:
+        others = dict(zip(self._others, self._rows.row(number), strict=True)) if self._others else {}
+        return tuple([others[f] if f in others else store.value(number, f.name) for f in self.table.fields])
 
     # -- columns --------------------------------------------------------------------------------------------------
 
@@ -126,60 +133,63 @@ class LlvmTable:
         leaves, comes = weights == -1, weights == 1
         if not (leaves | comes).all():
             return None
-        arrived = batch
+        rows = pa.Table.from_batches([batch])
+        cells = store.convert(rows)
         if leaves.any():
-            # The rows that are found have the keys by which they are.
-            found = store.find(store.keys_of(pa.Table.from_batches([batch])))
-            back = self._unchanged(pa.Table.from_batches([batch]).select(self._others), found, leaves)
+            found = store.find(cells)
+            back = self._unchanged(store, found, leaves, cells, rows.select([f.name for f in self._others]))
             if back is None:
                 return None
             if len(back):
                 changed = ~np.isin(found, back)
-                batch, found = batch.filter(pa.array(changed)), found[changed]
-                leaves, comes = leaves[changed], comes[changed]
+                batch, comes = batch.filter(pa.array(changed)), comes & changed
+                leaves = leaves & changed
             self._gone.append(found[leaves])
             store.delete(found[leaves])
-            arrived = batch.filter(pa.array(comes))
-        return batch if self._append(store, pa.Table.from_batches([arrived])) else None
+            rows = rows.filter(pa.array(comes)) if self._others else rows
+            cells = {name: values.at(comes) for name, values in cells.items()}
+        if self._others:
+            self._rows.append(rows)
+        return batch if store.append(cells, int(comes.sum())) else None
 
-    def _append(self, store: ColumnStore, rows: pa.Table) -> bool:
-        self._rows.append(rows)
-        return store.append(rows)
-
-    def _unchanged(self, rows: pa.Table, found: RowNumbers, leaves: npt.NDArray[np.bool_]) -> RowNumbers | None:
+    def _unchanged(
+        self, store: ColumnStore, found: RowNumbers, leaves: Flags, cells: RowCells, others: pa.Table
+    ) -> RowNumbers | None:
         """The numbers of rows that leave and come back as they were, each once.
 
         None where a row leaves that is not there or twice, or another row stays under a key that comes.
         """
         leaving, updates = np.flatnonzero(leaves), np.flatnonzero(~leaves & (found >= 0))
         left, kept = found[leaving], found[updates]
-        if left.min() < 0:
-            return None
-        order, held = self._rows.take_by_part(left, rows.column_names)
-        if not same_rows(rows.take(pa.array(leaving[order])), held):
-            return None
         sorter = np.argsort(left)
         ascending = left[sorter]
-        if (ascending[1:] == ascending[:-1]).any():
+        if ascending[0] < 0 or (ascending[1:] == ascending[:-1]).any() or not store.same(left, cells, leaving).all():
             return None
         places = sorter[np.searchsorted(ascending, kept).clip(max=len(left) - 1)]
         if not (left[places] == kept).all():
             return None
-        shared = shared_rows(rows, updates, leaving[places])
-        if shared is None or not shared.any():
-            return None if shared is None else kept[:0]
+        shared = store.same(kept, cells, updates)
+        if self._others:
+            order, held = self._rows.take_by_part(left, others.column_names)
+            if not same_rows(others.take(pa.array(leaving[order])), held):
+                return None
+            equal = shared_rows(others, updates[shared], leaving[places[shared]])
+            if equal is None:
+                return None
+            shared[shared] = equal
         back = kept[shared]
         # One row of each sign under each of these keys: anything else is for the caller to sum.
-        return back if np.isin(found, back).sum() == 2 * len(np.unique(back)) == 2 * len(back) else None
+        plain = not len(back) or np.isin(found, back).sum() == 2 * len(np.unique(back)) == 2 * len(back)
+        return back if plain else None
 
     # -- a few rows -----------------------------------------------------------------------------------------------
 
     def _take_rows(self, store: ColumnStore, pairs: Sequence[tuple[Row, int]]) -> bool:
         keys = [tuple([row[place] for place in self._places]) for row, _ in pairs]
-        found = store.find(store.cells_of_keys(keys)).tolist()
+        found = store.find_keys(keys).tolist()
         leaving: dict[int, Row] = {}
         for (row, weight), number in zip(pairs, found, strict=True):
-            if weight == -1 and number >= 0 and number not in leaving and self._rows.row(number) == row:
+            if weight == -1 and number >= 0 and number not in leaving and self._has(store, number, row):
                 leaving[number] = row
             elif weight != 1:
                 return False
@@ -190,8 +200,16 @@ class LlvmTable:
             self._gone.append(np.array(list(leaving)))
             store.delete(self._gone[-1])
         arrived = [row for row, weight in pairs if weight == 1]
-        self._rows.append_rows(arrived)
-        return store.append(arrived)
+        if self._others:
+            self._rows.append_rows([self._others_of(row) for row in arrived])
+        return store.append_rows(arrived)
+
+    def _has(self, store: ColumnStore, number: int, row: Row) -> bool:
+        """True if the table has ``row`` under that number."""
+        return store.has_row(number, row) and (not self._others or self._rows.row(number) == self._others_of(row))
+
+    def _others_of(self, row: Row) -> Row:
+        return tuple([row[place] for place in self._other_places])
 
     # -- what stages see ------------------------------------------------------------------------------------------
 
@@ -225,7 +243,7 @@ class LlvmTable:
         rows, gone = self._shown
         if not len(inserts) and len(deletes) == sum(map(len, self._gone[gone:])):
             self._show(inserts=False)
-        elif not len(deletes) and len(inserts) == len(self._rows) - rows:
+        elif not len(deletes) and len(inserts) == self._now[0] - rows:
             self._show(deletes=False)
         else:
             self.free()
@@ -265,12 +283,13 @@ class LlvmTable:
 
     def _fill(self, rows: pa.Table) -> ColumnStore:
         """Take these rows for the table, numbered from 0 on."""
-        store, held = ColumnStore(self.table, self._memory, self._strings), TableRows(self.table.fields)
+        store, held = ColumnStore(self.table, self._memory, self._strings), TableRows(self._others)
         try:
-            held.append(rows.combine_chunks())
-            if not store.append(held.first(len(held))):
+            if self._others:
+                held.append(rows.combine_chunks())
+            if not store.append(store.convert(rows), rows.num_rows):
                 raise out_of_memory(f'table "{self.table.name}"')
-            store.show(len(held), ())
+            store.show(rows.num_rows, ())
         except BaseException:
             store.free()  # half a table must not be taken for one
             raise
@@ -286,16 +305,20 @@ class LlvmTable:
         if self._taken:
             self._show()
         self._gone_rows += sum(map(len, self._gone[self._settled[1] :]))
-        if self._gone_rows > max(MANY_LEFT, len(self._rows) - self._gone_rows):
-            self._drop_gone()
+        if self._gone_rows > max(MANY_LEFT, len(self._store) - self._gone_rows):
+            self._drop_gone(self._store)
         self._settled = self._now
 
-    def _drop_gone(self) -> None:
+    def _drop_gone(self, store: ColumnStore) -> None:
         """Number the rows that are there anew, without those that have left."""
-        rows = self._rows.kept(np.concatenate(self._gone))
-        self.free()
-        with self._memory.unbounded():  # it takes less than it did
-            self._fill(rows)
+        gone = np.concatenate(self._gone)
+        store.drop(gone)
+        if self._others:
+            rows = self._rows.kept(gone)
+            self._rows = TableRows(self._others)
+            self._rows.append(rows)
+        self._gone, self._gone_rows = [], 0
+        self._shown = self._now
 
     def rollback(self) -> None:
         """Undo the epoch."""
@@ -315,7 +338,7 @@ class LlvmTable:
         if self._store is not None:
             self._store.free()
         self._store = None
-        self._rows, self._gone, self._gone_rows = TableRows(self.table.fields), [], 0
+        self._rows, self._gone, self._gone_rows = TableRows(self._others), [], 0
         self._taken.clear()
         self._settled = self._shown = 0, 0
         self.shows = None
