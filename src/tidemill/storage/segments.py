@@ -85,12 +85,16 @@ class RecentEpochs:
         self._numbers: dict[str, list[int]] = {}
         self._changes: dict[str, list[ArrowChange]] = {}
         self._rows: Counter[str] = Counter()
+        self._largest: dict[str, int] = {}
 
     def add(self, number: int, name: str, change: ArrowChange) -> None:
         """Append the change of map ``name`` in epoch ``number``."""
         self._numbers.setdefault(name, []).append(number)
         self._changes.setdefault(name, []).append(change)
-        self._rows[name] += len(change)
+        rows = len(change)
+        self._rows[name] += rows
+        if rows > self._largest.get(name, 0):
+            self._largest[name] = rows
 
     def names(self) -> tuple[str, ...]:
         """The maps that have changes here."""
@@ -106,7 +110,7 @@ class RecentEpochs:
 
     def largest(self, name: str) -> int:
         """Number of rows in the largest of those changes; 0 if there is none."""
-        return max(map(len, self._changes.get(name, ())), default=0)
+        return self._largest.get(name, 0)
 
     def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
         """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
@@ -143,6 +147,7 @@ class RecentEpochs:
         result._numbers = {other: numbers for other, numbers in self._numbers.items() if other != name}
         result._changes = {other: changes for other, changes in self._changes.items() if other != name}
         result._rows = Counter({other: rows for other, rows in self._rows.items() if other != name})
+        result._largest = {other: rows for other, rows in self._largest.items() if other != name}
         return result
 
     def cut(self, epoch: int) -> None:
@@ -152,8 +157,9 @@ class RecentEpochs:
             changes = self._changes.setdefault(name, [])
             del self._numbers[name][kept:], changes[kept:]
             self._rows[name] = sum(map(len, changes))
+            self._largest[name] = max(map(len, changes), default=0)
             if not changes:
-                del self._numbers[name], self._changes[name], self._rows[name]
+                del self._numbers[name], self._changes[name], self._rows[name], self._largest[name]
 
     def copy(self) -> RecentEpochs:
         """A copy that does not see later additions."""
@@ -161,7 +167,7 @@ class RecentEpochs:
         result.epochs = self.epochs
         result._numbers = {name: list(numbers) for name, numbers in self._numbers.items()}
         result._changes = {name: list(changes) for name, changes in self._changes.items()}
-        result._rows = self._rows.copy()
+        result._rows, result._largest = self._rows.copy(), self._largest.copy()
         return result
 
 

@@ -163,7 +163,7 @@ class Backends:
         if self.choice == "python" or not table.primary_key:
             return None
         if name in self._tables:
-            return self._current(name)
+            return self._tables[name]
         self._table_work[name] = self._table_work.get(name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
         if self.choice == "auto" and self._table_work[name] < enough:
@@ -175,7 +175,7 @@ class Backends:
         from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 
         try:
-            compiled = LlvmTable(table, self._state.rows, *self._memory(), self._used_tables)
+            compiled = LlvmTable(table, self._state, *self._memory(), self._used_tables)
         except NotCompiled:
             compiled = None
         self._tables[table.name] = compiled
@@ -184,22 +184,15 @@ class Backends:
     def _shared_table(self, name: str) -> LlvmTable | None:
         """The table in which stages look rows of a relation up; None if each must have its own copy."""
         if name in self._tables:
-            return self._current(name)
+            return self._tables[name]
         table = self._table_of(name)
         if table is None or not table.primary_key or not table.kept or table.forgets:
             return None
         return self._compile_table(table)
 
-    def _current(self, name: str) -> LlvmTable | None:
-        """A compiled table with all epochs that others have committed."""
-        table = self._tables.get(name)
-        if table is not None and table.shows is not None:
-            table.catch_up(self._state.missed_rows(table.table, table.shows))
-        return table
-
     def ready_table(self, name: str) -> LlvmTable | None:
         """The compiled rows and index of a table, if they have been read."""
-        table = self._current(name)
+        table = self._tables.get(name)
         return table if table is not None and table.ready else None
 
     def show(self, name: str, change: ChangeSet) -> None:
@@ -282,14 +275,14 @@ class Backends:
             if runner.is_paused:
                 runner.free()
         for table in self._tables.values():
-            if table is not None and table.shows is not None:
+            if table is not None and table.is_paused:
                 table.free()
 
     def miss_epoch(self) -> None:
         """Note that the next epoch is committed without this state: tables show the last one until they are used."""
         for table in self._tables.values():
             if table is not None:
-                table.pause(self._state.epoch)
+                table.pause()
 
     def free(self) -> None:
         """Release the memory of all stages; they read their state again when they next need it."""

@@ -12,6 +12,7 @@ import pytest
 
 import tidemill
 from tests.moving import moving
+from tests.runtimes.native.llvm.table_contents import TableContents
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
@@ -236,23 +237,27 @@ class Items:
         strings = StringDictionary(self.memory)
         rows: list[tuple[Row, int]] = [((n, "a", None), 1) for n in range(5)]
         table = Table("items", FIELDS, primary_key=("id",))
-        self.table = LlvmTable(table, lambda name: ChangeSet.of(rows, FIELDS), self.memory, strings, set())
+        self.contents = TableContents(lambda: ChangeSet.of(rows, FIELDS))
+        self.table = LlvmTable(table, self.contents, self.memory, strings, set())
 
 
 READER = TableReader(Map("items", FIELDS[1:]), (("name",),))
 
 
 def test_a_table_reads_missed_changes_or_everything_again() -> None:
-    table = Items().table
+    items = Items()
+    table = items.table
     assert len(table.share(READER)) == 5
     table.settle()
-    table.pause(7)
-    assert table.shows == 7
-    table.catch_up(ChangeSet.of([((9, "b", None), 1), ((0, "a", None), -1), ((9, "b", None), -1)], FIELDS))
-    assert table.shows is None
+    table.pause()
+    assert table.is_paused
+    missed = [((9, "b", None), 1), ((0, "a", None), -1), ((9, "b", None), -1)]
+    items.contents.missed = ChangeSet.of(missed, FIELDS)
+    assert table.ready
+    assert not table.is_paused
     assert table.find([(0,), (1,), (9,)]) == {(1,): (1, "a", None)}
-    table.pause(8)
-    table.catch_up(None)
+    table.pause()
+    items.contents.missed = None
     assert not table.ready
     assert table.share(READER).serves(READER)
     assert table.find([(0,), (9,)]) == {(0,): (0, "a", None)}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tidemill
+from tests.runtimes.native.llvm.table_contents import TableContents
 from tidemill.changes.arrow import to_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
@@ -43,9 +44,10 @@ class Model:
         self.rows = ZSet()
         self.memory = Memory(None)
         self.used: set[LlvmTable] = set()
-        self.table = LlvmTable(TABLE, self.read, self.memory, StringDictionary(self.memory), self.used)
+        contents = TableContents(self.read)
+        self.table = LlvmTable(TABLE, contents, self.memory, StringDictionary(self.memory), self.used)
 
-    def read(self, name: str) -> ChangeSet:
+    def read(self) -> ChangeSet:
         """As a store would: some rows have come and gone."""
         gone = (9, 99, "x", 0.5, None)
         return ChangeSet.of([(gone, 1), *self.rows.items(), (gone, -1)], TABLE.fields)
@@ -133,7 +135,7 @@ def test_rows_that_come_back_as_they_were_are_left_out() -> None:
     memory = Memory(None)
     table = LlvmTable(
         Table("items", fields, primary_key=("id",)),
-        lambda name: ChangeSet.of([((1, "a", 0.5), 1), ((2, None, None), 1), ((3, "c", 1.5), 1)], fields),
+        TableContents(lambda: ChangeSet.of([((1, "a", 0.5), 1), ((2, None, None), 1), ((3, "c", 1.5), 1)], fields)),
         memory,
         StringDictionary(memory),
         set(),

@@ -106,6 +106,7 @@ class LlvmStage:
         self._library = load(code.module)
         self._functions = _StageFunctions(self._library)
         self._table_of = table_of
+        self._tables: dict[str, LlvmTable] = {}
         self._handles = {name: TableHandle(table.code) for name, table in code.tables.items()}
         for name, handle in self._handles.items():
             self._point(code.tables[name].place.name, handle.address)
@@ -179,9 +180,12 @@ class LlvmStage:
     def _show_tables(self, names: Iterable[str]) -> None:
         """Let the stage see the rows of shared tables."""
         for name in names:
-            table, handle = self._table_of(name), self._handles[name]
-            assert table is not None, f'"{name}" is no table any more'
-            handle.show(table.share(handle.reader))
+            handle = self._handles[name]
+            if name not in self._tables:
+                table = self._table_of(name)
+                assert table is not None, f'"{name}" is no table any more'
+                self._tables[name] = table
+            handle.show(self._tables[name].share(handle.reader))
 
     def pause(self) -> None:
         """The next epochs run the stage elsewhere: its maps show the last one until they are used again."""
@@ -233,6 +237,7 @@ class LlvmStage:
         for output in self._outputs.values():
             output.free()
         self._ready = False
+        self._tables.clear()
         self._maps.clear()
         self._journaled.clear()
         self._outputs.clear()
@@ -279,7 +284,8 @@ class LlvmStage:
 
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""
-        self.prepare()
+        if not self._ready or self._shows is not None:
+            self.prepare()
         return self._output(self._changed_rows)
 
     def _output(self, in_python: Callable[[OutputOperator], Mapping[Row, int]]) -> ChangeSet:

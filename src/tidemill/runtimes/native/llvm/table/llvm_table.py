@@ -11,7 +11,8 @@ stages have been fired with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,18 +38,32 @@ MANY_LEFT = 1 << 17
 """Rows that have left and are still here: from so many on, and if they are most, the others are numbered anew."""
 
 
+class TableSource(Protocol):
+    """The source of a table's rows when they are first used."""
+
+    def rows(self, relation: str) -> ChangeSet:
+        """The rows as they are now, equal ones perhaps in several parts."""
+
+    def missed_rows(self, table: Table, since: int) -> ChangeSet | None:
+        """The changes after an epoch; None if loading the rows again is cheaper."""
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that is stored."""
+
+
 class LlvmTable:
     """The rows of one table, read when a change first comes."""
 
     def __init__(
         self,
         table: Table,
-        rows: Callable[[str], ChangeSet],
+        contents: TableSource,
         memory: Memory,
         strings: StringDictionary,
         used: set[LlvmTable],
     ) -> None:
-        """``rows`` gives the table as it is now; ``used`` gets this one whenever it may be about to change."""
+        """``used`` gets this table whenever it may be about to change."""
         self.table = table
         self._places = table.key_positions
         key = [table.fields[i] for i in self._places]
@@ -59,7 +74,7 @@ class LlvmTable:
         self._others = tuple(f for f in table.fields if f.name not in stored)
         """The columns that only whole rows have."""
         self._other_places = [table.fields.index(f) for f in self._others]
-        self._read, self._memory, self._strings, self._used = rows, memory, strings, used
+        self._contents, self._memory, self._strings, self._used = contents, memory, strings, used
         self._store: ColumnStore | None = None
         self._rows = TableRows(self._others)
         self._gone: list[RowNumbers] = []
@@ -69,12 +84,14 @@ class LlvmTable:
         self._shown = 0, 0
         self._taken: list[ChangeSet] = []
         self._since_begin = False
-        self.shows: int | None = None
+        self._epoch: int | None = None
         """The epoch that a table shows which has missed some."""
 
     @property
     def ready(self) -> bool:
-        """True if the rows have been read."""
+        """True if the rows have been read; they catch up with epochs that were missed."""
+        if self._epoch is not None:
+            self._catch_up(self._epoch)
         return self._store is not None
 
     def take(self, change: ChangeSet) -> ChangeSet | None:
@@ -83,7 +100,7 @@ class LlvmTable:
         None where it is not plainly right, or there is no room for it.
         """
         self._used.add(self)
-        store = self._store or self._load()
+        store = self._store if self.ready and self._store is not None else self._load()
         untouched = self._now == self._settled
         if change.is_python_only and len(change) <= FEW_ROWS:
             taken = change if self._take_rows(store, change.pairs()) else None
@@ -216,10 +233,10 @@ class LlvmTable:
     def share(self, reader: TableReader) -> ColumnStore:
         """The rows that stages see, with all columns and indexes that ``reader`` needs."""
         store = self._store
-        if store is not None and store.serves(reader):
+        if store is not None and self._epoch is None and store.serves(reader):
             return store
         self._used.add(self)
-        store = store or self._load()
+        store = self._store if self.ready and self._store is not None else self._load()
         if not store.serve(reader, lambda: self._rows.first(len(store))):
             self.free()
             raise out_of_memory(f'table "{self.table.name}"')
@@ -259,14 +276,20 @@ class LlvmTable:
 
     # -- missed epochs --------------------------------------------------------------------------------------------
 
-    def pause(self, epoch: int) -> None:
-        """Note that the next epochs are committed without the table: it shows ``epoch`` until it catches up."""
-        if self._store is not None and self.shows is None:
-            self.shows = epoch
+    def pause(self) -> None:
+        """Note that the next epochs are committed without the table: it shows the last one until it is next used."""
+        if self._store is not None and self._epoch is None:
+            self._epoch = self._contents.epoch
 
-    def catch_up(self, missed: ChangeSet | None) -> None:
-        """Take in what the table has missed; without it, the rows are read again when they are next needed."""
-        self.shows = None
+    @property
+    def is_paused(self) -> bool:
+        """True if the table holds rows that have missed epochs."""
+        return self._epoch is not None
+
+    def _catch_up(self, since: int) -> None:
+        """Take in what the table has missed, or give the rows back where they are better read again."""
+        self._epoch = None
+        missed = self._contents.missed_rows(self.table, since)
         if missed is None:
             self.free()
             return
@@ -279,7 +302,7 @@ class LlvmTable:
     def _load(self) -> ColumnStore:
         # Whatever is read in the epoch under way includes changes that a rollback takes back.
         self._since_begin = True
-        return self._fill(net_rows(self._read(self.table.name)))
+        return self._fill(net_rows(self._contents.rows(self.table.name)))
 
     def _fill(self, rows: pa.Table) -> ColumnStore:
         """Take these rows for the table, numbered from 0 on."""
@@ -341,4 +364,4 @@ class LlvmTable:
         self._rows, self._gone, self._gone_rows = TableRows(self._others), [], 0
         self._taken.clear()
         self._settled = self._shown = 0, 0
-        self.shows = None
+        self._epoch = None
