@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import tidemill
+from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, BadValue, DataError, MissingRow, Unsupported
 
 DDL = """
@@ -219,6 +222,79 @@ def test_events_of_tables_can_be_replayed_too(backend: str) -> None:
         wh.replay({"bids": [(+1, (1, "ann", 1)), (-1, (1, "ann", 1)), (+1, (1, "bob", 2))]}, np.zeros(3, dtype=np.int8))
         assert wh.view("best").rows() == [("bob", Decimal("2.00"), 1)]
         assert wh.table("bids").rows() == [(1, "bob", Decimal("2.00"))]
+
+
+class KeyedEvents:
+    """Random events of two tables, valid one after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.held: dict[int, Row] = {}
+        self.events: list[tuple[str, int, Row]] = []
+
+    def add(self, count: int, keys: int) -> None:
+        """Append inserts and deletes under so many keys, and a few rows of the table without a key."""
+        for _ in range(count):
+            key = self.draw.randrange(keys)
+            if self.draw.random() < 0.1:
+                self.events.append(("notes", 1, (key, self.draw.choice(("a", None)))))
+            elif key in self.held:
+                self.events.append(("items", -1, self.held.pop(key)))
+            else:
+                self.held[key] = (key, self.draw.randrange(5), self.draw.choice(("x", "y", None)))
+                self.events.append(("items", 1, self.held[key]))
+
+    def arguments(self) -> tuple[dict[str, list[tuple[int, Row]]], list[str]]:
+        """As ``replay`` takes them."""
+        changes: dict[str, list[tuple[int, Row]]] = {"items": [], "notes": []}
+        for table, weight, row in self.events:
+            changes[table].append((weight, row))
+        return changes, [table for table, _, _ in self.events]
+
+
+def keyed(backend: str) -> tidemill.Warehouse:
+    wh = tidemill.open(":memory:", backend=backend)
+    wh.sql("""
+        CREATE TABLE items (id BIGINT PRIMARY KEY, grade BIGINT, kind STRING);
+        CREATE TABLE notes (item BIGINT, text STRING);
+        CREATE MATERIALIZED VIEW graded AS
+          SELECT grade, kind, COUNT(*) AS n FROM items i JOIN notes m ON m.item = i.id GROUP BY grade, kind;
+    """)
+    return wh
+
+
+@pytest.mark.parametrize("backend", ["llvm", "python"])
+@pytest.mark.parametrize("keys", [20, 400, 100_000])
+def test_replayed_events_of_tables_are_what_they_are_one_by_one(backend: str, keys: int) -> None:
+    history = KeyedEvents(keys)
+    history.add(900, keys)
+    with keyed(backend) as wh, keyed("python") as other:
+        created = wh.epoch
+        wh.replay(*history.arguments())
+        feeds = {name: other.feed(name) for name in ("items", "notes")}
+        for table, weight, row in history.events:
+            feeds[table](weight, *row)
+        for name in ("items", "notes"):
+            assert Counter(wh.table(name).rows()) == Counter(other.table(name).rows())
+        assert Counter(wh.view("graded").rows()) == Counter(other.view("graded").rows())
+        assert all(wh.verify())
+        if keys == 100_000:
+            assert wh.epoch - created <= 4, "hardly any of them depends on another"
+
+
+@pytest.mark.parametrize("place", [0, 70, 500, 899])
+def test_of_replayed_events_those_before_a_refused_one_stay(place: int) -> None:
+    history = KeyedEvents(3)
+    history.add(900, 100_000)
+    never = (1_000_000, 1, "never there")
+    history.events.insert(place, ("items", -1, never))
+    history.events.append(("items", 1, never))  # applied together the two would cancel out
+    with keyed("llvm") as wh:
+        with pytest.raises(MissingRow):
+            wh.replay(*history.arguments())
+        came = sum(weight for table, weight, _ in history.events[:place] if table == "items")
+        assert len(wh.table("items").rows()) == came
+        assert all(wh.verify())
 
 
 def test_what_was_fed_to_machine_code_is_on_disk(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 - ``zset``: rows with integer weights
 - ``changeset``: the change of one relation as pairs, Arrow or files; and the epoch that commits several
 - ``arrow``: weighted rows to Arrow and back
+- ``hashing``: hashes of rows that are columns
 - ``run_end_encoding``: columns in which equal neighbours are stored once
 - ``split``: a change split into rows that stay under their key and rows that arrive
 """

@@ -7,7 +7,8 @@ warehouse. So a reader sees every earlier event, and a million events followed b
 An invalid event (a delete of a row that does not exist, an overflow) is refused alone, as if each event had been
 applied by itself. There are two paths. If all stages that read a stream are compiled, its feed is machine code
 (``runtimes.native.llvm.stage.event_entry``), and the events of an epoch are in a buffer. Otherwise they are in a list.
-Events that come as columns (``replay``) go to machine code as they are, and are refused together.
+Events that come as columns (``replay``) go to machine code as they are, and are refused together. Those of tables,
+whose rows are stored and checked, are applied like the changes of an epoch wherever their order does not matter.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.event_order import EventOrder
+from tidemill.engine.epochs.event_order import EventOrder, order_matters
 from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.joingraph import Serve
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import MachineCode
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ MAX_OPEN_EVENTS = 100_000
 
 MAX_PENDING_ROWS = 2_000_000
 """Number of rows waiting to be published after which an epoch is closed."""
+
+FEW_EVENTS = 64
+"""Number of events up to which those of tables are applied one by one."""
 
 REPLAY_SLICE = 8_192
 """Number of events replayed between two counts of the rows waiting to be published."""
@@ -132,10 +138,9 @@ class EventWriter:
                 self._replay_columns(changes, turns, [stage for some in stages for stage in some])
                 return
             self.flush()
-            rows = [zip(repeat(name), change.pairs(), strict=False) for name, change in changes.items()]
-            for turn in turns.tolist():
-                name, (row, weight) = next(rows[turn])
-                self.take((name, row, weight))
+            tables = {name: change.arrow() for name, change in changes.items()}
+            for some, rows in _slices(turns, tables, MAX_OPEN_EVENTS):
+                self._replay_rows(some, rows)
 
     @property
     def busy(self) -> bool:
@@ -275,6 +280,46 @@ class EventWriter:
             except DataError as error:
                 raise _refused_together([error, *self._apply_again(taken[place + 1 :])]) from error
         return durable
+
+    # -- events of tables in columns --------------------------------------------------------------------------------
+
+    def _replay_rows(self, turns: EventOrder, tables: Mapping[str, pa.Table]) -> None:
+        """Apply events of tables as one epoch if their order does not matter, else in two halves, and few one by one.
+
+        If one of them is refused, so is every part that has it: those before it stay, and those after it are not
+        applied.
+        """
+        fields_of = self._state.fields_of
+        changes = {name: ChangeSet.of_arrow(rows, fields_of(name)) for name, rows in tables.items()}
+        if len(turns) <= FEW_EVENTS:
+            self._take_each(turns, changes)
+        elif not self._apply_together({name: change for name, change in changes.items() if len(change)}):
+            for some, rows in _slices(turns, tables, (len(turns) + 1) // 2):
+                self._replay_rows(some, rows)
+
+    def _take_each(self, turns: EventOrder, changes: Mapping[str, ChangeSet]) -> None:
+        rows = [zip(repeat(name), change.pairs(), strict=False) for name, change in changes.items()]
+        for turn in turns.tolist():
+            name, (row, weight) = next(rows[turn])
+            self.take((name, row, weight))
+
+    def _apply_together(self, changes: Mapping[str, ChangeSet]) -> bool:
+        """Commit events as one epoch; false, with nothing changed, if that may not be what they are one by one."""
+        state = self._state
+        tables = [state.catalog.tables[name] for name in changes]
+        if state.catalog.constraints.keys_of(changes) or any(late_table(t) is not None or not t.kept for t in tables):
+            return False
+        if any(order_matters(table, changes[table.name]) for table in tables):
+            return False
+        self.flush()
+        try:
+            with garbage_collection_paused():
+                _, durable = apply_changes(state, self._epochs, changes, {}, objects=False, late=False)
+        except DataError:
+            return False
+        durable()
+        self._after()
+        return True
 
     # -- events in a buffer ---------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.changes.hashing import Hashes, hash_columns
 from tidemill.model.schema import WEIGHT, Table
-from tidemill.runtimes.native.state.snapshot import Hashes, hash_columns
 
 Mask = npt.NDArray[np.bool_]
 

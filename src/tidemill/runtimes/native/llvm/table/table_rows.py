@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.hashing import hash_columns
 from tidemill.changes.zset import Row
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.runtimes.native.state.snapshot import hash_columns
 
 RowNumbers = npt.NDArray[np.int64]
 
