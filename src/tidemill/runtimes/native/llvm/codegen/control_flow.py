@@ -18,6 +18,9 @@ EmitBody = Callable[[ir.IRBuilder, tuple[IRValue, ...]], object]
 COLD = ("noinline", "optnone")
 """Attributes of functions that run seldom: to optimize them would take longer than they ever will."""
 
+INLINE = "alwaysinline"
+"""Attribute of short functions that are called for every row; the compiler inlines no others."""
+
 
 class Local:
     """A variable of the function under way. LLVM keeps it in a register."""
@@ -144,6 +147,11 @@ def define(
         function.attributes.add(attribute)
     body(ir.IRBuilder(function.append_basic_block("entry")), tuple(function.args))
     return function
+
+
+def is_cold(function: ir.Function) -> bool:
+    """True if a function is not to be optimized."""
+    return "optnone" in function.attributes
 
 
 def external(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:

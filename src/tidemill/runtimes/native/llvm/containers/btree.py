@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    INLINE,
     IRValue,
     Local,
     all_zero,
@@ -123,7 +124,7 @@ class BTreeCode(NodeCode):
             builder.ret(as_struct(builder, [total.get() for total in totals]))
 
         result = ir.LiteralStructType(self.types)
-        return define(self._module, f"{self._name}.sum_until", result, [PTR, I32, self.key, I1], body)
+        return define(self._module, f"{self._name}.sum_until", result, [PTR, I32, self.key, I1], body, INLINE)
 
     # ----------------------------------------------------------------------------------------------------- adding
 

@@ -15,7 +15,16 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, define, escape, forever, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    INLINE,
+    IRValue,
+    Local,
+    count_up,
+    define,
+    escape,
+    forever,
+    number,
+)
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, move, release, resize
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
@@ -189,7 +198,7 @@ class OrderedGroupCode:
             builder.ret(as_struct(builder, [total.get() for total in totals]))
 
         result, arguments = ir.LiteralStructType(self.trees.types), [PTR, PTR, self.trees.key, I1]
-        function = define(self.module, f"{self.name}.sum_until", result, arguments, body)
+        function = define(self.module, f"{self.name}.sum_until", result, arguments, body, INLINE)
         found = builder.call(function, [groups, group, key, inclusive])
         weight, *values = (builder.extract_value(found, i) for i in range(len(self.trees.types)))
         return NodeSums(weight, tuple(values))

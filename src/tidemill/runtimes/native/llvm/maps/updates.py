@@ -16,6 +16,7 @@ from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen import memory
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
     COLD,
+    INLINE,
     EmitBody,
     IRValue,
     Local,
@@ -161,7 +162,7 @@ class UpdateCode:
             handle, *cells = arguments
             builder.ret(self._locate(builder, handle, self.keys.of_arguments(cells))[0])
 
-        function = self.function("find", PTR, [PTR, *self.keys.types()], body)
+        function = self.function("find", PTR, [PTR, *self.keys.types()], body, INLINE)
         return builder.call(function, [handle, *keys.arguments()])
 
     def find_record(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
