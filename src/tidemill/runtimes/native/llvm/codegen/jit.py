@@ -1,53 +1,50 @@
-"""From IR to code for this machine, kept on disk by a hash of what it was made from.
-
-Compiling takes tenths of a second and the code of a view rarely changes. So object code lies in the user's cache folder
-(``code_cache``), named by the text of the IR, the version of LLVM and the machine.
-
-LLVM's own list of passes goes over every function a dozen times. What emitted code needs is less: its variables are
-made registers, short functions are inlined, what is computed twice is computed once, and branches are simplified. That
-takes a sixth of the time, and the code is as fast to within the differences between two runs.
-"""
+"""Modules linked into this process, each against the shared code that it calls."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from collections.abc import Sequence
-from functools import cache, lru_cache
-from pathlib import Path
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import llvmlite
 from llvmlite import binding, ir
 
-from tidemill.runtimes.native.llvm.codegen.code_cache import cache_folder, read_code, write_code
 from tidemill.runtimes.native.llvm.codegen.module_text import exports, split_text
+from tidemill.runtimes.native.llvm.codegen.object_code import cached_code, compile_ir, compiled_code, machine_of
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode, needed_by
+from tidemill.runtimes.native.llvm.codegen.shared_library import LibraryCode, read_library, write_library
 
 LEVEL = 2
 """Optimization level of LLVM: 0 compiles in a fifth of the time, to code that takes several times as long to run."""
 
-PASSES = (
-    *("sroa", "simplify_cfg", "always_inliner", "global_dead_code_eliminate"),
-    *("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_store_elimination", "simplify_cfg"),
-)
-"""The passes over functions that are optimized, in order."""
+SHARED_LIBRARIES = 512
+"""Libraries of shared code that stay loaded though no module needs them at present."""
 
-_OPTIONS: dict[str, Any] = {"reloc": "pic", "codemodel": "small"}
 _libraries = itertools.count()
-_loaded: WeakKeyDictionary[ir.Module, tuple[list[bytes], list[str]]] = WeakKeyDictionary()
-"""The object code of modules that were loaded before, and what can be asked for in it."""
+_loaded: WeakKeyDictionary[ir.Module, LibraryCode] = WeakKeyDictionary()
+"""The code of modules that were loaded before."""
+
+_shared: OrderedDict[tuple[str, int], Library] = OrderedDict()
+"""Libraries of shared code by name and level of optimization, those last that were last used."""
 
 
 class Library:
-    """A loaded module; it stays loaded as long as this object lives."""
+    """A loaded module; it and the shared code that it calls stay loaded as long as this object lives."""
 
-    def __init__(self, tracker: Any) -> None:
-        self._tracker = tracker
+    def __init__(self, tracker: Any, names: Collection[str], shared: Collection[Library]) -> None:
+        self._tracker, self._shared = tracker, shared
+        self._names = frozenset(names)
 
     def address(self, name: str) -> int:
-        """The address of an exported function or global of the module."""
-        return int(self._tracker[name])
+        """The address of an exported function or global of the module, or of the shared code that it calls."""
+        if name in self._names:
+            return int(self._tracker[name])
+        return next(library for library in self._shared if name in library).address(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
 
 
 def load(module: ir.Module) -> Library:
@@ -56,78 +53,89 @@ def load(module: ir.Module) -> Library:
     Everything that is defined in the module and not internal to it can be asked for. The module can be loaded again,
     but is a shell from now on: its instructions are tens of thousands of objects, which are not needed any more.
     """
+    shared = _shared_libraries(module)
     if module in _loaded:
-        return _link(*_loaded[module])
-    names = exports(module)
-    hot, cold = split_text(module)
-    parts = [(hot, LEVEL), *([(cold, 0)] if cold else [])]
+        return _link(_loaded[module], shared)
+    names, parts = exports(module), _parts(module)
     try:
-        code = [_cached(*part) for part in parts]
-        library = _link(code, names)
+        code = LibraryCode([cached_code(*part) for part in parts], names, _calls(module))
+        library = _link(code, shared)
     except RuntimeError:  # code in the cache that cannot be linked
-        code = [_compiled(*part) for part in parts]
-        library = _link(code, names)
-    _loaded[module] = code, names
+        code = LibraryCode([compiled_code(*part) for part in parts], names, _calls(module))
+        library = _link(code, shared)
+    _loaded[module] = code
     for function in module.functions:
         function.blocks.clear()
     return library
 
 
-def _cached(text: str, level: int) -> bytes:
-    """The object code of a text, from the cache if it is there."""
-    code = read_code(_file(text, level))
-    return _compiled(text, level) if code is None else code
+def _parts(module: ir.Module) -> list[tuple[str, int]]:
+    """The text of a module, in parts with the level at which they are optimized."""
+    hot, cold = split_text(module)
+    return [(hot, LEVEL), (cold, 0)] if cold else [(hot, LEVEL)]
 
 
-def _compiled(text: str, level: int) -> bytes:
-    code = compile_ir(text, level)
-    write_code(_file(text, level), code)
-    return code
+def _calls(module: ir.Module) -> dict[str, list[str]]:
+    return {code.name: sorted(called) for code, called in needed_by(module).items()}
 
 
-def compile_ir(text: str, level: int) -> bytes:
-    """Object code for this machine; nothing is optimized at level 0."""
-    machine = _machine(level)
-    parsed = binding.parse_assembly(text)
-    parsed.triple, parsed.data_layout = machine.triple, str(machine.target_data)
-    if level:
-        passes = binding.create_new_module_pass_manager()
-        for name in PASSES:
-            getattr(passes, f"add_{name}_pass")()
-        options = binding.create_pipeline_tuning_options(speed_level=level)
-        passes.run(parsed, binding.create_pass_builder(machine, options))
-    return bytes(machine.emit_object(parsed))
+def _shared_libraries(module: ir.Module) -> dict[str, Library]:
+    """The shared code that a module calls."""
+    return {code.name: _shared_library(code) for code in needed_by(module)}
 
 
-def _link(code: Sequence[bytes], names: Sequence[str]) -> Library:
+def _shared_library(code: SharedCode) -> Library:
+    """Shared code, loaded once in a process, and emitted only if no process has compiled it before."""
+    library = _stored_library(code.name)
+    if library is not None:
+        return library
+    module = code.module()
+    names, shared = exports(module), _shared_libraries(module)
+    made = LibraryCode([compile_ir(*part) for part in _parts(module)], names, _calls(module))
+    write_library(code.name, LEVEL, made)
+    return _kept(code.name, _link(made, shared))
+
+
+def _stored_library(name: str) -> Library | None:
+    """Shared code that is loaded, or can be loaded from the cache with all other shared code that it calls."""
+    if (name, LEVEL) in _shared:
+        return _kept(name, _shared[name, LEVEL])
+    code = read_library(name, LEVEL)
+    if code is None:
+        return None
+    shared = {}
+    for needed in code.calls:
+        library = _stored_library(needed)
+        if library is None:
+            return None
+        shared[needed] = library
+    try:
+        return _kept(name, _link(code, shared))
+    except RuntimeError:  # code in the cache that cannot be linked
+        return None
+
+
+def _kept(name: str, library: Library) -> Library:
+    _shared[name, LEVEL] = library
+    _shared.move_to_end((name, LEVEL))
+    if len(_shared) > SHARED_LIBRARIES:
+        _shared.popitem(last=False)
+    return library
+
+
+def _link(code: LibraryCode, shared: Mapping[str, Library]) -> Library:
+    """A library of ``code`` and of the ``shared`` code that it calls."""
     builder = binding.JITLibraryBuilder().add_current_process()
-    for part in code:
+    for part in code.objects:
         builder.add_object_img(part)
-    for name in names:
+    for name, called in code.calls.items():
+        for function in called:
+            builder.import_symbol(function, shared[name].address(function))
+    for name in code.names:
         builder.export_symbol(name)
-    return Library(builder.link(_linker(), f"tidemill.{next(_libraries)}"))
-
-
-@cache
-def _machine(level: int) -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple()
-    features = binding.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=level, **_OPTIONS)
+    return Library(builder.link(_linker(), f"tidemill.{next(_libraries)}"), code.names, tuple(shared.values()))
 
 
 @lru_cache(maxsize=1)
 def _linker() -> Any:
-    return binding.create_lljit_compiler(_machine(LEVEL))
-
-
-def _file(text: str, level: int) -> Path:
-    """The file of the cache for the code of a text."""
-    return cache_folder() / f"{_fingerprint(text, level)}.o"
-
-
-def _fingerprint(text: str, level: int) -> str:
-    machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_default_triple())
-    made_by = (llvmlite.__version__, binding.llvm_version_info, *machine, level, PASSES, _OPTIONS)
-    return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()
+    return binding.create_lljit_compiler(machine_of(LEVEL))
