@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm.codegen import code_cache, jit
+from tidemill.runtimes.native.llvm.codegen import code_cache, jit, object_code
 from tidemill.runtimes.native.llvm.codegen.control_flow import define, number
 from tidemill.runtimes.native.llvm.codegen.layout import I64
+from tidemill.runtimes.native.llvm.codegen.module_text import split_text
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def call(library: jit.Library, argument: int) -> int:
 def test_the_second_time_nothing_is_compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call(jit.load(plus(3)), 4) == 7
     assert [file.suffix for file in sorted(cache.iterdir())] == [".o", ""]
-    monkeypatch.setattr(jit, "compile_ir", lambda text: pytest.fail("compiled again"))
+    monkeypatch.setattr(object_code, "compile_ir", lambda text, level: pytest.fail("compiled again"))
     assert call(jit.load(plus(3)), 5) == 8
 
 
@@ -82,7 +83,7 @@ def test_what_was_not_used_for_longest_makes_room(cache: Path, monkeypatch: pyte
     jit.load(plus(0))  # used again, so it stays
     jit.load(plus(9))
     assert sum(file.stat().st_size for file in cache.glob("*.o")) <= 3 * max(sizes) + max(sizes)
-    monkeypatch.setattr(jit, "compile_ir", lambda text: pytest.fail("compiled again"))
+    monkeypatch.setattr(object_code, "compile_ir", lambda text, level: pytest.fail("compiled again"))
     assert call(jit.load(plus(0)), 1) == 1
     assert call(jit.load(plus(9)), 1) == 10
 
@@ -101,7 +102,8 @@ def test_nobody_else_can_read_or_write_it(cache: Path) -> None:
 
 def forged(addend: int, key: bytes = b"") -> tuple[str, bytes]:
     """The name of the file for ``plus(3)``, with other code in it that somebody sealed as well as they could."""
-    name, code = jit._fingerprint(str(plus(3))), jit.compile_ir(str(plus(addend)))
+    name = object_code.cache_file(split_text(plus(3))[0], jit.LEVEL).stem
+    code = object_code.compile_ir(split_text(plus(addend))[0], jit.LEVEL)
     seal = hmac.new(key, name.encode() + b"\n" + code, "sha256").digest() if key else hashlib.sha256(code).digest()
     return f"{name}.o", code_cache._HEADER + seal + code
 
@@ -141,11 +143,11 @@ def test_code_that_was_tampered_with_is_not_loaded(cache: Path, how: str, monkey
     TAMPERED[how](cache)
     code_cache._key.cache_clear()
     compiled: list[str] = []
-    compile_ir = jit.compile_ir
-    monkeypatch.setattr(jit, "compile_ir", lambda text: compiled.append(text) or compile_ir(text))
+    compile_ir = object_code.compile_ir
+    monkeypatch.setattr(object_code, "compile_ir", lambda text, level: compiled.append(text) or compile_ir(text, level))
     assert call(jit.load(plus(3)), 4) == 7
     assert len(compiled) == 1
-    monkeypatch.setattr(jit, "compile_ir", lambda text: pytest.fail("not mended"))
+    monkeypatch.setattr(object_code, "compile_ir", lambda text, level: pytest.fail("not mended"))
     assert call(jit.load(plus(3)), 4) == 7
     assert all(map(is_private, (cache, *cache.iterdir())))
     assert all(stat.S_ISREG(file.lstat().st_mode) for file in cache.iterdir())

@@ -18,6 +18,9 @@ EmitBody = Callable[[ir.IRBuilder, tuple[IRValue, ...]], object]
 COLD = ("noinline", "optnone")
 """Attributes of functions that run seldom: to optimize them would take longer than they ever will."""
 
+INLINE = "alwaysinline"
+"""Attribute of short functions that are called for every row; the compiler inlines no others."""
+
 
 class Local:
     """A variable of the function under way. LLVM keeps it in a register."""
@@ -125,6 +128,24 @@ def all_zero(builder: ir.IRBuilder, values: Sequence[IRValue]) -> IRValue:
     return result
 
 
+class _Names:
+    """Names of values and blocks, numbered: llvmlite would look each of them up among all others."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def register(self, name: str, deduplicate: bool = False) -> str:
+        self._count += 1
+        return f"{name or 'v'}.{self._count}"
+
+
+def new_function(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+    """A function without instructions as yet."""
+    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function.scope = _Names()
+    return function
+
+
 def define(
     module: ir.Module,
     name: str,
@@ -137,13 +158,18 @@ def define(
     """The function called ``name``, whose instructions ``body`` emits when it is first asked for."""
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function = new_function(module, name, result, arguments)
     if not exported:
         function.linkage = "internal"
     for attribute in ("nounwind", *attributes):
         function.attributes.add(attribute)
     body(ir.IRBuilder(function.append_basic_block("entry")), tuple(function.args))
     return function
+
+
+def is_cold(function: ir.Function) -> bool:
+    """True if a function is not to be optimized."""
+    return "optnone" in function.attributes
 
 
 def external(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:

@@ -1,42 +1,50 @@
-"""From IR to code for this machine, kept on disk by a hash of what it was made from.
-
-Compiling takes a few tenths of a second and the code of a view rarely changes. So object code lies in the user's cache
-folder (``code_cache``), named by the text of the IR, the version of LLVM and the machine.
-"""
+"""Modules linked into this process, each against the shared code that it calls."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from collections.abc import Sequence
-from contextlib import suppress
-from functools import cache, lru_cache
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import llvmlite
 from llvmlite import binding, ir
 
-from tidemill.runtimes.native.llvm.codegen.code_cache import cache_folder, read_code, write_code
+from tidemill.runtimes.native.llvm.codegen.module_text import exports, split_text
+from tidemill.runtimes.native.llvm.codegen.object_code import cached_code, compile_ir, compiled_code, machine_of
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode, needed_by
+from tidemill.runtimes.native.llvm.codegen.shared_library import LibraryCode, read_library, write_library
 
 LEVEL = 2
-"""Optimization level of LLVM: 0 compiles in a third of the time, to code that takes several times as long to run."""
+"""Optimization level of LLVM: 0 compiles in a fifth of the time, to code that takes several times as long to run."""
 
-_OPTIONS: dict[str, Any] = {"reloc": "pic", "codemodel": "small"}
+SHARED_LIBRARIES = 512
+"""Libraries of shared code that stay loaded though no module needs them at present."""
+
 _libraries = itertools.count()
-_loaded: WeakKeyDictionary[ir.Module, tuple[bytes, list[str]]] = WeakKeyDictionary()
-"""The code of modules that were loaded before, and what can be asked for in it."""
+_loaded: WeakKeyDictionary[ir.Module, LibraryCode] = WeakKeyDictionary()
+"""The code of modules that were loaded before."""
+
+_shared: OrderedDict[tuple[str, int], Library] = OrderedDict()
+"""Libraries of shared code by name and level of optimization, those last that were last used."""
 
 
 class Library:
-    """A loaded module; it stays loaded as long as this object lives."""
+    """A loaded module; it and the shared code that it calls stay loaded as long as this object lives."""
 
-    def __init__(self, tracker: Any) -> None:
-        self._tracker = tracker
+    def __init__(self, tracker: Any, names: Collection[str], shared: Collection[Library]) -> None:
+        self._tracker, self._shared = tracker, shared
+        self._names = frozenset(names)
 
     def address(self, name: str) -> int:
-        """The address of an exported function or global of the module."""
-        return int(self._tracker[name])
+        """The address of an exported function or global of the module, or of the shared code that it calls."""
+        if name in self._names:
+            return int(self._tracker[name])
+        return next(library for library in self._shared if name in library).address(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
 
 
 def load(module: ir.Module) -> Library:
@@ -45,68 +53,89 @@ def load(module: ir.Module) -> Library:
     Everything that is defined in the module and not internal to it can be asked for. The module can be loaded again,
     but is a shell from now on: its instructions are tens of thousands of objects, which are not needed any more.
     """
+    shared = _shared_libraries(module)
     if module in _loaded:
-        return _link(*_loaded[module])
-    text, exports = str(module), _exports(module)
-    code, library = _made(text, exports)
-    _loaded[module] = code, exports
+        return _link(_loaded[module], shared)
+    names, parts = exports(module), _parts(module)
+    try:
+        code = LibraryCode([cached_code(*part) for part in parts], names, _calls(module))
+        library = _link(code, shared)
+    except RuntimeError:  # code in the cache that cannot be linked
+        code = LibraryCode([compiled_code(*part) for part in parts], names, _calls(module))
+        library = _link(code, shared)
+    _loaded[module] = code
     for function in module.functions:
         function.blocks.clear()
     return library
 
 
-def _made(text: str, exports: Sequence[str]) -> tuple[bytes, Library]:
-    """The code of a module, from the cache if there is some that can be linked, and the library that it makes."""
-    file = cache_folder() / f"{_fingerprint(text)}.o"
-    code = read_code(file)
-    if code is not None:
-        with suppress(RuntimeError):
-            return code, _link(code, exports)
-    code = compile_ir(text)
-    write_code(file, code)
-    return code, _link(code, exports)
+def _parts(module: ir.Module) -> list[tuple[str, int]]:
+    """The text of a module, in parts with the level at which they are optimized."""
+    hot, cold = split_text(module)
+    return [(hot, LEVEL), (cold, 0)] if cold else [(hot, LEVEL)]
 
 
-def compile_ir(text: str) -> bytes:
-    """Optimized object code for this machine."""
-    machine = _machine(LEVEL)
-    parsed = binding.parse_assembly(text)
-    parsed.triple, parsed.data_layout = machine.triple, str(machine.target_data)
-    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=LEVEL))
-    passes.getModulePassManager().run(parsed, passes)
-    return bytes(machine.emit_object(parsed))
+def _calls(module: ir.Module) -> dict[str, list[str]]:
+    return {code.name: sorted(called) for code, called in needed_by(module).items()}
 
 
-def _exports(module: ir.Module) -> list[str]:
-    return [
-        value.name
-        for value in module.global_values
-        if value.linkage != "internal" and not (isinstance(value, ir.Function) and value.is_declaration)
-    ]
+def _shared_libraries(module: ir.Module) -> dict[str, Library]:
+    """The shared code that a module calls."""
+    return {code.name: _shared_library(code) for code in needed_by(module)}
 
 
-def _link(code: bytes, exports: Sequence[str]) -> Library:
-    builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
-    for name in exports:
+def _shared_library(code: SharedCode) -> Library:
+    """Shared code, loaded once in a process, and emitted only if no process has compiled it before."""
+    library = _stored_library(code.name)
+    if library is not None:
+        return library
+    module = code.module()
+    names, shared = exports(module), _shared_libraries(module)
+    made = LibraryCode([compile_ir(*part) for part in _parts(module)], names, _calls(module))
+    write_library(code.name, LEVEL, made)
+    return _kept(code.name, _link(made, shared))
+
+
+def _stored_library(name: str) -> Library | None:
+    """Shared code that is loaded, or can be loaded from the cache with all other shared code that it calls."""
+    if (name, LEVEL) in _shared:
+        return _kept(name, _shared[name, LEVEL])
+    code = read_library(name, LEVEL)
+    if code is None:
+        return None
+    shared = {}
+    for needed in code.calls:
+        library = _stored_library(needed)
+        if library is None:
+            return None
+        shared[needed] = library
+    try:
+        return _kept(name, _link(code, shared))
+    except RuntimeError:  # code in the cache that cannot be linked
+        return None
+
+
+def _kept(name: str, library: Library) -> Library:
+    _shared[name, LEVEL] = library
+    _shared.move_to_end((name, LEVEL))
+    if len(_shared) > SHARED_LIBRARIES:
+        _shared.popitem(last=False)
+    return library
+
+
+def _link(code: LibraryCode, shared: Mapping[str, Library]) -> Library:
+    """A library of ``code`` and of the ``shared`` code that it calls."""
+    builder = binding.JITLibraryBuilder().add_current_process()
+    for part in code.objects:
+        builder.add_object_img(part)
+    for name, called in code.calls.items():
+        for function in called:
+            builder.import_symbol(function, shared[name].address(function))
+    for name in code.names:
         builder.export_symbol(name)
-    return Library(builder.link(_linker(), f"tidemill.{next(_libraries)}"))
-
-
-@cache
-def _machine(level: int) -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple()
-    features = binding.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=level, **_OPTIONS)
+    return Library(builder.link(_linker(), f"tidemill.{next(_libraries)}"), code.names, tuple(shared.values()))
 
 
 @lru_cache(maxsize=1)
 def _linker() -> Any:
-    return binding.create_lljit_compiler(_machine(LEVEL))
-
-
-def _fingerprint(text: str) -> str:
-    machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_default_triple())
-    made_by = (llvmlite.__version__, binding.llvm_version_info, *machine, LEVEL, _OPTIONS)
-    return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()
+    return binding.create_lljit_compiler(machine_of(LEVEL))

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, define, external, number
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, NULL_POINTER, PTR, Status, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 
 UNLIMITED = 2**63 - 1
 
@@ -134,9 +135,9 @@ def _resize(module: ir.Module, zeroed: bool) -> ir.Function:
             ACCOUNT.store(builder, account, "failure", number(Status.BUDGET))
             builder.ret(NULL_POINTER)
         if zeroed:
-            found = builder.call(external(module, "calloc", PTR, [I64, I64]), [number(1), new])
+            found = builder.call(external(builder.module, "calloc", PTR, [I64, I64]), [number(1), new])
         else:
-            found = builder.call(external(module, "realloc", PTR, [PTR, I64]), [place, new])
+            found = builder.call(external(builder.module, "realloc", PTR, [PTR, I64]), [place, new])
         with builder.if_then(refused(builder, found), likely=False):
             ACCOUNT.store(builder, account, "failure", number(Status.MEMORY))
             builder.ret(found)
@@ -151,7 +152,15 @@ def _resize(module: ir.Module, zeroed: bool) -> ir.Function:
         builder.ret(found)
 
     name = "memory.zeroed" if zeroed else "memory.resize"
-    return define(module, name, PTR, [PTR, PTR, I64, I64], body, *COLD)
+    return _CODE.function(module, name, PTR, [PTR, PTR, I64, I64], body, *COLD)
+
+
+def _emit(module: ir.Module) -> None:
+    for zeroed in (False, True):
+        _resize(module, zeroed)
+
+
+_CODE = SharedCode("memory", _emit)
 
 
 def _advise(builder: ir.IRBuilder, place: IRValue, bytes_: IRValue, advice: int) -> None:

@@ -82,10 +82,8 @@ for _bits in range(MAX_SIZE_BITS):
 class AdjacencyListCode:
     """The lists of one index of a map, within its handle at ``part``."""
 
-    def __init__(
-        self, module: ir.Module, map_: Map, record: MapRecord, handle: StructLayout, part: str, places: Sequence[int]
-    ) -> None:
-        self._module, self.record, self._handle, self._part = module, record, handle, part
+    def __init__(self, map_: Map, record: MapRecord, handle: StructLayout, part: str, places: Sequence[int]) -> None:
+        self.record, self._handle, self._part = record, handle, part
         self.places = tuple(places)
         self._place = f"place in {part}"
         handle.part(part, LISTS)
@@ -225,7 +223,9 @@ class AdjacencyListCode:
             full.set(builder.icmp_unsigned("==", count, self._room(builder, now)))
             bits.set(builder.add(now, number(1, I8)))
         with builder.if_then(full.get()):
-            check(builder, builder.call(self._extend(), [account, self._lists(builder, handle), bits.get()]))
+            check(
+                builder, builder.call(self._extend(builder.module), [account, self._lists(builder, handle), bits.get()])
+            )
 
     def append(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue, id_: IRValue) -> None:
         """Put a record at the end of its list; ``reserve`` has seen to it that there is room."""
@@ -301,7 +301,7 @@ class AdjacencyListCode:
         self.slot.store(builder, slot, "place", new)
         self.slot.store(builder, slot, "bits", larger)
 
-    def _extend(self) -> ir.Function:
+    def _extend(self, module: ir.Module) -> ir.Function:
         """``extend(account, lists, bits)``: have memory for one more list of that size."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -323,7 +323,7 @@ class AdjacencyListCode:
             LISTS.store(builder, lists, "capacity", more)
             builder.ret(number(0, I32))
 
-        return define(self._module, f"lists.extend.{self.columns.width}", I32, [PTR, PTR, I8], body, "noinline")
+        return define(module, f"lists.extend.{self.columns.width}", I32, [PTR, PTR, I8], body, "noinline")
 
     def _take(self, builder: ir.IRBuilder, handle: IRValue, bits: IRValue) -> IRValue:
         """The place of a list of that size; ``reserve`` has seen to it that there is one."""

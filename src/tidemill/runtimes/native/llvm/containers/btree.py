@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    INLINE,
     IRValue,
     Local,
     all_zero,
@@ -29,6 +30,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
 )
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, PTR, Status, StructLayout, at, size_of
 from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, fill, release, resize
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 from tidemill.runtimes.native.llvm.containers.btree_nodes import LEAF, WIDTH, NodeCode, NodeSums
 
 MAX_HEIGHT = 48
@@ -45,12 +47,15 @@ for _name in ("capacity", "high", "used", "free", "height"):
 
 
 class BTreeCode(NodeCode):
-    """The functions of trees with keys of ``bits`` bits and so many values, shared by all such trees of a module."""
+    """The functions of trees with keys of ``bits`` bits and so many values, shared by all such trees."""
 
-    def __init__(self, module: ir.Module, bits: int, values: int) -> None:
+    def __init__(self, bits: int, values: int) -> None:
         super().__init__(bits, values)
-        self._module = module
         self._name = f"tree.{bits}.{values}"
+        self._code = SharedCode(self._name, self._emit)
+
+    def _emit(self, module: ir.Module) -> None:
+        self._add(module)
 
     # ------------------------------------------------------------------------------------------- what others call
 
@@ -87,13 +92,13 @@ class BTreeCode(NodeCode):
 
         A sum that does not fit is kept modulo its width, to be undone.
         """
-        return builder.call(self._add(), [pool, root, key, *sums.numbers()])
+        return builder.call(self._add(builder.module), [pool, root, key, *sums.numbers()])
 
     def sum_until(
         self, builder: ir.IRBuilder, pool: IRValue, root: IRValue, key: IRValue, inclusive: IRValue
     ) -> NodeSums:
         """The sums over all items before ``key``, its own included where ``inclusive`` holds; ``root`` is an id."""
-        found = builder.call(self._sum_until(), [pool, root, key, inclusive])
+        found = builder.call(self._sum_until(builder.module), [pool, root, key, inclusive])
         weight, *values = (builder.extract_value(found, i) for i in range(len(self.types)))
         return NodeSums(weight, tuple(values))
 
@@ -104,7 +109,7 @@ class BTreeCode(NodeCode):
 
     # ------------------------------------------------------------------------------------------------- descending
 
-    def _sum_until(self) -> ir.Function:
+    def _sum_until(self, module: ir.Module) -> ir.Function:
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             pool, root, key, inclusive = arguments
             totals = [Local(builder, number(0, type_)) for type_ in self.types]
@@ -123,11 +128,11 @@ class BTreeCode(NodeCode):
             builder.ret(as_struct(builder, [total.get() for total in totals]))
 
         result = ir.LiteralStructType(self.types)
-        return define(self._module, f"{self._name}.sum_until", result, [PTR, I32, self.key, I1], body)
+        return define(module, f"{self._name}.sum_until", result, [PTR, I32, self.key, I1], body, INLINE)
 
     # ----------------------------------------------------------------------------------------------------- adding
 
-    def _add(self) -> ir.Function:
+    def _add(self, module: ir.Module) -> ir.Function:
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             pool, root, key, *numbers = arguments
             path = on_stack(builder, 4 * MAX_HEIGHT), on_stack(builder, 8 * MAX_HEIGHT)
@@ -154,14 +159,17 @@ class BTreeCode(NodeCode):
             with self.if_here(builder, node(), place, key):
                 own = self._sum_into(builder, node(), place, numbers, status)
                 with builder.if_then(all_zero(builder, own), likely=False):
-                    builder.call(self._remove(), [pool, root, id_.get(), place, path[0], path[1], depth.get()])
+                    builder.call(
+                        self._remove(builder.module), [pool, root, id_.get(), place, path[0], path[1], depth.get()]
+                    )
                 builder.ret(status.get())
             self.open(builder, node(), place)
             self.store_element(builder, node(), self.keys, place, key)
             self._sum_into(builder, node(), place, numbers, status)
             builder.ret(status.get())
 
-        return define(self._module, f"{self._name}.add", I32, [PTR, PTR, self.key, *self.types], body, "noinline")
+        types = [PTR, PTR, self.key, *self.types]
+        return self._code.function(module, f"{self._name}.add", I32, types, body, "noinline")
 
     def _heighten(self, builder: ir.IRBuilder, pool: IRValue, root: IRValue) -> None:
         """Give an empty tree a leaf, and a full root a parent."""
@@ -185,14 +193,14 @@ class BTreeCode(NodeCode):
         place = Local(builder, _least(builder, self.position(builder, node, key), last))
         child = self.at_node(builder, pool, self.child_at(builder, node, place.get()))
         with builder.if_then(self.is_full(builder, child), likely=False):
-            found = builder.call(self._split(), [pool, node, place.get()])
+            found = builder.call(self._split(builder.module), [pool, node, place.get()])
             fine = builder.icmp_unsigned("==", found, number(0, I32))
             status.set(builder.select(fine, status.get(), found))
             beyond = builder.icmp_unsigned(">", key, self.key_at(builder, node, place.get()))
             place.set(builder.add(place.get(), builder.zext(beyond, I64)))
         return place.get()
 
-    def _split(self) -> ir.Function:
+    def _split(self, module: ir.Module) -> ir.Function:
         """``split(pool, parent, place)``: two children in the place of a full one; gives a status."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -223,7 +231,7 @@ class BTreeCode(NodeCode):
                 self.check_sums(builder, whole, status)
             builder.ret(status.get())
 
-        return define(self._module, f"{self._name}.split", I32, [PTR, PTR, I64], body, "noinline", "cold")
+        return self._code.function(module, f"{self._name}.split", I32, [PTR, PTR, I64], body, "noinline", "cold")
 
     def _move_upper_part(
         self, builder: ir.IRBuilder, left: IRValue, right: IRValue, cut: IRValue, rest: IRValue
@@ -257,7 +265,7 @@ class BTreeCode(NodeCode):
 
     # --------------------------------------------------------------------------------------------------- removing
 
-    def _remove(self) -> ir.Function:
+    def _remove(self, module: ir.Module) -> ir.Function:
         """``remove(pool, root, leaf, place, nodes, places, depth)``: an item, and nodes that are empty without it."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -292,7 +300,7 @@ class BTreeCode(NodeCode):
             builder.ret_void()
 
         arguments = [PTR, PTR, I32, I64, PTR, PTR, I64]
-        return define(self._module, f"{self._name}.remove", ir.VoidType(), arguments, body, "noinline")
+        return self._code.function(module, f"{self._name}.remove", ir.VoidType(), arguments, body, "noinline")
 
     def _lower(self, builder: ir.IRBuilder, pool: IRValue, root: IRValue) -> None:
         """Replace the root by its only child."""

@@ -18,7 +18,6 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     Local,
     check,
     count_up,
-    define,
     escape,
     forever,
     loop_while,
@@ -27,6 +26,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
 )
 from tidemill.runtimes.native.llvm.codegen.layout import F64, I32, I64, I128, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.codegen.memory import allocate_zeroed, check_granted, copy, fill, refused, release
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 
 TABLE = StructLayout()
 """``shift`` takes a hash to its place, ``limit`` is how many slots may be taken."""
@@ -195,7 +195,7 @@ def _allocate(module: ir.Module, size: int) -> ir.Function:
         TABLE.store(builder, table, "limit", builder.lshr(builder.mul(capacity, number(5)), number(3)))
         builder.ret(number(0, I32))
 
-    return define(module, f"table.allocate.{size}", I32, [PTR, PTR, I64], body, *COLD)
+    return _code(size).function(module, f"table.allocate.{size}", I32, [PTR, PTR, I64], body, *COLD)
 
 
 def _grow(module: ir.Module, size: int) -> ir.Function:
@@ -211,7 +211,7 @@ def _grow(module: ir.Module, size: int) -> ir.Function:
         destroy(builder, account, old, size)
         builder.ret(number(0, I32))
 
-    return define(module, f"table.grow.{size}", I32, [PTR, PTR], body, "noinline", "cold")
+    return _code(size).function(module, f"table.grow.{size}", I32, [PTR, PTR], body, "noinline", "cold")
 
 
 def _vacate(module: ir.Module, size: int) -> ir.Function:
@@ -237,4 +237,14 @@ def _vacate(module: ir.Module, size: int) -> ir.Function:
         TABLE.store(builder, table, "count", builder.sub(TABLE.load(builder, table, "count"), number(1)))
         builder.ret_void()
 
-    return define(module, f"table.vacate.{size}", ir.VoidType(), [PTR, PTR], body, "noinline")
+    return _code(size).function(module, f"table.vacate.{size}", ir.VoidType(), [PTR, PTR], body, "noinline")
+
+
+def _code(size: int) -> SharedCode:
+    """The functions of all tables with slots of that size."""
+
+    def emit(module: ir.Module) -> None:
+        for function in (_allocate, _grow, _vacate):
+            function(module, size)
+
+    return SharedCode(f"table.{size}", emit)

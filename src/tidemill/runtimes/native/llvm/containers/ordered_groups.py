@@ -15,10 +15,20 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, define, escape, forever, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    INLINE,
+    IRValue,
+    Local,
+    count_up,
+    define,
+    escape,
+    forever,
+    number,
+)
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, move, release, resize
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
+from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.btree import POOL, BTreeCode, as_struct
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
@@ -55,8 +65,9 @@ class GroupItems(Protocol):
 class OrderedGroupCode:
     """The functions of groups with such prefixes and items. ``groups`` is the memory of all groups of an order."""
 
-    def __init__(self, module: ir.Module, prefix: Sequence[ir.Type], trees: BTreeCode, items: GroupItems) -> None:
-        self.module, self.trees, self.items = module, trees, items
+    def __init__(self, code: CodeHome, prefix: Sequence[ir.Type], trees: BTreeCode, items: GroupItems) -> None:
+        """``code`` has the functions of the map that the groups belong to."""
+        self.code, self.trees, self.items = code, trees, items
         self.prefix = tuple(prefix)
         self.name = f"groups.{items.name}.{'.'.join(map(str, prefix))}.{trees.key}.{len(trees.types)}"
         self.group = _group_of(prefix)
@@ -189,7 +200,7 @@ class OrderedGroupCode:
             builder.ret(as_struct(builder, [total.get() for total in totals]))
 
         result, arguments = ir.LiteralStructType(self.trees.types), [PTR, PTR, self.trees.key, I1]
-        function = define(self.module, f"{self.name}.sum_until", result, arguments, body)
+        function = define(builder.module, f"{self.name}.sum_until", result, arguments, body, INLINE)
         found = builder.call(function, [groups, group, key, inclusive])
         weight, *values = (builder.extract_value(found, i) for i in range(len(self.trees.types)))
         return NodeSums(weight, tuple(values))
@@ -236,7 +247,9 @@ class OrderedGroupCode:
             self.group.store(builder, group, "count", left)
             builder.ret_void()
 
-        function = define(self.module, f"{self.name}.drop", ir.VoidType(), [PTR, PTR, I64], body, "noinline")
+        function = self.code.function(
+            builder.module, f"{self.name}.drop", ir.VoidType(), [PTR, PTR, I64], body, "noinline"
+        )
         builder.call(function, [groups, group, place])
 
     # ----------------------------------------------------------------------------------------------------- trees

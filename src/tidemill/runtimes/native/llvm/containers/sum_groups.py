@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, all_zero, define, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, all_zero, number
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, PTR, StructLayout
 from tidemill.runtimes.native.llvm.containers.btree import BTreeCode
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
@@ -53,7 +53,8 @@ class SumGroups:
     ) -> IRValue:
         """Add to the sums of a key; gives a status. A sum that does not fit is kept modulo its width, to be undone."""
         types = [PTR, *self._groups.prefix, self._groups.trees.key, *self._groups.trees.types]
-        function = define(self._groups.module, f"{self._groups.name}.add", I32, types, self._emit_add, "noinline")
+        code, name = self._groups.code, f"{self._groups.name}.add"
+        function = code.function(builder.module, name, I32, types, self._emit_add, "noinline")
         return builder.call(function, [groups, *prefix, key, *sums.numbers()])
 
     def _emit_add(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -74,9 +75,9 @@ class SumGroups:
             with builder.if_then(all_zero(builder, sums), likely=False):
                 code.drop(builder, groups, group, place)
             builder.ret(status.get())
-        builder.ret(builder.call(self._insert(), [groups, group, place, key, *numbers]))
+        builder.ret(builder.call(self._insert(builder.module), [groups, group, place, key, *numbers]))
 
-    def _insert(self) -> ir.Function:
+    def _insert(self, module: ir.Module) -> ir.Function:
         """``insert(groups, group, place, key, sums...)``: an item that is not there yet; gives a status."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -93,4 +94,4 @@ class SumGroups:
 
         code = self._groups
         types = [PTR, PTR, I64, code.trees.key, *code.trees.types]
-        return define(code.module, f"{code.name}.insert", I32, types, body, "noinline")
+        return code.code.function(module, f"{code.name}.insert", I32, types, body, "noinline")

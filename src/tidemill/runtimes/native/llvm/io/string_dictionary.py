@@ -21,6 +21,7 @@ from llvmlite import ir
 from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.native.llvm.codegen import jit
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    INLINE,
     IRValue,
     Local,
     count_up,
@@ -243,7 +244,7 @@ def _hash(module: ir.Module) -> ir.Function:
         fold(number(0))
         builder.ret(found.get())
 
-    return define(module, "strings.hash", I64, [PTR, I64], body)
+    return define(module, "strings.hash", I64, [PTR, I64], body, INLINE)
 
 
 def _word(module: ir.Module) -> ir.Function:
@@ -268,7 +269,7 @@ def _word(module: ir.Module) -> ir.Function:
             word = builder.or_(builder.shl(word, number(8)), part(place, I8))
         builder.ret(word)
 
-    return define(module, "strings.word", I64, [PTR, I64], body)
+    return define(module, "strings.word", I64, [PTR, I64], body, INLINE)
 
 
 def _equal(builder: ir.IRBuilder, one: IRValue, other: IRValue, size: IRValue) -> IRValue:

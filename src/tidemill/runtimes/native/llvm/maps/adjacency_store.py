@@ -21,20 +21,18 @@ class AdjacencyStore(PooledStore):
 
     def __init__(
         self,
-        module: ir.Module,
         map_: Map,
         record: MapRecord,
         handle: StructLayout,
         keys: KeyCode,
         indexes: Sequence[KeyPositions],
     ) -> None:
-        self._module, self._map = module, map_
+        self._map = map_
         super().__init__(record, handle, keys, indexes)
 
     def _declare(self, record: MapRecord, handle: StructLayout) -> None:
         self.lists = [
-            AdjacencyListCode(self._module, self._map, record, handle, f"lists{i}", places)
-            for i, places in enumerate(self.indexes)
+            AdjacencyListCode(self._map, record, handle, f"lists{i}", places) for i, places in enumerate(self.indexes)
         ]
 
     def list_of(self, places: KeyPositions) -> AdjacencyListCode:

@@ -16,7 +16,6 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     IRValue,
     Local,
     check,
-    define,
     escape,
     forever,
     loop_while,
@@ -92,7 +91,7 @@ class ClusteredStore:
         prefix, key = self._order.split(builder, self._keys.of_record(builder, record))
         group = code.find_or_create(builder, groups, prefix)
         with builder.if_then(code.is_full_array(builder, group), likely=False):
-            check(builder, builder.call(self._promote_to_tree(), [handle, group]))
+            check(builder, builder.call(self._promote_to_tree(builder.module), [handle, group]))
         with builder.if_else(code.is_tree(builder, group), likely=False) as (tree, array):
             with tree:
                 found.set(self._table.insert(builder, handle, hash_, record))
@@ -103,7 +102,7 @@ class ClusteredStore:
                 self._grow(builder, handle, 1)
         return found.get()
 
-    def _promote_to_tree(self) -> ir.Function:
+    def _promote_to_tree(self, module: ir.Module) -> ir.Function:
         """``promote_to_tree(handle, group)``: move the records of an array to the table, and their sums to a tree."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -117,9 +116,8 @@ class ClusteredStore:
             self._grow(builder, handle, -ARRAY_LIMIT)
             builder.ret(status)
 
-        return define(
-            self._groups.module, f"{self._groups.name}.promote_to_tree", I32, [PTR, PTR], body, "noinline", "cold"
-        )
+        name = f"{self._groups.name}.promote_to_tree"
+        return self._groups.code.function(module, name, I32, [PTR, PTR], body, "noinline", "cold")
 
     def erase(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> None:
         code = self._groups
@@ -144,11 +142,11 @@ class ClusteredStore:
         cursor = on_stack(builder, CURSOR.size)
         fill(builder, cursor, 0, CURSOR.size)
         with forever(builder) as ended:
-            entry = builder.call(self._next(), [handle, cursor])
+            entry = builder.call(self._next(builder.module), [handle, cursor])
             escape(builder, builder.icmp_unsigned("==", entry, NULL_POINTER), ended)
             yield entry
 
-    def _next(self) -> ir.Function:
+    def _next(self, module: ir.Module) -> ir.Function:
         """``next(handle, cursor)``: the next record of all, or null."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -181,7 +179,7 @@ class ClusteredStore:
                 CURSOR.store(builder, cursor, "item", number(0))
             builder.ret(NULL_POINTER)
 
-        return define(self._groups.module, f"{self._groups.name}.next", PTR, [PTR, PTR], body, "noinline")
+        return self._groups.code.function(module, f"{self._groups.name}.next", PTR, [PTR, PTR], body, "noinline")
 
     def prefetch(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, prefetcher: Prefetcher) -> None:
         """The order asks for its groups; the table is small as long as these are."""

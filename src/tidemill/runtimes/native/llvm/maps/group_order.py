@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, define, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, number
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import (
     I32,
@@ -32,6 +32,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
 )
 from tidemill.runtimes.native.llvm.codegen.memory import fill, refused
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
+from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.btree import BTreeCode
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
@@ -71,9 +72,9 @@ class GroupOrder:
 class GroupOrderCode(ABC):
     """The ordered entries of a map. What a touched group gave lies in the form of ``version``."""
 
-    def __init__(self, module: ir.Module, symbol: str, map_: Map, handle: StructLayout, order: GroupOrder) -> None:
-        """The names of its functions begin with ``symbol``, as those of the map do."""
-        self.module, self.handle, self.symbol, self._order = module, handle, symbol, order
+    def __init__(self, code: CodeHome, symbol: str, map_: Map, handle: StructLayout, order: GroupOrder) -> None:
+        """``code`` has the functions of the map, whose names begin with ``symbol``."""
+        self.code, self.handle, self.symbol, self._order = code, handle, symbol, order
         self.terms = []
         for term in order.terms:
             type_ = map_.keys[term.place].type
@@ -81,11 +82,11 @@ class GroupOrderCode(ABC):
                 raise NotCompiled(f"the order of a {type_}")
             null = map_.keys[term.place].nullable and term.nullable
             self.terms.append(SortTerm(cell_type(type_), term.descending, term.nulls_first if null else None))
-        self.trees = BTreeCode(module, sum(term.bits for term in self.terms) + 63 & -64, 0)
+        self.trees = BTreeCode(sum(term.bits for term in self.terms) + 63 & -64, 0)
         self._items = SumItems(self.trees)
         # The mask of NULLs stands in front: so there is a prefix even where there is but one group.
         self._prefix = [I64, *(cell_type(key.type) for key in map_.keys[: order.width])]
-        self.groups = OrderedGroupCode(module, self._prefix, self.trees, self._items)
+        self.groups = OrderedGroupCode(code, self._prefix, self.trees, self._items)
         self._entries = SumGroups(self.groups, self._items)
         self.version = self._make_version(map_)
         self._note = StructLayout()
@@ -97,6 +98,10 @@ class GroupOrderCode(ABC):
         handle.part("ordered groups", self.groups.struct)
         handle.part("notes", TABLE)
         handle.field("emission", I32)
+
+    @abstractmethod
+    def emit(self, module: ir.Module) -> None:
+        """Define the functions that stages call in the module of the map's code."""
 
     @abstractmethod
     def _make_version(self, map_: Map) -> StructLayout:
@@ -165,10 +170,10 @@ class GroupOrderCode(ABC):
         with builder.if_then(builder.icmp_unsigned("!=", was, is_)):
             key = self._sort_key(builder, keys)
             arguments = [handle, *self.prefix(builder, keys), key, builder.sub(is_, was)]
-            status.set(builder.call(self._move(), arguments))
+            status.set(builder.call(self._move(builder.module), arguments))
         return status.get()
 
-    def _move(self) -> ir.Function:
+    def _move(self, module: ir.Module) -> ir.Function:
         """``move(handle, prefix..., key, change)``: an entry comes, leaves, or has another weight."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -179,7 +184,7 @@ class GroupOrderCode(ABC):
             builder.ret(self._entries.add(builder, self.own(builder, handle), prefix, key, NodeSums(change, ())))
 
         types = [PTR, *self._prefix, self.trees.key, I64]
-        return define(self.module, f"{self.symbol}.move", I32, types, body, "noinline")
+        return self.code.function(module, f"{self.symbol}.move", I32, types, body, "noinline")
 
     def _remember(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue]) -> None:
         """Note what a group gives before the epoch first changes its order."""

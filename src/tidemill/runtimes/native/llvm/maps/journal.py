@@ -52,27 +52,32 @@ class JournalCode:
     def __init__(self, code: UpdateCode) -> None:
         self._code = code
         self._size = code.record.payload
-        self._export("create", I32, [PTR, PTR], self._create)
-        self._export("destroy", ir.VoidType(), [PTR], self._destroy)
-        self._export("count", I64, [PTR], lambda b, a: b.ret(code.store.count(b, a[0])))
-        self._export("bytes", I64, [PTR], self._bytes)
-        self._export("drop_empty", I32, [PTR], lambda b, a: b.ret(code.sweep(b, a[0])))
-        self._export("absorb", I32, [PTR, PTR, I64], self._absorb)
-        self._export("collect", I64, [PTR, PTR], self._collect)
+
+    def emit(self, module: ir.Module) -> None:
+        """Define all functions in a module."""
+        code = self._code
+        self._export(module, "create", I32, [PTR, PTR], self._create)
+        self._export(module, "destroy", ir.VoidType(), [PTR], self._destroy)
+        self._export(module, "count", I64, [PTR], lambda b, a: b.ret(code.store.count(b, a[0])))
+        self._export(module, "bytes", I64, [PTR], self._bytes)
+        self._export(module, "drop_empty", I32, [PTR], lambda b, a: b.ret(code.sweep(b, a[0])))
+        self._export(module, "absorb", I32, [PTR, PTR, I64], self._absorb)
+        self._export(module, "collect", I64, [PTR, PTR], self._collect)
         if code.journaled:
-            self._export("touched", I64, [PTR, PTR, PTR], self._touched)
-            self._export("net", I64, [PTR, PTR], self._net)
-            self._export("settle", ir.VoidType(), [PTR], self._settle)
-            self._export("rollback", I32, [PTR], self._rollback)
+            self._export(module, "touched", I64, [PTR, PTR, PTR], self._touched)
+            self._export(module, "net", I64, [PTR, PTR], self._net)
+            self._export(module, "settle", ir.VoidType(), [PTR], self._settle)
+            self._export(module, "rollback", I32, [PTR], self._rollback)
 
     def _export(
         self,
+        module: ir.Module,
         name: str,
         result: ir.Type,
         types: Sequence[ir.Type],
         body: EmitBody,
     ) -> None:
-        define(self._code.module, f"{self._code.symbol}.{name}", result, types, body, *COLD, exported=True)
+        define(module, f"{self._code.symbol}.{name}", result, types, body, *COLD, exported=True)
 
     # --------------------------------------------------------------------------------------------- begin and end
 
@@ -136,7 +141,7 @@ class JournalCode:
             status.set(code.sweep(builder, handle))
         code.handle.store(builder, handle, "recording", number(1, I32))
         # What came in bears the stamp of this epoch, though the journal knows nothing of it.
-        builder.call(self._next_epoch(), [handle])
+        builder.call(self._next_epoch(builder.module), [handle])
         builder.ret(status.get())
 
     def _collect(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -210,7 +215,7 @@ class JournalCode:
             memory.release_vector(builder, self._code.account(builder, handle), journal, self._size)
         if self._code.ordered is not None:
             self._code.ordered.settle(builder, handle)
-        builder.call(self._next_epoch(), [handle])
+        builder.call(self._next_epoch(builder.module), [handle])
         builder.ret_void()
 
     def _rollback(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -228,7 +233,7 @@ class JournalCode:
             short = builder.icmp_unsigned(">=", result, number(Status.BUDGET, I32))
             status.set(builder.select(short, result, status.get()))
         code.handle.store(builder, handle, "recording", number(1, I32))
-        builder.call(self._settle_function(), [handle])
+        builder.call(builder.module.globals[f"{code.symbol}.settle"], [handle])
         builder.ret(status.get())
 
     def _net(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -281,10 +286,7 @@ class JournalCode:
 
     # ------------------------------------------------------------------------------------------------------- parts
 
-    def _settle_function(self) -> ir.Function:
-        return self._code.module.globals[f"{self._code.symbol}.settle"]
-
-    def _next_epoch(self) -> ir.Function:
+    def _next_epoch(self, module: ir.Module) -> ir.Function:
         """``next_epoch(handle)``: from now on all entries count as untouched."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -300,7 +302,7 @@ class JournalCode:
             code.handle.store(builder, handle, "epoch", epoch.get())
             builder.ret_void()
 
-        return self._code.function("next_epoch", ir.VoidType(), [PTR], body, *COLD)
+        return self._code.function(module, "next_epoch", ir.VoidType(), [PTR], body, *COLD)
 
     def _element(self, builder: ir.IRBuilder, records: IRValue, place: IRValue) -> IRValue:
         return at(builder, records, builder.mul(place, number(self._size)))

@@ -23,6 +23,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     RingValue,
 )
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 from tidemill.runtimes.native.llvm.containers.adjacency_lists import AdjacencyListCode
 from tidemill.runtimes.native.llvm.containers.key_cells import any_null
 from tidemill.runtimes.native.llvm.containers.slices import ListSlice
@@ -80,10 +81,19 @@ class MapCode:
         """
         self.map = map_
         self.orders = tuple(orders)
-        self.changing = UpdateCode(module, map_, indexes, orders, guarded, journaled, entered, group_order)
+        self.changing = UpdateCode(map_, indexes, orders, guarded, journaled, entered, group_order, self._emit)
         self.epochs = JournalCode(self.changing)
+        if isinstance(self.changing.code, SharedCode):
+            self.changing.code.link_to(module)
+        else:
+            self._emit(module)
         self._record, self._handle = self.changing.record, self.changing.handle
         self._keys, self._rings, self._store = self.changing.keys, self.changing.rings, self.changing.store
+
+    def _emit(self, module: ir.Module) -> None:
+        """Define the functions of the map in a module."""
+        self.epochs.emit(module)
+        self.changing.emit(module)
 
     # ------------------------------------------------------------------------------------------ entries and parts
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, define, loop_while, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, loop_while, number
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, NULL_POINTER, PTR, NullableValue, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import copy
@@ -37,6 +37,13 @@ class MultisetIndexCode(GroupOrderCode):
         self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue], before: IRValue, after: IRValue
     ) -> None:
         """Write the ends of a group as they were and as they are; it is told of."""
+        builder.call(self._read(builder.module), [handle, *prefix, before, after])
+
+    def emit(self, module: ir.Module) -> None:
+        self._read(module)
+
+    def _read(self, module: ir.Module) -> ir.Function:
+        """``read_ends(handle, prefix..., before, after)``."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             handle, *prefix, before, after = arguments
@@ -47,8 +54,7 @@ class MultisetIndexCode(GroupOrderCode):
             builder.ret_void()
 
         types = [PTR, *self.prefix_types(), PTR, PTR]
-        function = define(self.module, f"{self.symbol}.read_ends", ir.VoidType(), types, body, "noinline")
-        builder.call(function, [handle, *prefix, before, after])
+        return self.code.function(module, f"{self.symbol}.read_ends", ir.VoidType(), types, body, "noinline")
 
     def cell(self, builder: ir.IRBuilder, ends: IRValue, end: str) -> NullableValue:
         """The value at one end, NULL where the multiset is empty."""

@@ -11,6 +11,7 @@ from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, escape, forever, loop_while, number
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, StructLayout, cell_type
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
+from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers.btree import POOL, BTreeCode
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells
@@ -42,14 +43,17 @@ class OrderedIndexCode:
 
     def __init__(
         self,
-        module: ir.Module,
+        code: CodeHome,
         map_: Map,
         handle: StructLayout,
         name: str,
         places: Sequence[int],
         records: RecordItems | None = None,
     ) -> None:
-        """``places`` are those of the prefix and then of the column; with ``records`` groups hold these themselves."""
+        """``places`` are those of the prefix and then of the column; with ``records`` groups hold these themselves.
+
+        ``code`` has the functions of the map.
+        """
         *prefix, column = places
         if isinstance(map_.keys[column].type, UNORDERED):
             raise ValueError(f"{map_.name} has no order on {map_.keys[column]}")
@@ -57,13 +61,13 @@ class OrderedIndexCode:
         self.places = tuple(places)
         self._column = cell_type(map_.keys[column].type)
         integers = sum(not isinstance(value.type, t.Double) for value in map_.values)
-        self.trees = BTreeCode(module, key_bits(self._column), integers)
+        self.trees = BTreeCode(key_bits(self._column), integers)
         self.groups: OrderedGroupCode | None = None
         self._summed: SumGroups | None = None
         if prefix:
             items = SumItems(self.trees)
             cells = [cell_type(map_.keys[place].type) for place in prefix]
-            self.groups = OrderedGroupCode(module, cells, self.trees, records or items)
+            self.groups = OrderedGroupCode(code, cells, self.trees, records or items)
             self._summed = None if records else SumGroups(self.groups, items)
         handle.part(name, TREE if self.groups is None else self.groups.struct)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, define, escape, forever, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, escape, forever, number
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.maps.group_order import GroupOrderCode, is_positive
 
@@ -45,12 +45,16 @@ class TopRowsCode(GroupOrderCode):
     def _presence(self, builder: ir.IRBuilder, weight: IRValue) -> IRValue:
         return builder.select(is_positive(builder, weight), weight, number(0))
 
+    def emit(self, module: ir.Module) -> None:
+        self._first(module)
+
+    def _first(self, module: ir.Module) -> ir.Function:
+        name, types = f"{self.symbol}.first", [PTR, PTR, PTR]
+        return self.code.function(module, name, ir.VoidType(), types, self._emit_first, "noinline")
+
     def _write_version(self, builder: ir.IRBuilder, handle: IRValue, group: IRValue, target: IRValue) -> None:
-        function = define(
-            self.module, f"{self.symbol}.first", ir.VoidType(), [PTR, PTR, PTR], self._emit_first, "noinline"
-        )
         with builder.if_then(builder.icmp_unsigned("!=", group, NULL_POINTER)):
-            builder.call(function, [self.own(builder, handle), group, target])
+            builder.call(self._first(builder.module), [self.own(builder, handle), group, target])
 
     def _emit_first(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
         """``first(groups, group, target)``: write the first entries of a group."""

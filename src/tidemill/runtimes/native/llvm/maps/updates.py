@@ -6,7 +6,7 @@ nothing has been written when a fault is found. So a change that fails can alway
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -16,6 +16,7 @@ from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen import memory
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
     COLD,
+    INLINE,
     EmitBody,
     IRValue,
     Local,
@@ -29,6 +30,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, DoubleSum, MapRecord, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import VECTOR
 from tidemill.runtimes.native.llvm.codegen.prefetch import LINE
+from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome, OwnCode, SharedCode
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 from tidemill.runtimes.native.llvm.maps.adjacency_store import AdjacencyStore
 from tidemill.runtimes.native.llvm.maps.clustered_store import ClusteredStore
@@ -73,31 +75,34 @@ def _shape(
 class UpdateCode:
     """The functions of one map that change it, under names that begin with ``symbol``.
 
-    The functions take the map as an argument, so maps of the same shape in one module share them.
+    The functions take the map as an argument, so maps of the same shape share them.
     """
 
     def __init__(
         self,
-        module: ir.Module,
         map_: Map,
         indexes: Sequence[tuple[str, ...]],
         orders: Sequence[tuple[tuple[str, ...], str]],
         guarded: Sequence[str],
         journaled: bool,
-        entered: ir.Function | None = None,
-        group_order: GroupOrder | None = None,
+        entered: ir.Function | None,
+        group_order: GroupOrder | None,
+        emit: Callable[[ir.Module], None],
     ) -> None:
-        """With ``entered`` slices are arrays, and that function is called with each entry that is new.
+        """``emit`` emits all functions of the map.
 
-        With ``group_order`` the entries of each group are in that order.
+        With ``entered`` slices are arrays, and that function is called with each entry that is new. With
+        ``group_order`` the entries of each group are in that order.
         """
-        self.module, self.map, self.journaled = module, map_, journaled
+        self.map, self.journaled = map_, journaled
         self.symbol = _shape(map_, indexes, orders, guarded, journaled)
         if entered is not None:
             self.symbol += f" as {entered.name}"
         if group_order is not None:
             self.symbol += f" with {group_order}"
         self._entered = entered
+        # What ``entered`` does is known to one stage alone.
+        self.code: CodeHome = SharedCode(self.symbol, emit) if entered is None else OwnCode()
         self.record, self.handle = MapRecord(map_), StructLayout()
         self.handle.field("account", PTR)
         self.handle.field("epoch", I32)
@@ -116,11 +121,11 @@ class UpdateCode:
         self.ordered: GroupOrderCode | None = None
         if group_order is not None:
             kind = MultisetIndexCode if group_order.first is None else TopRowsCode
-            self.ordered = kind(module, self.symbol, map_, self.handle, group_order)
+            self.ordered = kind(self.code, self.symbol, map_, self.handle, group_order)
         self.store: RecordStore
         if slices and entered is not None:
             distinct = list(dict.fromkeys(slices))
-            self.store = AdjacencyStore(module, map_, self.record, self.handle, self.keys, distinct)
+            self.store = AdjacencyStore(map_, self.record, self.handle, self.keys, distinct)
         elif slices or (clustered is None and self.record.payload > LINE):
             # A table of large records costs two cache misses as well, and copies them all when it grows.
             self.store = PooledStore(self.record, self.handle, self.keys, list(dict.fromkeys(slices)))
@@ -140,17 +145,32 @@ class UpdateCode:
 
     def _make_order(self, name: str, places: tuple[int, ...], clustered: bool) -> OrderedIndexCode:
         items = RecordItems(self.symbol, self.record, self.rings, places[-1]) if clustered else None
-        return OrderedIndexCode(self.module, self.map, self.handle, name, places, items)
+        return OrderedIndexCode(self.code, self.map, self.handle, name, places, items)
 
     def account(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """The account of the map's memory."""
         return self.handle.load(builder, handle, "account")
 
     def function(
-        self, name: str, result: ir.Type, types: Sequence[ir.Type], body: EmitBody, *attributes: str
+        self,
+        module: ir.Module,
+        name: str,
+        result: ir.Type,
+        types: Sequence[ir.Type],
+        body: EmitBody,
+        *attributes: str,
     ) -> ir.Function:
-        """A function of this map; ``body`` emits its instructions when it is first asked for."""
-        return define(self.module, f"{self.symbol}.{name}", result, types, body, *attributes)
+        """A function of this map, for calls from ``module``; ``body`` emits its instructions."""
+        return self.code.function(module, f"{self.symbol}.{name}", result, types, body, *attributes)
+
+    def emit(self, module: ir.Module) -> None:
+        """Define the functions that stages call in the module of the map's code."""
+        self._add(module)
+        self._sweep(module)
+        if not self.journaled and self.ordered is None:
+            self._clear(module)
+        if self.ordered is not None:
+            self.ordered.emit(module)
 
     # ----------------------------------------------------------------------------------------------------- finding
 
@@ -161,7 +181,8 @@ class UpdateCode:
             handle, *cells = arguments
             builder.ret(self._locate(builder, handle, self.keys.of_arguments(cells))[0])
 
-        function = self.function("find", PTR, [PTR, *self.keys.types()], body)
+        name, types = f"{self.symbol}.find", [PTR, *self.keys.types()]
+        function = define(builder.module, name, PTR, types, body, INLINE)
         return builder.call(function, [handle, *keys.arguments()])
 
     def find_record(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
@@ -176,13 +197,15 @@ class UpdateCode:
 
     def add(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, numbers: EntryNumbers) -> IRValue:
         """Add to an entry; gives a status."""
-        types = [PTR, *self.keys.types(), *self.rings.types()]
-        function = self.function("add", I32, types, self._emit_add)
-        return builder.call(function, [handle, *keys.arguments(), *numbers.flat()])
+        return builder.call(self._add(builder.module), [handle, *keys.arguments(), *numbers.flat()])
 
     def add_record(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
         """Add the numbers of a record to the entry with its key; gives a status."""
         return self.add(builder, handle, self.keys.of_record(builder, record), self.rings.load(builder, record))
+
+    def _add(self, module: ir.Module) -> ir.Function:
+        types = [PTR, *self.keys.types(), *self.rings.types()]
+        return self.function(module, "add", I32, types, self._emit_add)
 
     def _emit_add(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
         handle, *rest = arguments
@@ -201,16 +224,16 @@ class UpdateCode:
             status = self._add_to_orders(builder, handle, keys, addend)
             status = self._move_in_group(builder, handle, keys, (old, new), status)
             with builder.if_then(builder.icmp_unsigned("==", new.weight, number(0)), likely=False):
-                check(builder, builder.call(self._leave(), [handle, entry]))
+                check(builder, builder.call(self._leave(builder.module), [handle, entry]))
             builder.ret(status)
         with builder.if_then(self.rings.is_zero(builder, addend), likely=False):
             builder.ret(number(0, I32))
         record = on_stack(builder, self.record.payload)
         self.keys.write(builder, record, keys)
         self.rings.store(builder, record, addend)
-        builder.ret(builder.call(self._enter(), [handle, hash_, record]))
+        builder.ret(builder.call(self._enter(builder.module), [handle, hash_, record]))
 
-    def _enter(self) -> ir.Function:
+    def _enter(self, module: ir.Module) -> ir.Function:
         """``enter(handle, hash, record)``: take in an entry whose key is not there."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -235,24 +258,33 @@ class UpdateCode:
                 self.append(builder, handle, "limbo", record)
             builder.ret(status)
 
-        return self.function("enter", I32, [PTR, I64, PTR], body, "noinline")
+        return self.function(module, "enter", I32, [PTR, I64, PTR], body, "noinline")
 
-    def _leave(self) -> ir.Function:
+    def _leave(self, module: ir.Module) -> ir.Function:
         """``leave(handle, entry)``: an entry of weight 0 goes, at once where nothing is left of its values."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             handle, entry = arguments
             with builder.if_else(self.rings.is_zero(builder, self.rings.load(builder, entry))) as (gone, waiting):
                 with gone:
-                    builder.call(self._erase(), [handle, entry])
+                    builder.call(self._erase(builder.module), [handle, entry])
                 with waiting:
                     self.append(builder, handle, "limbo", entry)
             builder.ret(number(0, I32))
 
-        return self.function("leave", I32, [PTR, PTR], body, "noinline")
+        return self.function(module, "leave", I32, [PTR, PTR], body, "noinline")
 
     def sweep(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """Drop what is in limbo and still has weight 0; gives a status."""
+        status = Local(builder, number(0, I32))
+        limbo = self.handle.address(builder, handle, "limbo")
+        waiting = builder.icmp_unsigned("!=", VECTOR.load(builder, limbo, "count"), number(0))
+        with builder.if_then(waiting, likely=False):
+            status.set(builder.call(self._sweep(builder.module), [handle]))
+        return status.get()
+
+    def _sweep(self, module: ir.Module) -> ir.Function:
+        """``sweep(handle)``: drop what is in limbo and still has weight 0."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             (handle,) = arguments
@@ -269,13 +301,7 @@ class UpdateCode:
                 VECTOR.store(builder, limbo, "count", last)
             builder.ret(number(0, I32))
 
-        function = self.function("sweep", I32, [PTR], body, *COLD)
-        status = Local(builder, number(0, I32))
-        limbo = self.handle.address(builder, handle, "limbo")
-        waiting = builder.icmp_unsigned("!=", VECTOR.load(builder, limbo, "count"), number(0))
-        with builder.if_then(waiting, likely=False):
-            status.set(builder.call(function, [handle]))
-        return status.get()
+        return self.function(module, "sweep", I32, [PTR], body, *COLD)
 
     def _drop(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> IRValue:
         """Remove an entry that may still have values; gives a status."""
@@ -287,19 +313,19 @@ class UpdateCode:
             self._count_negatives(builder, handle, old, None)
             status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, None))
             status = self._move_in_group(builder, handle, keys, (old, None), status)
-            builder.call(self._erase(), [handle, entry])
+            builder.call(self._erase(builder.module), [handle, entry])
             builder.ret(status)
 
-        return builder.call(self.function("drop", I32, [PTR, PTR], body, "noinline"), [handle, entry])
+        return builder.call(self.function(builder.module, "drop", I32, [PTR, PTR], body, "noinline"), [handle, entry])
 
-    def _erase(self) -> ir.Function:
+    def _erase(self, module: ir.Module) -> ir.Function:
         """``erase(handle, entry)``: take an entry out of the store."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             self.store.erase(builder, *arguments)
             builder.ret_void()
 
-        return self.function("erase", ir.VoidType(), [PTR, PTR], body, "noinline")
+        return self.function(module, "erase", ir.VoidType(), [PTR, PTR], body, "noinline")
 
     # ----------------------------------------------------------------------------------------------------- setting
 
@@ -314,7 +340,7 @@ class UpdateCode:
             with builder.if_then(builder.icmp_unsigned("==", entry, NULL_POINTER)):
                 with builder.if_then(leaves):
                     builder.ret(number(0, I32))
-                builder.ret(builder.call(self._enter(), [handle, hash_, record]))
+                builder.ret(builder.call(self._enter(builder.module), [handle, hash_, record]))
             self._remember(builder, handle, entry)
             with builder.if_then(leaves):
                 builder.ret(self._drop(builder, handle, entry))
@@ -326,7 +352,7 @@ class UpdateCode:
             status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new))
             builder.ret(self._move_in_group(builder, handle, keys, (old, new), status))
 
-        return builder.call(self.function("put", I32, [PTR, PTR], body, "noinline"), [handle, record])
+        return builder.call(self.function(builder.module, "put", I32, [PTR, PTR], body, "noinline"), [handle, record])
 
     def assign(self, builder: ir.IRBuilder, handle: IRValue, other: UpdateCode, scratch: IRValue) -> IRValue:
         """Hold what ``scratch`` holds, and empty it; gives a status."""
@@ -348,7 +374,7 @@ class UpdateCode:
             VECTOR.store(builder, limbo, "count", number(0))
             builder.ret(other.clear(builder, scratch))
 
-        function = self.function(f"assign.{other.symbol}", I32, [PTR, PTR], body, "noinline")
+        function = define(builder.module, f"{self.symbol}.assign.{other.symbol}", I32, [PTR, PTR], body, "noinline")
         return builder.call(function, [handle, scratch])
 
     def _put_if_new(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
@@ -368,7 +394,9 @@ class UpdateCode:
 
     def clear(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """Forget all entries; gives a status."""
+        return builder.call(self._clear(builder.module), [handle])
 
+    def _clear(self, module: ir.Module) -> ir.Function:
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             (handle,) = arguments
             assert self.ordered is None, "such a map is never cleared"
@@ -381,7 +409,7 @@ class UpdateCode:
             self.store.clear(builder, handle)
             builder.ret(number(0, I32))
 
-        return builder.call(self.function("clear", I32, [PTR], body, *COLD), [handle])
+        return self.function(module, "clear", I32, [PTR], body, *COLD)
 
     # -------------------------------------------------------------------------------------------- keeping in step
 
@@ -409,7 +437,7 @@ class UpdateCode:
             self.record.store(builder, entry, "stamp", self.handle.load(builder, handle, "epoch"))
             builder.ret(number(0, I32))
 
-        function = self.function("remember", I32, [PTR, PTR], body, "noinline")
+        function = self.function(builder.module, "remember", I32, [PTR, PTR], body, "noinline")
         stamp, epoch = self.record.load(builder, entry, "stamp"), self.handle.load(builder, handle, "epoch")
         with builder.if_then(builder.icmp_unsigned("!=", stamp, epoch)):
             check(builder, builder.call(function, [handle, entry]))
@@ -430,7 +458,7 @@ class UpdateCode:
             store.set_weight(builder, *arguments)
             builder.ret_void()
 
-        function = self.function("reweigh", ir.VoidType(), [PTR, PTR, I64], body, "noinline")
+        function = self.function(builder.module, "reweigh", ir.VoidType(), [PTR, PTR, I64], body, "noinline")
         builder.call(function, [handle, entry, weight])
 
     def _count_negatives(

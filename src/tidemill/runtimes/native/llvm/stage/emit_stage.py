@@ -27,7 +27,7 @@ from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of
 from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
-from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, on_stack
+from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, new_function, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.codegen.memory import fill
@@ -196,7 +196,7 @@ class _StageEmitter:
     # -- functions ----------------------------------------------------------------------------------------------
 
     def _function(self, name: str, arguments: Sequence[ir.Type], exported: bool = True) -> FunctionFrame:
-        function = ir.Function(self._module, ir.FunctionType(I32, arguments), name)
+        function = new_function(self._module, name, I32, arguments)
         function.attributes.add("nounwind")
         if not exported:
             function.linkage = "internal"

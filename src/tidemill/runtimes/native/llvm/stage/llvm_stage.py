@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import decimal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,28 +22,27 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
-from tidemill.runtimes.native.llvm.codegen.jit import Library, load
+from tidemill.runtimes.native.llvm.codegen.jit import load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.input_rows import InputBatch
-from tidemill.runtimes.native.llvm.io.native_map import NativeMap, out_of_memory
+from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.output_buffers import OutputBuffers
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED
-from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.stage.emit_rows import MACHINE_CODE_KEYS, shows_keys
 from tidemill.runtimes.native.llvm.stage.emit_stage import (
     READ_MAP,
     drained_maps,
     fills_by_firing,
 )
-from tidemill.runtimes.native.llvm.stage.multiset_groups import READ_GROUPS, end_of, multiset_maps
+from tidemill.runtimes.native.llvm.stage.multiset_groups import end_of, multiset_maps
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
-from tidemill.runtimes.native.llvm.table.column_store import TableHandle
+from tidemill.runtimes.native.llvm.stage.stage_functions import StageFunctions
+from tidemill.runtimes.native.llvm.stage.stage_state import StageState, StateSource
 from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput, TouchedGroup
@@ -65,23 +64,6 @@ _WHAT = {
 }
 
 
-class StateSource(Protocol):
-    """The source of a stage's state when it is first used."""
-
-    def stored(self, map_: Map) -> pa.Table:
-        """The changes that add up to a map of the stage, oldest first: ``map_fields`` and the weight."""
-
-    def rows(self, relation: str) -> ChangeSet:
-        """The rows of a relation as they are now, equal ones perhaps in several parts."""
-
-    @property
-    def epoch(self) -> int:
-        """The last epoch that is stored."""
-
-    def missed(self, since: int, maps: Sequence[Map], mirrors: Sequence[Map]) -> dict[str, pa.Table] | None:
-        """The changes of maps and copied relations after an epoch; None if loading them again is cheaper."""
-
-
 class LlvmStage:
     """Runs one stage. Its state is read when the first change comes."""
 
@@ -89,7 +71,7 @@ class LlvmStage:
         self,
         code: StageCode,
         finish: OutputOperator | None,
-        contents: StateSource,
+        source: StateSource,
         memory: Memory,
         strings: StringDictionary,
         used: set[LlvmStage] | None = None,
@@ -97,48 +79,33 @@ class LlvmStage:
     ) -> None:
         """``used`` gets this stage whenever its state may be about to change; ``table_of`` gives shared tables."""
         self.code = code
-        self._used = set() if used is None else used
         self.stage = code.stage
-        self._finish = finish
-        self._contents = contents
         self.memory = memory
         self.strings = strings
+        self._used = set() if used is None else used
+        self._finish = finish
+        self._source = source
         self._library = load(code.module)
-        self._functions = _StageFunctions(self._library)
-        self._table_of = table_of
-        self._tables: dict[str, LlvmTable] = {}
-        self._handles = {name: TableHandle(table.code) for name, table in code.tables.items()}
-        for name, handle in self._handles.items():
-            self._point(code.tables[name].place.name, handle.address)
-        self._maps: dict[str, NativeMap] = {}
-        self._ready = False
-        self._journaled: list[NativeMap] = []
-        self._outputs: dict[str, OutputBuffers] = {}
+        self._functions = StageFunctions(self._library)
+        self._state = StageState(code, self._library, source, memory, strings, table_of)
         self._packers: dict[str, Any] = {}
-        self._pending: set[int] = set()
-        self._since_begin = False
-        self._shows: int | None = None
-        """The epoch that a stage shows which has missed some."""
-        for value, place in code.texts.places.items():
-            ctypes.c_int32.from_address(self._library.address(place.name)).value = strings.intern(value)
 
     # -- state --------------------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
         """True if the stage holds its state."""
-        return self._ready
+        return bool(self._state.maps)
 
     @property
     def size(self) -> int:
         """The bytes of all its maps."""
-        declared = sum(output.bytes for output in self._outputs.values())
-        return declared + sum(held.bytes for held in self._maps.values())
+        return self._state.bytes
 
     @property
     def pending_rows(self) -> int:
         """The number of rows that the open epoch has output so far."""
-        return sum(map(len, self._outputs.values()))
+        return sum(map(len, self._state.outputs.values()))
 
     @property
     def loads(self) -> bool:
@@ -147,11 +114,11 @@ class LlvmStage:
 
     def __len__(self) -> int:
         """The entries of all its maps."""
-        return sum(len(held) for held in self._maps.values())
+        return sum(len(held) for held in self._state.maps.values())
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """For each map its entries and its memory."""
-        return {name: (len(held), held.bytes) for name, held in self._maps.items()}
+        return self._state.sizes()
 
     @property
     def skipped(self) -> int:
@@ -161,88 +128,20 @@ class LlvmStage:
     def prepare(self) -> None:
         """Read the state from the store, unless it is here already."""
         self._used.add(self)
-        if self._shows is not None:
-            self._catch_up(self._shows)
-        if self._ready:
-            self._show_tables(self._handles)
-            return
-        try:
-            self._create()
-            self._show_tables(self._handles)
-            for map_ in self.stage.maps:
-                self._maps[map_.name].restore(self._contents.stored(map_))
-            for name in self.code.mirrors:
-                self._maps[name].restore(_columns(self._contents.rows(name), self.code.maps[name].map))
-        except BaseException:
-            self.free()  # half a state must not be taken for one
-            raise
-
-    def _show_tables(self, names: Iterable[str]) -> None:
-        """Let the stage see the rows of shared tables."""
-        for name in names:
-            handle = self._handles[name]
-            if name not in self._tables:
-                table = self._table_of(name)
-                assert table is not None, f'"{name}" is no table any more'
-                self._tables[name] = table
-            handle.show(self._tables[name].share(handle.reader))
+        self._state.prepare()
 
     def pause(self) -> None:
-        """The next epochs run the stage elsewhere: its maps show the last one until they are used again."""
-        if self._ready and self._shows is None:
-            self._shows = self._contents.epoch
+        """Note that the next epochs run the stage elsewhere: its maps show the last one until they are used again."""
+        self._state.pause()
 
     @property
     def is_paused(self) -> bool:
         """True if the stage holds state that has missed epochs."""
-        return self._shows is not None
-
-    def _catch_up(self, since: int) -> None:
-        """Add what the maps have missed, or give them back where they are better read again."""
-        mirrors = [self.code.maps[name].map for name in self.code.mirrors]
-        missed = self._contents.missed(since, self.stage.maps, mirrors)
-        if missed is None:
-            self.free()
-            return
-        try:
-            self._shows = None
-            for name, table in missed.items():
-                self._maps[name].settle()
-                self._maps[name].restore(table)
-        except BaseException:
-            self.free()
-            raise
-
-    def _create(self) -> None:
-        # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
-        self._since_begin = True
-        self._used.add(self)
-        self._ready = True
-        passing = dict(self._passing())
-        for name, held in self.code.maps.items():
-            if name not in passing:
-                self._maps[name] = self._make(held)
-        drained = drained_maps(self.stage, self.code.replaces)
-        self._journaled = [held for name, held in self._maps.items() if name not in drained]
-        for declared in (self.code.output, self.code.read_output, self.code.row_output):
-            if declared is not None:
-                output = self._outputs[declared.place.name] = OutputBuffers(declared, self.memory, self.strings)
-                for place, address in output.addresses.items():
-                    self._point(place, address)
+        return self._state.is_paused
 
     def free(self) -> None:
         """Give all memory back; the next change reads the state again."""
-        for held in self._maps.values():
-            held.free()
-        for output in self._outputs.values():
-            output.free()
-        self._ready = False
-        self._tables.clear()
-        self._maps.clear()
-        self._journaled.clear()
-        self._outputs.clear()
-        self._pending.clear()
-        self._shows = None
+        self._state.free()
 
     # -- an epoch -----------------------------------------------------------------------------------------------
 
@@ -256,7 +155,7 @@ class LlvmStage:
             self._take_pairs(input_, change)
         else:
             self._take_columns(input_, change)
-        self._pending.update(input_.replaces)
+        self._state.pending.update(input_.replaces)
 
     def _take_pairs(self, input_: StageInput, change: ChangeSet) -> None:
         pairs = change.pairs()
@@ -284,7 +183,7 @@ class LlvmStage:
 
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""
-        if not self._ready or self._shows is not None:
+        if not self.ready or self.is_paused:
             self.prepare()
         return self._output(self._changed_rows)
 
@@ -310,16 +209,17 @@ class LlvmStage:
         if isinstance(finish, PartitionEmission):
             assert declared is not None
             self._check(self._functions.emit()(), None)
-            return self._output_table(self._outputs[declared.place.name])
+            return self._output_table(self._state.outputs[declared.place.name])
         if (
             declared is None
             or not isinstance(finish, GroupEmission)
-            or sum(self._maps[name].touches for name in (finish.source, *multiset_maps(finish))) < MACHINE_CODE_KEYS
+            or sum(self._state.maps[name].touches for name in (finish.source, *multiset_maps(finish)))
+            < MACHINE_CODE_KEYS
         ):
             return None
-        self._maps[finish.source].sweep()
+        self._state.maps[finish.source].sweep()
         status = self._functions.emit()()
-        output = self._outputs[declared.place.name]
+        output = self._state.outputs[declared.place.name]
         if status:
             output.clear()
             return None
@@ -327,21 +227,21 @@ class LlvmStage:
 
     def recompute_pending(self) -> None:
         """Recompute what waits for all inputs."""
-        for number in sorted(self._pending):
+        for number in sorted(self._state.pending):
             self._check(self._functions.replace(number)(), None)
-        self._pending.clear()
+        self._state.pending.clear()
 
     def _drain(self) -> ChangeSet:
         """Take the rows out that the statements have added to the stage's own output."""
         if self.code.output is not None:
             return self._drain_output(self.code.output)
-        output = self._maps[self.stage.name]
+        output = self._state.maps[self.stage.name]
         rows = output.entries() if len(output) else None
         self._clear(self.stage.name)
         return _nothing(self.stage) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
 
     def _drain_output(self, declared: OutputGlobal) -> ChangeSet:
-        return self._output_table(self._outputs[declared.place.name])
+        return self._output_table(self._state.outputs[declared.place.name])
 
     def _output_table(self, output: OutputBuffers, *, distinct: bool = False) -> ChangeSet:
         if not len(output):
@@ -357,34 +257,35 @@ class LlvmStage:
 
         That is what an epoch would do which brings all rows at once: each input sees those before it, whole.
         """
-        self.free()
-        self._create()
-        for handle in self._handles.values():
-            handle.show_nothing()
+        self._used.add(self)
+        self._state.free()
+        self._state.create()
+        self._state.hide_tables()
         for relation, input_ in self.code.inputs.items():
-            rows = self._contents.rows(relation)
+            rows = self._source.rows(relation)
             # Where sums are read on the way, a row that has come and gone must not be met.
             whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
             self._take(input_, whole)
-            self._show_tables([relation] if relation in self._handles else ())
+            if relation in self.code.tables:
+                self._state.show_tables([relation])
         return self._output(self._all_rows)
 
     def _changed_rows(self, finish: OutputOperator) -> Mapping[Row, int]:
         if isinstance(finish, MultisetGroupOutput):
             return finish.changed_groups(self._touched_groups())
-        return finish.changed(self._maps)
+        return finish.changed(self._state.maps)
 
     def _all_rows(self, finish: OutputOperator) -> Mapping[Row, int]:
         if isinstance(finish, MultisetGroupOutput):
             return finish.whole_groups(self._touched_groups())
-        return finish.whole(self._maps)
+        return finish.whole(self._state.maps)
 
     def _touched_groups(self) -> list[TouchedGroup]:
         """The groups that the epoch has touched, in their own map or in a multiset, with the values of aggregates."""
         finish = self.stage.finish
         assert isinstance(finish, GroupEmission)
         names = multiset_maps(finish)
-        held, multisets = self._maps[finish.source], [self._maps[name] for name in names]
+        held, multisets = self._state.maps[finish.source], [self._state.maps[name] for name in names]
         held.sweep()
         most = held.touches + sum(multiset.touches for multiset in multisets)
         records = [held.make_records(most) for _ in range(2)]
@@ -407,7 +308,7 @@ class LlvmStage:
         assert reader is not None
         if reader.finish is None:
             return _nothing(self.stage)  # nothing is posted where no row can ever be
-        filled = {name.removeprefix(READ_MAP): self._make(held) for name, held in self._passing()}
+        filled = {name.removeprefix(READ_MAP): self._state.make(held) for name, held in self._state.passing_maps()}
         try:
             self._check(self._functions.produce()(), None)
             finish = compile_stage(replace(reader, load=()), _no_fields).finish
@@ -418,46 +319,32 @@ class LlvmStage:
             for map_ in filled.values():
                 map_.free()
 
-    def _passing(self) -> list[tuple[str, MapGlobal]]:
-        """The maps that are there only while rows are read."""
-        return [(name, held) for name, held in self.code.maps.items() if name.startswith(READ_MAP)]
-
-    def _make(self, held: MapGlobal) -> NativeMap:
-        """An empty map, which emitted code finds in its place."""
-        native = NativeMap(held.code, self._library, self.memory, self.strings)
-        self._point(held.place.name, native.address)
-        return native
-
-    def _point(self, place: str, address: int) -> None:
-        """Let a global of the module hold an address."""
-        ctypes.c_void_p.from_address(self._library.address(place)).value = address
-
     def changes(self) -> Iterator[tuple[str, ChangeSet]]:
         """The change of each map, in the form in which it is stored."""
         for map_ in self.stage.maps:
-            held = self._maps.get(map_.name)
+            held = self._state.maps.get(map_.name)
             if held is not None and held.touches and len(change := held.changes()):
                 yield map_.name, change
 
     def settle(self) -> None:
         """Take the state as it is for the one from which the next epoch starts."""
-        self._since_begin = False
-        for held in self._journaled:
+        self._state.created_in_epoch = False
+        for held in self._state.journaled:
             held.settle()
 
     def rollback(self) -> None:
         """Undo the epoch."""
-        self._pending.clear()
-        if self._since_begin:
+        self._state.pending.clear()
+        if self._state.created_in_epoch:
             self.free()
             return
         with self.memory.unbounded():
-            for held in self._journaled:
+            for held in self._state.journaled:
                 held.rollback()
-            if self._ready:
+            if self._state.maps:
                 for name in drained_maps(self.stage, self.code.replaces):
                     self._clear(name)
-            for output in self._outputs.values():
+            for output in self._state.outputs.values():
                 output.clear()
 
     # -- events -------------------------------------------------------------------------------------------------
@@ -525,57 +412,12 @@ class LlvmStage:
             raise self.error(status, row)
 
 
-class _StageFunctions:
-    """The functions of a loaded stage, by the kinds of their arguments."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._known: dict[str, Any] = {}
-
-    def fire(self, number: int) -> Any:
-        return self._find(f"fire.{number}", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
-
-    def rows(self, number: int) -> Any:
-        return self._find(f"rows.{number}", ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p)
-
-    def event(self, number: int) -> Any:
-        return self._find(f"event.{number}", ctypes.c_void_p)
-
-    def replace(self, number: int) -> Any:
-        return self._find(f"replace.{number}")
-
-    def clear(self, number: int) -> Any:
-        return self._find(f"clear.{number}")
-
-    def produce(self) -> Any:
-        return self._find("produce")
-
-    def emit(self) -> Any:
-        return self._find("emit")
-
-    def read_groups(self, arrays: int) -> Any:
-        return self._find(READ_GROUPS, *[ctypes.c_void_p] * arrays, result=ctypes.c_int64)
-
-    def events(self) -> Any:
-        return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
-
-    def _find(self, name: str, *arguments: Any, result: Any = ctypes.c_int32) -> Any:
-        if name not in self._known:
-            self._known[name] = ctypes.CFUNCTYPE(result, *arguments)(self._library.address(name))
-        return self._known[name]
-
-
 def _nothing(stage: Stage) -> ChangeSet:
     return ChangeSet.of((), stage.output)
 
 
 def _no_fields(relation: str) -> tuple[Field, ...]:
     raise KeyError(relation)  # a reader reads maps alone
-
-
-def _columns(change: ChangeSet, map_: Map) -> pa.Table:
-    """The columns of a relation that a mirror holds, and the weight."""
-    return change.arrow().select([*(f.name for f in map_.keys), WEIGHT])
 
 
 def _row_of(batch: pa.RecordBatch, place: int, change: ChangeSet) -> Row:
