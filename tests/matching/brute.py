@@ -60,7 +60,7 @@ class Brute:
         if name not in self.holds:
             return True
         now = (*taken, (row, name))
-        values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.looks}
+        values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.navigations}
         return self.holds[name](values)
 
     def value(self, look: Navigation, taken: Taken) -> Any:

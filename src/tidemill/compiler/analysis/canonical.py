@@ -170,7 +170,7 @@ class _Namer:
             case Window():
                 renamed = replace(renamed, calls=tuple(replace(call, name=self._next()) for call in renamed.calls))
             case Match():
-                measures = tuple(replace(look, name=self._next()) for look in renamed.measures)
+                measures = tuple(replace(one, name=self._next()) for one in renamed.measures)
                 renamed = replace(renamed, measures=measures)
         named = with_children(renamed, (below,))
         return named, _between(node, named)

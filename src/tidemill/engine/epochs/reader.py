@@ -62,9 +62,9 @@ class WarehouseReader:
         """The rows of a view that are not stored, computed from its maps, now or as of an epoch."""
         stage, store = view.program.stages[-1], self._state.store
         if until is not None:
-            past = self._state.placement.past(until)
-            past.install(stage)
-            return past.produce(stage)
+            runtime = self._state.placement.runtime_at(until)
+            runtime.install(stage)
+            return runtime.produce(stage)
         with self._settled():
             rows = sum(store.rows(map_.name) for map_ in stage.maps)
             runtime = self._state.placement.scanning(self._state.pipeline[view.name].runtime, rows)
