@@ -74,7 +74,7 @@ def test_what_is_refused_is_kept_otherwise_and_says_why(sql: str, note: str) -> 
     assert running.rows == evaluate(relation, {name: ZSet() for name in TABLES})
 
 
-def test_the_name_of_a_lift_is_nobody_elses() -> None:
+def test_the_name_of_a_lift_is_unique() -> None:
     """A sum over nothing is NULL, and less than nothing: a row whose alias looks like a lift's must not be taken in."""
     relation = relation_of("SELECT n1.v FROM r n1 WHERE n1.v < (SELECT SUM(m.v) FROM s m WHERE m.a = n1.a)")
     running = Interpreter(compile_view("v", relation, TABLES, "viewlet"), TABLES, {})

@@ -46,15 +46,15 @@ class BaseRowColumns:
 
 @dataclass(frozen=True, slots=True)
 class WithProvenance:
-    """A relation whose own columns come first, and then those of its origins."""
+    """A relation whose own columns come first, and then the base rows it comes from."""
 
     relation: Relation
-    origins: tuple[BaseRowColumns, ...]
+    base_rows: tuple[BaseRowColumns, ...]
 
     @property
     def added(self) -> tuple[Named, ...]:
-        """The columns of the origins, passed on."""
-        return tuple(Named(f.name, column(f)) for origin in self.origins for f in origin.columns)
+        """The columns of the base rows, passed on."""
+        return tuple(Named(f.name, column(f)) for base in self.base_rows for f in base.columns)
 
 
 def provenance(relation: Relation, views: Mapping[str, Relation]) -> WithProvenance:
@@ -101,9 +101,9 @@ class _Tracing:
             shown = {f.name: f for f in below.relation.fields}
             pairs = zip(scan.fields, scan.columns, strict=True)
             own = (Named(f.name, column(shown[declared.name])) for f, declared in pairs)
-            return WithProvenance(Project(below.relation, (*own, *below.added)), below.origins)
+            return WithProvenance(Project(below.relation, (*own, *below.added)), below.base_rows)
         number = next(self._numbers)
-        fields = tuple(replace(f, name=f"origin {number}: {f.name}", nullable=True) for f in scan.columns)
+        fields = tuple(replace(f, name=f"base {number}: {f.name}", nullable=True) for f in scan.columns)
         copies = (Named(to.name, column(f)) for to, f in zip(fields, scan.fields, strict=True))
         shown_columns = (Named(f.name, column(f)) for f in scan.fields)
         return WithProvenance(Project(scan, (*shown_columns, *copies)), (BaseRowColumns(scan.relation, fields),))
@@ -123,20 +123,20 @@ class _Tracing:
     def _join(self, node: Join | OuterJoin) -> WithProvenance:
         left, right = self.of(node.left), self.of(node.right)
         joined = replace(node, left=left.relation, right=right.relation)
-        return WithProvenance(in_order(joined, node), (*left.origins, *right.origins))
+        return WithProvenance(in_order(joined, node), (*left.base_rows, *right.base_rows))
 
     def _union(self, node: UnionAll) -> WithProvenance:
-        """Each input with its own origins, and NULLs for those of the others."""
+        """Each input with its own base rows, and NULLs for those of the others."""
         below = [self.of(part) for part in node.inputs]
-        origins = tuple(origin for part in below for origin in part.origins)
+        base_rows = tuple(base for part in below for base in part.base_rows)
         parts = []
         for source, part in zip(node.inputs, below, strict=True):
-            own = {f.name: f for origin in part.origins for f in origin.columns}
-            columns = [f for origin in origins for f in origin.columns]
+            own = {f.name: f for base in part.base_rows for f in base.columns}
+            columns = [f for base in base_rows for f in base.columns]
             added = (Named(f.name, column(f) if f.name in own else Literal(None, f.type)) for f in columns)
             shown = (Named(f.name, column(f)) for f in source.fields)
             parts.append(Project(part.relation, (*shown, *added)))
-        return WithProvenance(UnionAll(tuple(parts)), origins)
+        return WithProvenance(UnionAll(tuple(parts)), base_rows)
 
     def _aggregate(self, node: Aggregate) -> WithProvenance:
         """Each group with the rows that are in it."""
@@ -156,4 +156,4 @@ class _Tracing:
         equal = [call("null_safe_eq", column(f), column(value.field)) for f, value in pairs]
         joined = Join(rename(node, [f.name for f in node.fields]), rows, conjunction(equal) if equal else None)
         shown = (Named(f.name, column(f)) for f in node.fields)
-        return WithProvenance(Project(joined, (*shown, *below.added)), below.origins)
+        return WithProvenance(Project(joined, (*shown, *below.added)), below.base_rows)

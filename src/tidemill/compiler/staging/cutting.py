@@ -110,9 +110,9 @@ class StageCutter:
         """A part of a recursion that goes on from its last rows: these are of its own stage, and no other sees them."""
         if is_grouped(node):
             raise Unsupported(
-                "a recursive query cannot ask a subquery about each of its rows",
-                detail="Whether the subquery finds something would have to be known of all rows of a round at once.",
-                hint="Join with a subquery in FROM that has the rows in question, and let that one ask.",
+                "a recursive part cannot have a correlated subquery over its own rows",
+                detail="The subquery would have to see all rows of an iteration at once.",
+                hint="Join with a subquery in FROM that does not read the recursive rows.",
             )
         return self._inside(node)
 

@@ -184,8 +184,8 @@ def _going_on(again: Trigger) -> Cost:
     scanned = dict.fromkeys(loop.relation for loop in loops if not loop.lookup)
     if scanned:
         hint = "An equality with the rows last found would make it a lookup."
-        return Cost(CostClass.DATA, f"each round that changes visits all of {' and '.join(scanned)}", hint)
-    return Cost(CostClass.MATCHES, "each row whose round changes is looked up where it leads to")
+        return Cost(CostClass.DATA, f"each iteration that changes visits all of {' and '.join(scanned)}", hint)
+    return Cost(CostClass.MATCHES, "each row found in another iteration is looked up where it leads to")
 
 
 def _making(emission: TimePartitionEmission) -> Cost:

@@ -48,7 +48,7 @@ def joingraph(draft: StageDraft, context: StageContext) -> Stage:
 def _refusal(draft: StageDraft, found: Sequence[QueryBlock], serve: Serve) -> str:
     """Why a stage is no join that can be walked; empty where it is one."""
     if isinstance(draft.emission, IterationEmission):
-        return "rows follow from rows, round after round"
+        return "it is recursive: rows follow from rows of the iteration before"
     if any(block.arrays for block in found):
         return "elements of arrays are no rows of a relation"
     joins = any(len(block.leaves) > 1 for block in found)

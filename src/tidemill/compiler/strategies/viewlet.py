@@ -37,7 +37,7 @@ def _transformed(draft: StageDraft, context: StageContext) -> Stage:
     if draft.extra_maps:
         raise NotViewlet("it has aggregates that are no sums")
     if isinstance(draft.emission, IterationEmission):
-        raise NotViewlet("rows follow from rows, round after round")
+        raise NotViewlet("it is recursive: rows follow from rows of the iteration before")
     target = draft.map or Map(draft.name, draft.output)
     queries = translate(draft)
     # What reads sums sees them move with every row, so such triggers take one row at a time. Nested aggregates do; and

@@ -233,8 +233,9 @@ def watch(
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
     timeout: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
-    syncing: Annotated[
-        bool, typer.Option("--sync", help="Follow sources, feeds and the schedule meanwhile: be the one who writes.")
+    follow: Annotated[
+        bool,
+        typer.Option("--sync", help="Meanwhile follow sources, feeds and the schedule: this process is the writer."),
     ] = False,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
@@ -257,7 +258,7 @@ def watch(
     """
     open_folder(warehouse, RuntimeName.native, read_only=True).close()
     with ExitStack() as stack:
-        between = _in_sync(stack.enter_context(open_folder(warehouse))) if syncing else lambda: None
+        between = _in_sync(stack.enter_context(open_folder(warehouse))) if follow else lambda: None
         if view is None:
             watch_staleness(warehouse, interval=interval, timeout=timeout, as_json=as_json, between=between)
             return

@@ -124,15 +124,15 @@ def _view_lines(view: ViewHandle, found: Audit | None) -> Iterator[str]:
     for epoch, positions in view.certified().items():
         yield f"  epoch {epoch} shows {_places(positions)}"
     if found is not None:
-        for core in found.cores:
-            yield _compared(core, f"the answer of {_places(found.positions)}")
+        for subplan in found.subplans:
+            yield _compared(subplan, f"the answer of {_places(found.positions)}")
         yield str(found.whole)
 
 
-def _compared(core: Verification, other: str) -> str:
-    if core.ok:
-        return f"{core.view}: {core.rows} rows, equal to {other}"
-    return "\n".join([f"{core.view} is not {other}", str(core)])
+def _compared(subplan: Verification, other: str) -> str:
+    if subplan.ok:
+        return f"{subplan.view}: {subplan.rows} rows, equal to {other}"
+    return "\n".join([f"{subplan.view} is not {other}", str(subplan)])
 
 
 def _places(positions: Mapping[str, str]) -> str:
@@ -150,7 +150,7 @@ def _view_json(view: ViewHandle, found: Audit | None) -> Iterator[str]:
                 "view": found.view,
                 "ok": found.ok,
                 "positions": found.positions,
-                "missing": sum(len(part.missing) for part in (*found.cores, found.whole)),
-                "extra": sum(len(part.extra) for part in (*found.cores, found.whole)),
+                "missing": sum(len(part.missing) for part in (*found.subplans, found.whole)),
+                "extra": sum(len(part.extra) for part in (*found.subplans, found.whole)),
             }
         )

@@ -40,7 +40,7 @@ NONLINEAR_OPERATORS: dict[type[Relation], tuple[str, str]] = {
     r.TopK: ("under LIMIT", "which rows are first depends on all of them"),
     r.Window: ("under a window function", "what a row is shown depends on the rows around it"),
     Match: ("under a pattern", "which rows match depends on the rows around them"),
-    r.Recursive: ("within another recursive query", "each round of the one would be a recursion of the other"),
+    r.Recursive: ("within another recursive query", "each iteration of the one would be a recursion of the other"),
 }
 """The operators under which a recursive part cannot read its own rows, and why."""
 
@@ -178,6 +178,6 @@ def _refused(name: str, where: str, why: str, place: TextLocation | None) -> Uns
     return Unsupported(
         f'"{name}" cannot read itself {where}',
         where=place,
-        detail=f"Each round goes on from the rows of the one before, one by one; {why}.",
+        detail=f"Each iteration reads the rows of the one before, one by one; {why}.",
         hint="Join, filter and compute with its rows in the recursive part; do the rest in the query that reads it.",
     )
