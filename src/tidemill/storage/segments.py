@@ -158,7 +158,7 @@ class RecentEpochs:
     def copy(self) -> RecentEpochs:
         """A copy that does not see later additions."""
         result = RecentEpochs()
-        result.epochs = self.epochs
+        result.epochs, result.reached = self.epochs, list(self.reached)
         result._numbers = {name: list(numbers) for name, numbers in self._numbers.items()}
         result._changes = {name: list(changes) for name, changes in self._changes.items()}
         result._rows = self._rows.copy()
