@@ -147,6 +147,7 @@ class RecentEpochs:
 
     def cut(self, epoch: int) -> None:
         """Drop everything after ``epoch``: changes of an epoch that was never committed."""
+        self.reached = [moved for moved in self.reached if moved[0] <= epoch]
         for name in {*self._numbers, *self._changes}:
             kept = bisect_right(self._numbers.setdefault(name, []), epoch)
             changes = self._changes.setdefault(name, [])
