@@ -10,6 +10,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Join, Project
 from tidemill.algebra.relational.walk import columns_in, outer_columns, subqueries
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.model.types import VOID
 
 
@@ -63,7 +64,7 @@ def _where(below: Uncorrelated | None, condition: Scalar) -> Uncorrelated | None
         else:
             return None
     rest = conjunction(kept)
-    return relation if rest is None else Filter(relation, rest), [*found, *taken]
+    return filtered(relation, rest), [*found, *taken]
 
 
 def _equality(condition: Scalar, own: set[str]) -> Equality | None:

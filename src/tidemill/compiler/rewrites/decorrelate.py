@@ -20,12 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import aggregate_field, aggregate_multiset
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts, disjunction
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -51,6 +50,7 @@ from tidemill.algebra.relational.walk import (
     with_subqueries,
 )
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered, without_nulls
 from tidemill.compiler.analysis.null_rejection import is_null_over_nothing, is_strict_in
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.correlation import Equality, equalities
@@ -103,11 +103,10 @@ class _Decorrelation:
 
     def _closed_filter(self, input_: Relation, condition: Scalar) -> Relation:
         parts = conjuncts(condition)
-        plain = conjunction([part for part in parts if not subqueries(part) and not may_fail(part)])
-        shown = input_ if plain is None else Filter(input_, plain)
+        shown = filtered(input_, *(part for part in parts if not subqueries(part) and not may_fail(part)))
         joined, values = self._attached(input_, shown, _values_in(condition), parts)
-        filtered = self._without(Filter(joined, condition), values)
-        return Project(filtered, tuple(Named(field.name, column(field)) for field in input_.fields))
+        found = self._without(Filter(joined, condition), values)
+        return Project(found, tuple(Named(field.name, column(field)) for field in input_.fields))
 
     def _without(self, node: Relation, values: Mapping[Subquery, Scalar]) -> Relation:
         """``node`` with values in place of subqueries; the select list or HAVING of one may hold others in turn."""
@@ -205,14 +204,14 @@ class _Attachment:
     def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality], told: _Told) -> Relation:
         """Groups by what is compared. A NULL equals nothing: it needs no group, and finds none."""
         keys = tuple(Named(f"{self._alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
-        groups = Aggregate(_known(total.input, [key.scalar for key in keys]), keys, total.aggregates)
+        groups = Aggregate(without_nulls(total.input, [key.scalar for key in keys]), keys, total.aggregates)
         outer = [equality.outer for equality in found]
         equal = [Call("eq", (column(key.field), one), BOOLEAN) for key, one in zip(keys, outer, strict=True)]
         if self._rejecting:
             return Join(joined, self._closed(told.over(groups)), conjunction(equal))
         source = source_of(self._shown, set().union(*map(columns_in, outer)))
         shown = tuple(Named(key.name, one) for key, one in zip(keys, outer, strict=True))
-        groups = padded(groups, Project(_known(source, outer), shown))
+        groups = padded(groups, Project(without_nulls(source, outer), shown))
         nullable = [one for one in outer if is_nullable(one)]
         joined = self._once(joined) if nullable else joined
         matched = Join(joined, self._closed(told.over(groups)), conjunction(equal))
@@ -251,7 +250,7 @@ class _Told:
 
     def over(self, groups: Aggregate) -> Relation:
         """The groups as they are told: their keys, then the outputs."""
-        kept = groups if self.condition is None else Filter(groups, self.condition)
+        kept = filtered(groups, self.condition)
         keys = tuple(Named(key.name, column(key.field)) for key in groups.keys)
         shown = keys + self.outputs
         return kept if [o.name for o in shown] == [f.name for f in groups.fields] else Project(kept, shown)
@@ -295,12 +294,6 @@ def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
     return Case(((condition, value),), Literal(None, value.type), value.type), relation
 
 
-def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
-    """The rows of ``relation`` in which none of ``scalars`` is NULL."""
-    known = conjunction([Call("is_not_null", (scalar,), BOOLEAN) for scalar in scalars if is_nullable(scalar)])
-    return relation if known is None else Filter(relation, known)
-
-
 def _with_unknown(joined: Relation, matched: Relation, told: _Told, nullable: Sequence[Scalar]) -> Relation:
     """``matched`` and beside it the rows of ``joined`` in which one of ``nullable`` is NULL: they match nothing."""
     if not nullable:
@@ -308,9 +301,5 @@ def _with_unknown(joined: Relation, matched: Relation, told: _Told, nullable: Se
     kept = tuple(Named(field.name, column(field)) for field in joined.fields)
     found = tuple(Named(output.name, column(output.field)) for output in told.outputs)
     nothing = tuple(Named(output.name, value) for output, value in zip(told.outputs, told.over_nothing, strict=True))
-    unknown: Scalar = reduce(_either, [Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
+    unknown = disjunction([Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
     return UnionAll((Project(matched, kept + found), Project(Filter(joined, unknown), kept + nothing)))
-
-
-def _either(left: Call, right: Call) -> Call:
-    return Call("or", (left, right), BOOLEAN)

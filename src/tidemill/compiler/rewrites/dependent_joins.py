@@ -36,6 +36,7 @@ from tidemill.algebra.relational.walk import (
     with_expressions,
 )
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.rename import fresh, rename
 from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN
@@ -92,7 +93,7 @@ def source_of(relation: Relation, outer: Collection[str]) -> Relation:
             below = source_of(input_, outer)
             known = {field.name for field in below.fields}
             kept = conjunction([c for c in conjuncts(condition) if columns_in(c) <= known and not may_fail(c)])
-            return below if kept is None else Filter(below, kept)
+            return filtered(below, kept)
         case Join(left=left, right=right):
             for side in (left, right):
                 if {field.name for field in side.fields}.issuperset(outer):

@@ -21,8 +21,9 @@ from tidemill.algebra.aggregates.registry import needs_multiset, required_argume
 from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Project
 from tidemill.algebra.relational.walk import transform
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN
@@ -68,7 +69,7 @@ def _known_share(node: Aggregate, calls: Sequence[AggregateCall], condition: Sca
     conditions = [] if condition is None else [condition]
     conditions += [Call("is_not_null", (one,), BOOLEAN) for one in required_arguments(calls[0]) if is_nullable(one)]
     looked_at = conjunction(conditions)
-    rows = node.input if looked_at is None else Filter(node.input, looked_at)
+    rows = filtered(node.input, looked_at)
     return _share(node, rows, calls, calls[0].scalars[: 1 + len(calls[0].others)])
 
 

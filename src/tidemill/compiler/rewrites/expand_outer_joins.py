@@ -14,6 +14,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, UnionAll, Values
 from tidemill.algebra.relational.walk import columns_in, transform, walk_all
 from tidemill.compiler.analysis.blocks import count_blocks
+from tidemill.compiler.analysis.filters import filtered, without_nulls
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.correlation import equalities
 from tidemill.compiler.rewrites.definitions import Definitions
@@ -67,7 +68,7 @@ def _rewritten(node: OuterJoin, alias: str, once: NameOnce) -> Relation:
 
 def _alone(kept: Relation, other: Relation, condition: Scalar | None) -> Relation:
     """The rows of ``kept`` that have no partner in ``other``."""
-    partners = other if condition is None else Filter(other, condition)
+    partners = filtered(other, condition)
     return Filter(kept, call("not", Exists(partners)))
 
 
@@ -96,7 +97,7 @@ def _joined_by_key(
         return None
     kept = _with_source_once(kept, _read(own), once)
     keys = tuple(Named(f"{alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
-    groups = Aggregate(_known(partners, [key.scalar for key in keys]), keys, ())
+    groups = Aggregate(without_nulls(partners, [key.scalar for key in keys]), keys, ())
     sides = _partners(groups, _missing(kept, groups, own, alias), other.fields, f"{alias}.keyless")
     equal = [call("eq", one, column(key.field)) for one, key in zip(own, keys, strict=True)]
     if not nullable:
@@ -129,7 +130,7 @@ def _missing(kept: Relation, groups: Aggregate, own: Sequence[Scalar], alias: st
     count = AggregateCall(f"{alias}.rows", "count", None, BIGINT)
     source = source_of(kept, _read(own))
     keys = tuple(Named(key.name, scalar) for key, scalar in zip(groups.keys, own, strict=True))
-    counted = padded(replace(groups, aggregates=(count,)), Project(_known(source, own), keys))
+    counted = padded(replace(groups, aggregates=(count,)), Project(without_nulls(source, own), keys))
     none = Call("eq", (Column(count.name, BIGINT, nullable=False), Literal(0, BIGINT)), BOOLEAN)
     return Filter(counted, none)
 
@@ -139,11 +140,6 @@ def _with_source_once(kept: Relation, columns: set[str], once: NameOnce) -> Rela
     part = part_with(kept, columns)
     shared = once(part)
     return transform(kept, lambda node: shared if node is part else node) if shared is not part else kept
-
-
-def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
-    known = conjunction([Call("is_not_null", (scalar,), BOOLEAN) for scalar in scalars if is_nullable(scalar)])
-    return relation if known is None else Filter(relation, known)
 
 
 def _read(scalars: Sequence[Scalar]) -> set[str]:

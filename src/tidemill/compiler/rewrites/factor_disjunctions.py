@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts, disjunction
 from tidemill.algebra.expressions.scalars import Call, Scalar
 from tidemill.compiler.analysis.failures import may_fail
-from tidemill.model.types import BOOLEAN
 
 
 def factor_disjunctions(condition: Scalar) -> list[Scalar]:
@@ -34,7 +31,7 @@ def _factored(condition: Scalar) -> list[Scalar]:
     rests = [conjunction([part for part in branch if part not in common]) for branch in branches]
     if any(rest is None for rest in rests):
         return common
-    return [*common, reduce(_either, [rest for rest in rests if rest is not None])]
+    return [*common, disjunction([rest for rest in rests if rest is not None])]
 
 
 def _disjuncts(condition: Scalar) -> list[Scalar]:
@@ -42,7 +39,3 @@ def _disjuncts(condition: Scalar) -> list[Scalar]:
         case Call(function="or", arguments=arguments):
             return [part for argument in arguments for part in _disjuncts(argument)]
     return [condition]
-
-
-def _either(left: Scalar, right: Scalar) -> Scalar:
-    return Call("or", (left, right), BOOLEAN)

@@ -6,16 +6,17 @@ rows of a partition again whenever one changes; a top-k looks at its first rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, TopK, Window
 from tidemill.algebra.relational.walk import children, columns_in, with_children, with_subqueries
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.compiler.analysis.failures import is_exact
+from tidemill.compiler.analysis.filters import filtered
 
 
 def infer_top_k(relation: Relation) -> Relation:
@@ -70,15 +71,10 @@ def _top(window: Window, call: WindowCall, bounds: _Bounds, condition: Scalar, r
     if read is not None and read.union(*map(columns_in, bounds.rest)).isdisjoint(one.name for one in window.calls):
         skipped = bounds.first - 1
         left = None if bounds.last is None else max(bounds.last - skipped, 0)
-        return _filtered(replace(first, limit=left, offset=skipped), bounds.rest)
+        return filtered(replace(first, limit=left, offset=skipped), *bounds.rest)
     if bounds.last is not None and all(map(_looks_back, window.calls)):
-        return _filtered(replace(window, input=first), [*bounds.lower, *bounds.rest])
+        return filtered(replace(window, input=first), *bounds.lower, *bounds.rest)
     return Filter(replace(window, input=input_), condition)
-
-
-def _filtered(relation: Relation, conditions: Sequence[Scalar]) -> Relation:
-    condition = conjunction(conditions)
-    return relation if condition is None else Filter(relation, condition)
 
 
 def _looks_back(call: WindowCall) -> bool:

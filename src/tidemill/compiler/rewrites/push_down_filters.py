@@ -6,7 +6,7 @@ Projections need no pass of their own: ``blocks`` merges them, and columns that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.algebra.expressions.conditions import conjunction
@@ -35,6 +35,7 @@ from tidemill.algebra.relational.walk import (
 from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
 from tidemill.compiler.analysis.common_subqueries import common_subqueries, is_grouped
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.rewrites.factor_disjunctions import factor_disjunctions
 from tidemill.compiler.rewrites.inline_subqueries import inline_subqueries
 
@@ -66,7 +67,7 @@ class _Pushing:
 
     def push(self, node: Relation, conditions: ConditionList) -> Relation:
         if conditions and is_grouped(node) and self._occurrences[canonical(node)] > 1:
-            return _filtered(self.push(node, []), conditions)
+            return filtered(self.push(node, []), *conditions)
         match node:
             case Filter():
                 return self._push_filter(node, conditions)
@@ -85,18 +86,18 @@ class _Pushing:
             case TopK() | Window() | Match():
                 return self._push_parts(node, conditions)
         below = [self.push(child, []) for child in children(node)]
-        return _filtered(with_children(node, below), conditions)
+        return filtered(with_children(node, below), *conditions)
 
     def _push_filter(self, node: Filter, conditions: ConditionList) -> Relation:
         parts = factor_disjunctions(node.condition)
         movable = [part for part in parts if not may_fail(part)]
         fixed = [part for part in parts if may_fail(part)]
-        return _filtered(self.push(node.input, movable + conditions), fixed)
+        return filtered(self.push(node.input, movable + conditions), *fixed)
 
     def _push_project(self, node: Project, conditions: ConditionList) -> Relation:
         values = {output.name: output.scalar for output in node.outputs}
         below, above = _translated(conditions, values)
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
     def _push_join(self, node: Join, conditions: ConditionList) -> Relation:
         parts = [] if node.condition is None else factor_disjunctions(node.condition)
@@ -120,14 +121,14 @@ class _Pushing:
         on_keys = [c for c in conditions if keys and columns_in(c).isdisjoint(sums)]
         below, above = _translated(on_keys, keys)
         above += [condition for condition in conditions if condition not in on_keys]
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
     def _push_unnest(self, node: Unnest, conditions: ConditionList) -> Relation:
         """Conditions that read no element are tested before a row is multiplied by its elements."""
         own = {f.name for f in node.columns}
         above = [condition for condition in conditions if not columns_in(condition).isdisjoint(own)]
         below = [condition for condition in conditions if condition not in above]
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
     def _push_parts(self, node: TopK | Window | Match, conditions: ConditionList) -> Relation:
         """A condition on partition columns keeps or drops whole partitions, as with groups."""
@@ -135,7 +136,7 @@ class _Pushing:
         parting = {scalar.name for scalar in node.partition if isinstance(scalar, Column)}
         below = [condition for condition in conditions if columns_in(condition) & own <= parting]
         above = [condition for condition in conditions if condition not in below]
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
 
 def _translated(conditions: ConditionList, values: Mapping[str, Scalar]) -> tuple[ConditionList, ConditionList]:
@@ -162,8 +163,3 @@ def _sides(conditions: ConditionList, join: Join) -> tuple[ConditionList, Condit
     left = [c for c, read in zip(conditions, reads, strict=True) if read and read <= lefts]
     right = [c for c, read in zip(conditions, reads, strict=True) if read and read <= rights]
     return left, right, [c for c in conditions if c not in left and c not in right]
-
-
-def _filtered(relation: Relation, conditions: Sequence[Scalar]) -> Relation:
-    condition = conjunction(conditions)
-    return relation if condition is None else Filter(relation, condition)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product
 
 from tidemill.algebra.aggregates.call import AggregateCall
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts, disjunction
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -135,7 +134,7 @@ class _Quantifiers:
         ends = _ends(scalar)
         if not ends:
             return self._some(self._filter(scalar.relation, scalar.condition))
-        return reduce(_either, [self._end(scalar.relation, end) for end in ends])
+        return disjunction([self._end(scalar.relation, end) for end in ends])
 
     def _not_any(self, scalar: Quantified) -> Scalar:
         """The opposite of ``_any``: true where that is false or NULL."""
@@ -194,10 +193,6 @@ def _opposite(scalar: Quantified) -> Quantified:
         case condition:
             opposite = Call("not", (condition,), BOOLEAN)
     return replace(scalar, condition=opposite, all=not scalar.all)
-
-
-def _either(left: Scalar, right: Scalar) -> Scalar:
-    return Call("or", (left, right), BOOLEAN)
 
 
 # ---------------------------------------------------------------------------------------------------------------- ends

@@ -18,7 +18,7 @@ from tidemill.algebra.aggregates.registry import finalize, multiset_entries, nee
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Recursive, Scan, TopK, Window
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Project, Recursive, Scan, TopK, Window
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import (
     expressions,
@@ -27,6 +27,7 @@ from tidemill.algebra.relational.walk import (
     walk_all,
 )
 from tidemill.compiler.analysis.blocks import blocks, used_columns
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_post_aggregation
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.unique_aliases import unique_aliases
@@ -233,7 +234,7 @@ def _multiset_map(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
     seen, condition = multiset_entries(call)
     taken = {key.name for key in node.keys}
     entries = tuple(Named(fresh(f"value_{i}", taken), scalar) for i, scalar in enumerate(seen))
-    rows = node.input if condition is None else Filter(node.input, condition)
+    rows = filtered(node.input, condition)
     body = Project(rows, (*node.keys, *entries))
     return DraftMap(Map(name, body.fields), unique_aliases(body))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tidemill.algebra.node import Relation
-from tidemill.compiler.analysis.blocks import QueryBlock, RelationKeys, blocks
-from tidemill.compiler.delta.derive import derive
+from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.nested_loops import nested_loops
+from tidemill.compiler.delta.triggers import change_of
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import Reason, StageContext, Strategy
@@ -37,7 +35,7 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
         load=tuple(Add(target, query) for target, queries in sums.items() for query in queries),
         triggers=triggers,
         finish=with_iteration_trigger(
-            draft.emission, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own_maps}
+            draft.emission, {name: Trigger(name, tuple(change_of(draft, name, keys))) for name in draft.own_maps}
         ),
         strategy="recompute",
     )
@@ -46,14 +44,6 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
 def _from_inputs(draft: StageDraft, body: Relation) -> list[QueryBlock]:
     """The blocks that read inputs alone: a recursion starts from these, and goes on from rows of its own."""
     return [block for block in blocks(body) if draft.own_maps.isdisjoint(leaf.relation for leaf in block.leaves)]
-
-
-def _further(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
-    """Statements for a change of a map of the stage."""
-    for target, body in draft.sums:
-        change = derive(body, name)
-        if change is not None:
-            yield from (Add(target, nested_loops(block, keys)) for block in blocks(change))
 
 
 # What a stream brought is not kept, so there is nothing to compute from again.

@@ -28,8 +28,9 @@ from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Filter, Project
+from tidemill.algebra.relational.relations import Project
 from tidemill.algebra.relational.time_partitions import PartitionedInput, PartitionSlice, Subscript, TimePartitioned
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.rewrites.sliding_windows.find_window import GroupedWindow
 from tidemill.compiler.rewrites.sliding_windows.partials import Partials
 
@@ -78,7 +79,7 @@ class WindowBuilder:
     def rows(self, windows: TimePartitioned) -> Relation:
         """The rows of the view, from the partials of its windows."""
         above = self.window.above.over(dict(self.kept.values))
-        held = windows if above.condition is None else Filter(windows, above.condition)
+        held = filtered(windows, above.condition)
         return Project(held, (Named(windows.fields[0].name, column(windows.fields[0])), *above.outputs))
 
     def _called(self, what: str) -> str:

@@ -75,3 +75,8 @@ def _printed(node: exp.Expr) -> str:
 
 def _listed(nodes: list[exp.Expr]) -> str:
     return ", ".join(map(_printed, nodes))
+
+
+def is_star(node: exp.Expr) -> bool:
+    """True for ``*`` and ``t.*``."""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))

@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.column_labels import column_label, is_star
 from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.patterns.match_recognize import variables_of
@@ -152,13 +152,9 @@ def _left(node: exp.Select, collector: NavigationCollector) -> exp.Select:
     left = node.copy()
     for clause in ("where", "group"):
         left.set(clause, None)
-    items = [item if isinstance(item, exp.Alias) or _is_plain(item) else _called(item) for item in left.expressions]
+    items = [item if isinstance(item, exp.Alias) or is_star(item) else _called(item) for item in left.expressions]
     left.set("expressions", [collector.replace_navigation(item) for item in items])
     return left
-
-
-def _is_plain(item: exp.Expr) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
 def _called(item: exp.Expr) -> exp.Expr:
@@ -168,10 +164,10 @@ def _called(item: exp.Expr) -> exp.Expr:
 def _columns(scope: Scope, nodes: Sequence[exp.Expr]) -> Iterator[Scalar]:
     """The columns of the row that expressions name; a star names all."""
     for node in nodes:
-        if isinstance(node, exp.Star) or any(_is_plain(part) for part in node.find_all(exp.Column)):
+        if isinstance(node, exp.Star) or any(is_star(part) for part in node.find_all(exp.Column)):
             yield from (binding.column for binding in scope.star())
         for part in node.find_all(exp.Column):
-            found = None if _is_plain(part) else scope.find([name.name.lower() for name in part.parts])
+            found = None if is_star(part) else scope.find([name.name.lower() for name in part.parts])
             if found is not None:
                 yield found[0]
 

@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.sql.expressions.generators import (
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated, mark_translated
-from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.column_labels import column_label, is_star
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.windows.over_clause import SelectWindows, named_windows
 from tidemill.compiler.frontends.sql.windows.session_windows import SessionWindows, ungrouped_session
@@ -80,7 +80,7 @@ class Selection:
                 items += self._made_items(node)
                 continue
             aliases = {item.name: item.scalar for item in items if item.node is not node and item not in self._made}
-            items += self._star(node) if _is_star(node) else [self._item(node, aliases)]
+            items += self._star(node) if is_star(node) else [self._item(node, aliases)]
         return items
 
     @cached_property
@@ -323,7 +323,3 @@ class Selection:
         if clause is not None and clause.args.get("on"):
             raise Unsupported("DISTINCT ON is not supported", where=self.source.place(clause))
         return clause is not None
-
-
-def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
