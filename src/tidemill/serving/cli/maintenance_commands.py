@@ -1,4 +1,7 @@
-"""The commands ``tidemill check`` and ``tidemill repair``, also for a folder too damaged to be opened."""
+"""Commands for the files of a warehouse: ``compact``, ``vacuum``, ``check`` and ``repair``.
+
+The last two also work on a folder that is too damaged to be opened.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,35 @@ import typer
 
 import tidemill
 from tidemill.serving.cli.data_input import progress_bar
-from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption
+from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption, RuntimeName, open_folder
 from tidemill.serving.render import json_line
 
-__all__ = ["check", "repair"]
+__all__ = ["check", "compact", "repair", "vacuum"]
+
+
+def compact(warehouse: FolderOption = DEFAULT_FOLDER) -> None:
+    """Merge files and drop rows that cancel.
+
+    \b
+    Examples:
+      tidemill compact -w shop
+    """
+    with open_folder(warehouse, RuntimeName.native) as wh:
+        print(f"{wh.compact():,} bytes freed")
+
+
+def vacuum(
+    keep: Annotated[int, typer.Option(help="How many epochs stay readable.", min=1)] = 1,
+    warehouse: FolderOption = DEFAULT_FOLDER,
+) -> None:
+    """Forget old epochs and delete their files.
+
+    \b
+    Examples:
+      tidemill vacuum --keep 100
+    """
+    with open_folder(warehouse, RuntimeName.native) as wh:
+        print(f"{wh.vacuum(keep):,} bytes freed")
 
 
 def check(
