@@ -17,7 +17,8 @@ from tidemill.program.maps import Map, RingField, map_fields
 from tidemill.program.stages import Stage
 from tidemill.runtimes.native.python.compile import compile_stage
 from tidemill.runtimes.native.state.indexes import HashIndex
-from tidemill.runtimes.native.state.maps import BULK_ROWS, RingMap, RowMap
+from tidemill.runtimes.native.state.ring_map import RingMap
+from tidemill.runtimes.native.state.row_map import BULK_ROWS, RowMap
 
 GROUPS = Map(
     "groups",

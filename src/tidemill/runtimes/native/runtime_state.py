@@ -23,8 +23,10 @@ from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, in_epoch_order, is_cheaper_to_add
 from tidemill.runtimes.native.python.compile import CompiledStage
-from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap
+from tidemill.runtimes.native.state.journaled_map import JournaledMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
+from tidemill.runtimes.native.state.ring_map import RingMap
+from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
 from tidemill.runtimes.native.state.stored_rows import StoredRows
 from tidemill.storage.store import ReadableStore
