@@ -1,4 +1,4 @@
-"""Where a top-k takes the place of a window, where it stands below one, and where it would be wrong."""
+"""Windows replaced by a top-k, windows above a top-k, and windows that must stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pattern means, by trying everything: all ways to name rows, the preferred one first. For a few rows only."""
+"""The meaning of a pattern by exhaustive search over all assignments of rows, the preferred one first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine against trying everything, for random patterns over a few rows; and one part left and taken up again."""
+"""The automaton against exhaustive search, for random patterns over a few rows, also resumed within a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of SQL in the calculus, and what viewlets refuse."""
+"""Translation of SQL to the calculus, and what viewlets refuse."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_subquery_is_cut_where_it_is_correlated() -> None:
         ("SELECT x.a FROM r x WHERE 1 > (SELECT COUNT(*) FROM s m WHERE m.a <> x.a)", "correlated by m.a <> x.a"),
         ("SELECT x.a FROM r x WHERE 1 > (SELECT SUM(m.v * x.a) FROM s m)", "more than comparisons"),
         ("SELECT SUM(CAST(x.v AS DOUBLE)) t FROM r x WHERE x.b > (SELECT COUNT(*) FROM s m)", "sums up DOUBLEs"),
-        ("SELECT (SELECT COUNT(*) FROM r m) AS n", "comes from no relation"),
+        ("SELECT (SELECT COUNT(*) FROM r m) AS n", "a constant row"),
         (
             "SELECT x.a, COUNT(*) n FROM r x GROUP BY x.a HAVING COUNT(*) > (SELECT COUNT(*) FROM s m)",
             "beside aggregates",

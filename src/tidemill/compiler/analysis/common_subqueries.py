@@ -32,8 +32,10 @@ def common_subqueries(relation: Relation) -> Counter[CanonicalForm]:
 
 
 def shared(relation: Relation) -> set[CanonicalForm]:
-    """Relations that occur in ``relation`` more than once and are worth a stage, by canonical form: sums, whose blocks
-    would multiply, and joins that several terms of a grouped sum have in common. Not what is within these.
+    """Relations that occur in ``relation`` more than once and are worth a stage, by canonical form.
+
+    These are sums, whose blocks would multiply, and joins that several terms of a grouped sum have in common. Relations
+    inside of them do not count.
     """
     grouped = (node.input for node in walk(relation) if isinstance(node, GROUPED))
     joins = (_repeated(input_, Join) for input_ in grouped if isinstance(input_, UnionAll))

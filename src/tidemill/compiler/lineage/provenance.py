@@ -1,7 +1,7 @@
-"""Provenance: each row of a relation with the base rows that it comes from, one row for each way in which it does.
+"""Provenance: each row of a relation with the base rows that it comes from, one row for each derivation.
 
-It is a relation again, so it is answered like any query. A row of a group comes from all rows of the group, one of a
-ranking or window from itself; what a subquery in a condition has looked at is not part of it.
+The result is a relation and is evaluated like any query. A row of a group is derived from all rows of the group, one of
+a ranking or window from its own row; rows that a subquery in a condition reads are not included.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WithProvenance:
 
 
 def provenance(relation: Relation, views: Mapping[str, Relation]) -> WithProvenance:
-    """``relation`` with the base rows of each derivation; ``views`` are looked into."""
+    """``relation`` with the base rows of each derivation; scans of ``views`` are replaced by their definitions."""
     return _Tracing(views).of(replace_set_operations(relation))
 
 
@@ -89,7 +89,7 @@ class _Tracing:
         rule = self._rules.get(type(node))
         if rule is None:
             raise Unsupported(
-                "the lineage of such a view cannot be told",
+                "the lineage of this view cannot be computed",
                 detail=f"It has a {type(node).__name__.lower()}, whose rows come from rows of its own.",
                 hint="Ask for the lineage of a view that it reads.",
             )
@@ -143,7 +143,7 @@ class _Tracing:
         return self._beside(node, self.of(node.input), [(key.field, key.scalar) for key in node.keys])
 
     def _chosen(self, node: TopK | Window) -> WithProvenance:
-        """Each row with those that are equal to it: which of them was taken is unknown, and does not matter."""
+        """Each row with all input rows that equal it: which of the equal rows was chosen makes no difference."""
         below = self.of(node.input)
         return self._beside(node, below, [(f, column(f)) for f in node.input.fields])
 

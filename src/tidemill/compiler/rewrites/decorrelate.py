@@ -1,19 +1,19 @@
 """Subqueries in expressions, as joins with grouped aggregates.
 
-A subquery says what to compute for one row of the query around it. Here it is computed for all of them at once, with
-nodes whose changes are known: grouped by what it is correlated by, and joined back. SQL's meaning is kept to the NULL:
+A subquery is defined for one outer row. Here it is computed for all outer rows at once, by nodes that have a
+derivative: grouped by what it is correlated by, and joined back. NULLs are treated as in SQL:
 
 ==============================  ================================================================================
-subquery                        what the rows around it are joined with
+subquery                        what the outer rows are joined with
 ==============================  ================================================================================
 not correlated                  the one row of the global aggregate
 correlated by equalities        groups by the columns that are compared
-correlated in any other way     groups by *domain*: the distinct values that the rows around it show to it
+correlated in any other way     groups by *domain*: the distinct values of the outer columns that it reads
 ==============================  ================================================================================
 
-An aggregate over nothing has a value too (COUNT is 0, SUM is NULL), so every row around needs its group, also where the
-subquery finds nothing. There are no outer joins here: the domain is added to what is grouped, as rows that no aggregate
-sees. Where a condition rejects the row that found nothing, as ``x < (SELECT SUM(y) ...)`` does, that is spared.
+An aggregate over no rows has a value too (COUNT is 0, SUM is NULL), so every outer row needs a group, even if the
+subquery finds nothing. That takes no outer join: the domain is added to the grouped rows, as rows that no aggregate
+reads. It is left out if a condition rejects outer rows without a group, as ``x < (SELECT SUM(y) ...)`` does.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def decorrelate(relation: Relation) -> Relation:
 
 
 class _Decorrelation:
-    """Goes from the leaves to the root, and in a subquery from the outside in.
+    """Works from the leaves to the root, and within a subquery from the outside in.
 
-    So what a subquery is joined to is free of subqueries already, and what is nested in it has its outer columns in its
-    own input once the subquery has been joined.
+    So the relation that a subquery is joined to has no subqueries, and a nested subquery finds its outer columns in its
+    own input once the subquery around it has been joined.
     """
 
     def __init__(self, relation: Relation) -> None:
@@ -117,7 +117,8 @@ class _Decorrelation:
     ) -> tuple[Relation, dict[Subquery, Scalar]]:
         """``joined`` with columns for all subqueries ``found``, and the expression that each of them becomes.
 
-        ``shown`` has the rows to which they are shown, and ``conditions`` are those that the rows must fulfil.
+        ``shown`` has the outer rows for which they are evaluated, and ``conditions`` are those that the rows must
+        fulfil.
         """
         values: dict[Subquery, Scalar] = {}
         for subquery in dict.fromkeys(found):
@@ -136,7 +137,8 @@ class _Decorrelation:
 class _Attachment:
     """One subquery on its way into a join.
 
-    ``rejecting``: a row for which it is NULL is not wanted anyway. ``required``: only rows for which it is true are.
+    ``rejecting``: outer rows for which it is NULL are filtered out. ``required``: only those for which it is true
+    remain.
     """
 
     def __init__(self, decorrelation: _Decorrelation, shown: Relation, rejecting: bool, required: bool) -> None:
@@ -149,7 +151,7 @@ class _Attachment:
         self._domain_alias = decorrelation.alias("domain")
 
     def attach(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
-        """``joined`` with columns from which the value of ``relation`` comes, and how it comes from them."""
+        """``joined`` with additional columns, and the value of ``relation`` as an expression over them."""
         value, total = _peeled(relation)
         if not isinstance(total, Aggregate) or total.keys:
             return self._attach_row(joined, relation)
@@ -167,9 +169,9 @@ class _Attachment:
         return self._attach_total(joined, total, _Told.of(calls)), value
 
     def _attach_truth(self, joined: Relation, total: Aggregate, value: Scalar) -> tuple[Relation, Scalar]:
-        """A truth value is computed beside the groups, so that nothing is told to other rows while it stays the same.
+        """A truth value is computed in the groups, so that outer rows see no change while it stays the same.
 
-        Where it must be true, the groups for which it is are the only ones that are told.
+        If it must be true, only the groups for which it is true are joined.
         """
         over_nothing = {call.name: _over_nothing(call) for call in total.aggregates}
         nothing = Literal(evaluate_scalar(substitute(value, over_nothing), {}), BOOLEAN)
@@ -193,16 +195,16 @@ class _Attachment:
         return self._joined_back(joined, told.over(groups), domain)
 
     def _domain(self, outer: Collection[str]) -> Domain:
-        """The values that the rows around show to the subquery; it is read wherever these are asked for."""
+        """The values of outer columns that the subquery reads."""
         domain = domain_of(self._shown, outer, self._domain_alias)
         return replace(domain, relation=self._once(domain.relation))
 
     def _joined_back(self, joined: Relation, rows: Relation, domain: Domain) -> Relation:
-        """Both sides stand in one join for each pattern of NULLs."""
+        """``joined`` joined with groups by domain; both sides occur once for each pattern of NULLs."""
         return join_back(self._once(joined), self._once(self._closed(rows)), domain)
 
     def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality], told: _Told) -> Relation:
-        """Groups by what is compared. A NULL equals nothing: it needs no group, and finds none."""
+        """Groups by the compared columns. NULL equals nothing, so rows with NULL need no group and find none."""
         keys = tuple(Named(f"{self._alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
         groups = Aggregate(without_nulls(total.input, [key.scalar for key in keys]), keys, total.aggregates)
         outer = [equality.outer for equality in found]
@@ -218,7 +220,7 @@ class _Attachment:
         return _with_unknown(joined, matched, told, nullable)
 
     def _attach_row(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
-        """Any other relation of at most one row: by domain, with a NULL for each value for which it has none."""
+        """Any other relation of at most one row: by domain, with NULL for values for which it has no row."""
         domain = self._domain(outer_columns(relation))
         value = Named(f"{self._alias}.value", column(relation.fields[0]))
         rows: Relation = Project(dependent(relation, domain), (*domain.keys, value))
@@ -233,7 +235,7 @@ class _Attachment:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The columns of a subquery's groups that outer rows read: ``outputs``, of those that fulfil ``condition``.
+    """The columns of a subquery's groups that outer rows read: ``outputs`` of the groups that fulfil ``condition``.
 
     ``over_nothing`` are the values of the outputs where the subquery finds no row.
     """
@@ -249,7 +251,7 @@ class _Told:
         return _Told(outputs, tuple(map(_over_nothing, calls)))
 
     def over(self, groups: Aggregate) -> Relation:
-        """The groups as they are told: their keys, then the outputs."""
+        """The columns that outer rows read of ``groups``: their keys, then the outputs."""
         kept = filtered(groups, self.condition)
         keys = tuple(Named(key.name, column(key.field)) for key in groups.keys)
         shown = keys + self.outputs
@@ -261,20 +263,20 @@ def _over_nothing(call: AggregateCall) -> Literal:
 
 
 def _is_truth(value: Scalar, names: Collection[str]) -> bool:
-    """True if ``value`` is a truth value over these aggregates alone, that can be computed for any group."""
+    """True if ``value`` is a BOOLEAN over these aggregates alone that cannot fail."""
     alone = columns_in(value).issubset(names) and not subqueries(value)
     return value.type == BOOLEAN and alone and not may_fail(value)
 
 
 def _values_in(scalar: Scalar) -> list[Subquery]:
-    """The subqueries in ``scalar``; ``quantifiers`` has left no others."""
+    """The subqueries in ``scalar``; ``replace_quantifiers`` has left no EXISTS, IN, ANY or ALL."""
     return [found for found in subqueries(scalar) if isinstance(found, Subquery)]
 
 
 def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
-    """The value of a subquery over what lies below its filters and projections; NULL where a filter is not passed.
+    """The value of a subquery over the relation below its filters and projections; NULL where a filter is not true.
 
-    Below them a global aggregate has exactly one row, so a condition on it decides between its value and none.
+    A global aggregate below them has exactly one row, so a filter on it selects between its value and NULL.
     """
     values: dict[str, Scalar] = {}
     conditions: list[Scalar] = []
@@ -287,7 +289,7 @@ def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
             value = substitute(value, values)
             conditions = [substitute(condition, values) for condition in conditions]
         relation = relation.input
-    # What stands below is tried first, as it may protect what stands above it.
+    # Conditions further down are evaluated first, since those above may fail without them.
     condition = conjunction(conditions[::-1])
     if condition is None:
         return value, relation
@@ -295,7 +297,7 @@ def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
 
 
 def _with_unknown(joined: Relation, matched: Relation, told: _Told, nullable: Sequence[Scalar]) -> Relation:
-    """``matched`` and beside it the rows of ``joined`` in which one of ``nullable`` is NULL: they match nothing."""
+    """``matched``, and the rows of ``joined`` in which one of ``nullable`` is NULL, which match nothing."""
     if not nullable:
         return matched
     kept = tuple(Named(field.name, column(field)) for field in joined.fields)

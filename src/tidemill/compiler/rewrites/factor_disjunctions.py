@@ -1,4 +1,4 @@
-"""Conditions that every branch of an OR repeats, taken out of it."""
+"""Factoring: conditions that every branch of an OR repeats are moved out of it."""
 
 from __future__ import annotations
 

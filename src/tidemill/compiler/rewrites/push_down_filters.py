@@ -1,6 +1,6 @@
-"""Filters as far down as they may go, so that a stage holds and visits as few rows as possible.
+"""Filter pushdown, so that a stage stores and visits as few rows as possible.
 
-Projections need no pass of their own: ``blocks`` merges them, and columns that nothing reads are never asked for.
+Projections need no pass: ``blocks`` merges them, and unread columns are dropped when stages are drafted.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ ConditionList = list[Scalar]
 def push_down_filters(relation: Relation) -> Relation:
     """``relation`` with each condition at the lowest node that has its columns.
 
-    Two things stop a condition. One that can fail stays where it was written, because a condition below it may protect
-    it (``x <> 0`` before ``10 / x > 1``). And nothing is pushed into a grouped subquery that occurs more than once: its
-    uses would no longer be equal, and would be kept twice. In a subquery of an expression, columns from around it are
-    constants: they hold up nothing.
+    A condition that can fail is not moved, because it may rely on a condition below it (``x <> 0`` before ``10 / x >
+    1``). And nothing is pushed into a grouped subquery that occurs more than once: its uses would differ, and be stored
+    twice. In a subquery of an expression, outer columns count as constants.
     """
     relation = _with_normal_subqueries(inline_subqueries(relation))
     return _Pushing(common_subqueries(relation)).push(relation, [])
@@ -114,9 +113,9 @@ class _Pushing:
         return UnionAll(tuple(inputs))
 
     def _push_aggregate(self, node: Aggregate, conditions: ConditionList) -> Relation:
-        """A condition on grouping columns alone keeps or drops whole groups, so it may as well drop their rows."""
+        """A condition on grouping columns alone keeps or drops whole groups, so it is applied to their rows."""
         keys = {key.name: key.scalar for key in node.keys}
-        # A global aggregate has its row even when no row passes: nothing may go below it.
+        # A global aggregate has a row even over no rows, so no condition may be pushed below it.
         sums = {call.name for call in node.aggregates}
         on_keys = [c for c in conditions if keys and columns_in(c).isdisjoint(sums)]
         below, above = _translated(on_keys, keys)
@@ -140,9 +139,9 @@ class _Pushing:
 
 
 def _translated(conditions: ConditionList, values: Mapping[str, Scalar]) -> tuple[ConditionList, ConditionList]:
-    """Conditions on computed columns as conditions on what these are computed from; and those that stay above.
+    """Conditions with computed columns replaced by their expressions, and those that stay above the projection.
 
-    These could fail below, or would compute a subquery a second time.
+    The latter could fail below it, or would evaluate a subquery twice.
     """
     below: ConditionList = []
     above: ConditionList = []

@@ -36,8 +36,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 
 MOST_BLOCKS = 9
-"""A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
-
+"""Number of blocks of a join above which a side becomes a stage. A join of sums has a block for each pair."""
 
 MOST_ALIKE = 6
 """The change of a relation that a join reads n times has 2**n - 1 terms; where n is larger, a side becomes a stage."""
@@ -46,11 +45,11 @@ MOST_JOINED = 50
 """A join of more relations than this is cut: each of its relations has a trigger that visits all others."""
 
 MANY_BLOCKS = 4
-"""A sum of so many blocks that stands in a view twice is computed once."""
+"""Number of blocks from which a sum that occurs twice in a view becomes a stage."""
 
 
 class StageCutter:
-    """Takes grouped subqueries out of a tree, innermost first, and sums that would multiply too often."""
+    """Cuts grouped subqueries out of a tree, innermost first, and sums whose blocks would multiply too often."""
 
     def __init__(self, view: str, relation: Relation, tables: Mapping[str, Table] | None) -> None:
         self._view = view
@@ -78,7 +77,7 @@ class StageCutter:
         return self._inside(node)
 
     def _single(self, node: Relation) -> Relation:
-        """Rows that go to several maps at once: where they come from a join or a sum, that is done once for all."""
+        """The input of several maps: a join or a sum becomes a stage, so that it is computed once for all of them."""
         leaves = sum(isinstance(leaf, Scan) for leaf in walk(node))
         return node if leaves <= 1 else self._read(node)
 
@@ -91,7 +90,7 @@ class StageCutter:
         return self._inside(node)
 
     def _read(self, node: Relation, identity: frozenset[str] | None = None) -> Relation:
-        """The rows of a stage of its own that keeps ``node``. Constants stay outside, where they decide conditions.
+        """A scan of a new stage for ``node``. Constant columns stay outside, where conditions can be folded.
 
         ``identity`` are columns that identify its rows.
         """
@@ -107,7 +106,7 @@ class StageCutter:
         return rename(self._stage(node, identity), names)
 
     def _within(self, node: Relation) -> Relation:
-        """A part of a recursion that goes on from its last rows: these are of its own stage, and no other sees them."""
+        """The step of a recursion. It reads rows of its own stage, so no part of it can be cut out."""
         if is_grouped(node):
             raise Unsupported(
                 "a recursive part cannot have a correlated subquery over its own rows",
@@ -129,19 +128,19 @@ class StageCutter:
             cut = [found_by_elements(node, side) for side in children(node)]
             if self._tables is not None:
                 joined = with_children(node, self._told_apart(node, cut))
-                # The identity of rows stays within reach of the stage, and is no column of the join.
+                # The identity of rows is available to the stage, but is no column of the join.
                 return _with_fields(joined, node)
             sides = zip(children(node), cut, strict=True)
             return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
         return with_children(node, [self._closed(child) for child in children(node)])
 
     def _defined(self, scan: Scan) -> Relation:
-        """The scan of a definition, which is a stage from its first reader on."""
+        """The scan of a definition, which becomes a stage when it is first read."""
         stage = self._stage(self._resolved(self._definitions[scan.relation]), None)
         return rename(replace(stage, alias=scan.alias), [f.name for f in scan.fields])
 
     def _resolved(self, relation: Relation) -> Relation:
-        """``relation`` where subqueries that stay in expressions read stages, and no definitions."""
+        """``relation`` whose subqueries in expressions read stages in place of definitions."""
 
         def scanned(node: Relation) -> Relation:
             return self._defined(node) if isinstance(node, Scan) and node.relation in self._definitions else node
@@ -152,13 +151,13 @@ class StageCutter:
         return transform(relation, within)
 
     def _with_key(self, scan: Scan) -> Relation:
-        """The scan with the key of its table within reach of its stage, and the columns that it had."""
+        """The scan with its columns, and the key of its table available to its stage."""
         assert self._tables is not None
         whole = identified(scan, self._tables)
         return scan if whole is None else _with_fields(whole[0], scan)
 
     def _told_apart(self, join: Join, cut: list[bool]) -> list[Relation]:
-        """The sides of a join, cut out where elements of arrays, or a relation that is read twice, make rows alike."""
+        """The sides of a join, cut out if keys do not identify rows: array elements, or a relation read twice."""
         assert self._tables is not None
         left, right = children(join)
         twice = not _read_of(left).isdisjoint(_read_of(right))
@@ -172,9 +171,9 @@ class StageCutter:
         return self._few(*sides)
 
     def _few(self, *sides: Relation) -> list[Relation]:
-        """The sides of a join, cut out where their sums would multiply too often, smaller sums first.
+        """The sides of a join, cut out while their blocks would multiply too often, smaller sums first.
 
-        A sum with constant rows is cut out last: its rows decide conditions, and would not if they were stored.
+        A sum with constant rows is cut out last: conditions over constants can be folded, but not over stored rows.
         """
         few = self._unlike(*sides)
         places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
@@ -184,7 +183,7 @@ class StageCutter:
         return few
 
     def _unlike(self, *sides: Relation) -> list[Relation]:
-        """The sides of a join, of which one is cut out where both together read too much, or one relation too often."""
+        """The sides of a join; one is cut out if both together read too many relations, or one relation too often."""
         times = [count_scans(side) for side in sides]
         both = times[0] + times[1]
         often = [name for name, n in both.items() if n > MOST_ALIKE] or (both if both.total() > MOST_JOINED else ())
@@ -194,7 +193,7 @@ class StageCutter:
         return [self._read(side) if i == place else side for i, side in enumerate(sides)]
 
     def _is_whole(self, node: Relation) -> bool:
-        """True if all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
+        """True if all uses of the grouping below ``node`` have the same filters and projections above it."""
         return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
 
     def _stage(self, node: Relation, identity: frozenset[str] | None) -> Scan:
@@ -220,7 +219,7 @@ def _with_fields(relation: Relation, like: Relation) -> Relation:
 
 
 def _read_of(relation: Relation) -> set[str]:
-    """The relations that a block reads itself, and not through a stage."""
+    """The relations that a block reads directly, not through a stage."""
     if isinstance(relation, Scan):
         return {relation.relation}
     return set() if isinstance(relation, GROUPED) else set().union(*map(_read_of, children(relation)))
@@ -241,7 +240,7 @@ def count_scans(relation: Relation) -> Counter[str]:
 
 
 def _is_repeated(relation: Relation) -> bool:
-    """True if the rows of a grouping come as often as it says: that is said of its own rows, in its own stage."""
+    """True if the rows of a grouping are repeated, which is done in the grouping's own stage."""
     while isinstance(relation, Filter | Project):
         relation = relation.input
     return isinstance(relation, Repeat)

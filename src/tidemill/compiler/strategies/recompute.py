@@ -1,4 +1,4 @@
-"""Recomputation: a change of any input computes the whole stage again. The baseline, and the last resort."""
+"""Recomputation: a change of any input recomputes the whole stage. The baseline for comparisons."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tidemill.compiler.strategies.strategy import Reason, StageContext, Strategy
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Replace, Trigger
 
-AGAIN = Reason("AGAIN", "everything is computed again, so the cost follows the data")
+AGAIN = Reason("AGAIN", "everything is recomputed, so the cost follows the data")
 
 
 def recompute(draft: StageDraft, context: StageContext) -> Stage:
     """The stage whose triggers replace its state by the sum over all rows, at a cost of O(data) for each epoch.
 
-    What the stage emits is the difference to what it had before, so its readers cannot tell it from one that is kept
-    fresh by deltas.
+    The stage emits the difference to its old rows, so its readers see the same changes as from a stage that is
+    maintained by deltas.
     """
     keys = context.keys
     sums = {
@@ -42,9 +42,9 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
 
 
 def _from_inputs(draft: StageDraft, body: Relation) -> list[QueryBlock]:
-    """The blocks that read inputs alone: a recursion starts from these, and goes on from rows of its own."""
+    """The blocks that read only inputs, not the stage's own maps: the base of a recursion."""
     return [block for block in blocks(body) if draft.own_maps.isdisjoint(leaf.relation for leaf in block.leaves)]
 
 
-# What a stream brought is not kept, so there is nothing to compute from again.
+# Rows of a stream are not kept, so nothing can be recomputed from them.
 STRATEGY = Strategy("recompute", recompute, reason=lambda _: AGAIN, supports_streams=False, keeps_partitions=True)

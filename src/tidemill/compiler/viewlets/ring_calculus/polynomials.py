@@ -174,7 +174,7 @@ def scaled(polynomial: Polynomial, factor: int) -> Polynomial:
 
 
 def collected(terms: Iterable[ProductTerm]) -> Polynomial:
-    """Like terms as one; those that cancel are gone."""
+    """Like terms added up; those that cancel are dropped."""
     sums: dict[tuple[Scalar, ...], int] = {}
     for term in terms:
         factors = tuple(sorted(term.factors, key=rank))
@@ -183,7 +183,7 @@ def collected(terms: Iterable[ProductTerm]) -> Polynomial:
 
 
 def rank(factor: Scalar) -> tuple[bool, str]:
-    """Where a factor stands in a product: by its text, but what can fail comes after what may keep it from failing."""
+    """Sort key of a factor in a product: by its text, but factors that can fail come last."""
     return is_fragile(factor), text_of(factor)
 
 
@@ -219,7 +219,7 @@ def scalar_of(polynomial: Polynomial) -> Scalar:
 
 
 def number_of(polynomial: Polynomial) -> Scalar:
-    """The polynomial as an expression that is never NULL: what does not count is 0."""
+    """The polynomial as an expression that is never NULL: NULL terms are 0."""
     if not polynomial:
         return ZERO
     return _factorized([ProductTerm(term.coefficient, tuple(map(_counted, term.factors))) for term in polynomial])

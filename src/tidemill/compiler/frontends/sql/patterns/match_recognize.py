@@ -1,4 +1,4 @@
-"""``MATCH_RECOGNIZE``, the standard's spelling of patterns, as an item of FROM."""
+"""``MATCH_RECOGNIZE`` of the SQL standard, as an item of FROM."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _measures(collector: NavigationCollector, clause: exp.MatchRecognize) -> tup
 def _beside(
     rows: ExpressionTranslator, clause: exp.MatchRecognize, output: RowsPerMatch
 ) -> tuple[Sequence[Scalar], Sequence[str]]:
-    """The columns before the measures: those of PARTITION BY, or all columns of each row."""
+    """The columns before the measures: those of PARTITION BY, or all."""
     if output is RowsPerMatch.ALL:
         bindings = rows.scope.star()
         return [binding.column for binding in bindings], [binding.name for binding in bindings]
