@@ -1,4 +1,4 @@
-"""Recursive views of random graphs: whatever edges come and go, they are what the graph says at the end.
+"""Recursive views of random graphs: after any changes they equal the recursion over the final graph.
 
 Asked of the evaluator after every epoch and of DuckDB at the end, in one process and with the warehouse opened again in
 between.

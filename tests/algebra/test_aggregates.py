@@ -1,4 +1,4 @@
-"""Aggregates out of ring values: summed parts, finished, are what the evaluator says."""
+"""Aggregates from ring values: summed parts, finished, equal the evaluator's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocols over databases that are really there: what the recorded source promises, SQLite keeps."""
+"""Protocols over SQLite databases: they keep the promises of the recorded source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each protocol asks, and what it need not ask."""
+"""The queries of each protocol, and those that it does not need."""
 
 from __future__ import annotations
 

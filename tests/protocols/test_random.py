@@ -1,4 +1,4 @@
-"""Longer stories than can be tried in every order: views, transactions and orders of events as they are drawn."""
+"""Random views, transactions and orders of events, longer than can be tried exhaustively."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler: who is first, who comes along, what happens to views that cannot be refreshed, and the thread."""
+"""The scheduler: the order of views, views refreshed together, views that fail, and the thread."""
 
 from __future__ import annotations
 

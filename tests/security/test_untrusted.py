@@ -1,4 +1,4 @@
-"""What a warehouse folder that somebody else made can do to whoever opens it: nothing."""
+"""A warehouse folder from another party can do no harm to the process that opens it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store promises, asked of each of them."""
+"""The promises of the store protocol, tested on every store."""
 
 from __future__ import annotations
 

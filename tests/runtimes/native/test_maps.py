@@ -1,4 +1,4 @@
-"""Maps: what their journals know, and that stored changes give back exactly the entries they came from."""
+"""Maps: their journals, and stored changes that restore exactly the same entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native runtime's manners: what it refuses, how it says so, and what it reads when."""
+"""The native runtime: refusals and their messages, and what it reads when."""
 
 from __future__ import annotations
 

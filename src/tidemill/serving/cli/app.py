@@ -48,13 +48,13 @@ def about(
 
 
 def main() -> None:
-    """Run the command line: errors in their four fields with exit code 1, our own faults with 70, never a traceback."""
+    """Run the command line: errors are printed with exit code 1, internal faults with 70, never a traceback."""
     try:
         app(prog_name="tidemill")
     except TidemillError as error:
         _stop(error)
     except BrokenPipeError:
-        # The reader, such as head, has seen enough. Python must not find the closed pipe again when it exits.
+        # The reader of the pipe, such as head, has closed it. Python must not write to it again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         _stop(SetupError("a file cannot be used", where=str(error.filename or ""), detail=error.strerror or str(error)))
@@ -74,7 +74,7 @@ def _stop(error: TidemillError) -> None:
 
 
 FAULT = 70
-"""The exit code for faults of Tidemill itself, as BSD's sysexits has it."""
+"""Exit code for faults of Tidemill itself (EX_SOFTWARE of BSD's sysexits)."""
 
 
 def demo(

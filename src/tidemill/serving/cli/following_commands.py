@@ -28,13 +28,13 @@ __all__ = ["feed", "schedule", "sync", "watch"]
 
 
 def watch(
-    view: Annotated[str | None, typer.Argument(help="The view to follow; left out: how far each is behind.")] = None,
-    since: Annotated[int | None, typer.Option(help="Begin after this epoch; else with what comes next.")] = None,
+    view: Annotated[str | None, typer.Argument(help="The view to follow; default: the staleness of all views.")] = None,
+    since: Annotated[int | None, typer.Option(help="Begin after this epoch; default: the next one.")] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows with this value, as in customer=ann; may be repeated.")
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
-    timeout: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two polls of the folder.", min=0.05)] = 1.0,
+    timeout: Annotated[float | None, typer.Option(help="End after so many seconds without a change.")] = None,
     follow: Annotated[
         bool,
         typer.Option("--sync", help="Meanwhile follow sources, feeds and the schedule: this process is the writer."),
@@ -79,16 +79,18 @@ def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
 
 
 def sync(
-    name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; left out: all of them.")] = None,
-    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
+    name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; default: all of them.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
+    ] = False,
     timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
-    """Bring views over sources up to what the sources have committed, and take in what waits for feeds.
+    """Sync views with their sources, and ingest waiting files of feeds.
 
-    Prints the epoch and how many rows came; with --follow each that it comes to, and scheduled views are refreshed as
-    well. A source that cannot be reached is told on standard error, and tried again.
+    Prints the epoch and the number of rows; with --follow each epoch, and scheduled views are refreshed as well. A
+    source that cannot be reached is reported on standard error, and tried again.
 
     \b
     Examples:
@@ -97,7 +99,7 @@ def sync(
       tidemill sync --follow
     """
     with open_folder(warehouse, runtime) as wh:
-        if following:
+        if follow:
             keep_in_sync(wh, timeout)
         else:
             taken = wh.sync(name, timeout=timeout)
@@ -107,16 +109,18 @@ def sync(
 def feed(
     table: Annotated[str, typer.Argument(help="The table or stream that takes the rows.")],
     folder: Annotated[str, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
-    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
+    ] = False,
     timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
-    format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
+    format: Annotated[str | None, typer.Option(help="csv, json or parquet; default: by the file extension.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
-    """Take in the files of a folder, each once.
+    """Ingest the files of a folder, each once.
 
-    Every file, and every folder of files, is an epoch. What was taken in is moved to _taken there, and what is refused
-    to _aside, with the reason. With --follow also sources, other feeds and scheduled views go on.
+    Every file, and every folder of files, is an epoch. Ingested files are moved to _taken there, and refused ones to
+    _aside, with the reason. With --follow also sources, other feeds and scheduled views are followed.
 
     \b
     Examples:
@@ -125,20 +129,22 @@ def feed(
     """
     with open_folder(warehouse, runtime) as wh:
         print(take_files(wh, table, folder, format))
-        if following:
+        if follow:
             keep_in_sync(wh, timeout)
 
 
 def schedule(
-    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
-    limit: Annotated[int | None, typer.Option(help="So many views share an epoch, at most.", min=1)] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="Maximum number of views refreshed in one epoch.", min=1)] = None,
     timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
     """Refresh scheduled views, the most urgent first.
 
-    Prints their names in that order; with --follow each epoch, and sources and feeds go on as well.
+    Prints their names in that order; with --follow each epoch, and sources and feeds are followed as well.
 
     \b
     Examples:
@@ -148,5 +154,5 @@ def schedule(
     with open_folder(warehouse, runtime) as wh:
         for name in wh.schedule(limit):
             print(name)
-        if following:
+        if follow:
             keep_in_sync(wh, timeout, limit=limit)

@@ -29,7 +29,7 @@ def sql(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the statements from this file.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only read: works beside a writer.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Read only: works beside a writer.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run SQL.
@@ -61,10 +61,10 @@ def load(
     files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet; or folders of them.")],
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
-    format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
-    reject: Annotated[Path | None, typer.Option(help="Set bad rows aside in this file and take the others.")] = None,
+    format: Annotated[str | None, typer.Option(help="csv, json or parquet; default: by the file extension.")] = None,
+    reject: Annotated[Path | None, typer.Option(help="Write bad rows to this file and load the others.")] = None,
 ) -> None:
-    """Load files into a table, and say how many rows that were.
+    """Load files into a table, and print the number of rows.
 
     One epoch: all files and all rows, or nothing; with --reject, all but the bad rows. A folder stands for all files
     below it; folders named column=value give that column of their rows, as Spark writes them.
@@ -80,7 +80,7 @@ def load(
 
 
 def objects(
-    file: Annotated[Path | None, typer.Argument(help="A module in ODL; left out: what was declared before.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="A module in ODL; default: list the declared classes.")] = None,
     odl: Annotated[bool, typer.Option("--odl", help="Print the module itself.")] = False,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,

@@ -25,9 +25,9 @@ __all__ = ["audit", "explain", "show", "verify"]
 
 
 def show(
-    name: Annotated[str | None, typer.Argument(help="A table or view; left out: a list of all.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A table or view; default: list all.")] = None,
     at: Annotated[int | None, typer.Option(help="As it was at this epoch.")] = None,
-    limit: Annotated[int, typer.Option(help="Print so many rows at most; 0 is all.", min=0)] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows; 0 is all.", min=0)] = 50,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,7 +57,7 @@ def explain(
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
-    """Say how a view is kept fresh, and why so.
+    """Explain how a view is maintained, and why.
 
     Strategy, runtime, program, predicted and measured cost.
 
@@ -70,7 +70,7 @@ def explain(
 
 
 def verify(
-    views: Annotated[list[str] | None, typer.Argument(help="The views; left out: all.")] = None,
+    views: Annotated[list[str] | None, typer.Argument(help="The views; default: all.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
     files: Annotated[bool, typer.Option("--files", help="First compare every file with its checksum.")] = False,
@@ -81,7 +81,7 @@ def verify(
 ) -> None:
     """Compare views with their recomputation.
 
-    Both ways and with duplicates; says who recomputed them. The exit code is 1 where one differs.
+    In both directions, duplicates counted; prints which engine recomputed them. The exit code is 1 if one differs.
 
     \b
     Examples:
@@ -93,7 +93,10 @@ def verify(
     with open_folder(warehouse, runtime, read_only=True) as wh:
         if files:
             seen = wh.check_files()
-            print(f"{seen.files:,} files, {seen.bytes:,} bytes: as written", file=sys.stderr if as_json else sys.stdout)
+            print(
+                f"{seen.files:,} files, {seen.bytes:,} bytes: all checksums match",
+                file=sys.stderr if as_json else sys.stdout,
+            )
         checks = wh.verify(*(views or ()), against=against and against.value)
     for one in checks:
         if as_json:
@@ -110,16 +113,16 @@ def audit(
         Path | None, typer.Option(help="Check this recorded history instead; - is standard input.")
     ] = None,
     level: Annotated[str, typer.Option(help="What the history promises: convergent, weak, consistent, ...")] = "strong",
-    stored: Annotated[bool, typer.Option("--stored", help="Only what is stored: works beside a writer.")] = False,
+    stored: Annotated[bool, typer.Option("--stored", help="Only stored states: works beside a writer.")] = False,
     patience: Annotated[float, typer.Option(help="How many seconds sources may go on changing.")] = 30,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
 ) -> None:
     """Check how consistent a view over sources is.
 
-    Of a view: which states of its sources it showed at which epoch; then it is brought up to date and compared with
-    what the sources answer themselves. Of a recorded history: which of the five levels convergent, weak, consistent,
-    strong and complete it keeps, and what breaks the others. The exit code is 1 where what was promised is not kept.
+    For a view: the states of its sources that it showed, by epoch; then it is synced and compared with the answers of
+    its sources. For a recorded history: which of the five levels convergent, weak, consistent, strong and complete it
+    keeps, and what violates the others. The exit code is 1 if a promised level is violated.
 
     \b
     Examples:

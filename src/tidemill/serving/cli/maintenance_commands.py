@@ -30,7 +30,7 @@ def compact(warehouse: FolderOption = DEFAULT_FOLDER) -> None:
 
 
 def vacuum(
-    keep: Annotated[int, typer.Option(help="How many epochs stay readable.", min=1)] = 1,
+    keep: Annotated[int, typer.Option(help="Number of epochs that stay readable.", min=1)] = 1,
     warehouse: FolderOption = DEFAULT_FOLDER,
 ) -> None:
     """Forget old epochs and delete their files.
@@ -50,8 +50,8 @@ def check(
 ) -> None:
     """Read every file and compare it with its checksum.
 
-    Says what is damaged or missing, what it holds, and which epochs and views that concerns. Changes nothing and works
-    beside a writer. The exit code is 1 where anything is damaged.
+    Prints what is damaged or missing, what it holds, and the affected epochs and views. Changes nothing and works
+    beside a writer. The exit code is 1 if anything is damaged.
 
     \b
     Examples:
@@ -67,14 +67,14 @@ def check(
 
 def repair(
     warehouse: FolderOption = DEFAULT_FOLDER,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
-    accept_loss: Annotated[bool, typer.Option("--accept-loss", help="Go on without what cannot be read.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
+    accept_loss: Annotated[bool, typer.Option("--accept-loss", help="Continue without what cannot be read.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rebuild damaged views, and set damaged files aside.
 
-    Nothing is deleted: damaged files are in the folder quarantine of the warehouse then. Where rows of tables or whole
-    epochs would be lost, it says which, and changes nothing unless --accept-loss is given. The exit code is 1 where
+    Nothing is deleted: damaged files are moved to the folder quarantine of the warehouse. If rows of tables or whole
+    epochs would be lost, it prints which, and changes nothing unless --accept-loss is given. The exit code is 1 if
     damage is left.
 
     \b
