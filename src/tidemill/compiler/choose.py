@@ -54,7 +54,7 @@ def strategy_named(view: str, name: str) -> Strategy:
     return STRATEGIES[name]
 
 
-def choose(view: str, draft: StageDraft, asked: str, streams: Set[str]) -> tuple[Strategy, str]:
+def choose(view: str, draft: StageDraft, requested: str, streams: Set[str]) -> tuple[Strategy, str]:
     """The strategy of one stage, and the reason if it is not the requested one.
 
     A stage that a strategy claims is maintained by that one. A strategy that does not support streams is refused for a
@@ -63,8 +63,8 @@ def choose(view: str, draft: StageDraft, asked: str, streams: Set[str]) -> tuple
     for claiming in STRATEGIES.values():
         reason = "" if claiming.claims is None else claiming.claims(draft)
         if reason:
-            return claiming, "" if asked in (claiming.name, AUTO) else f'no strategy "{asked}", since {reason}'
-    strategy = strategy_named(view, asked)
+            return claiming, "" if requested in (claiming.name, AUTO) else f'no strategy "{requested}", since {reason}'
+    strategy = strategy_named(view, requested)
     chosen = strategy if strategy.claims is None else DEFAULT
     read = [relation for relation in draft.inputs if relation in streams]
     if read and not chosen.supports_streams:
@@ -90,7 +90,7 @@ def _listed(values: tuple[str, ...]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def checked_options(view: str, asked: str, given: Mapping[str, str]) -> dict[str, str]:
+def checked_options(view: str, requested: str, given: Mapping[str, str]) -> dict[str, str]:
     """The values of all options of strategies, each as ``given`` or by default; refuse what is no value of one."""
     values = {}
     for strategy in STRATEGIES.values():
@@ -99,9 +99,9 @@ def checked_options(view: str, asked: str, given: Mapping[str, str]) -> dict[str
             if value not in option.values:
                 known = ", ".join(f'"{one}"' for one in option.values)
                 raise Unsupported(f'view "{view}" has an unknown {option.name} "{value}"', hint=f"Use one of {known}.")
-            if option.refusal and value != option.default and strategy.name != asked:
+            if option.refusal and value != option.default and strategy.name != requested:
                 raise Unsupported(
-                    f'view "{view}" cannot have {option.name} = \'{value}\' with strategy "{asked}"',
+                    f'view "{view}" cannot have {option.name} = \'{value}\' with strategy "{requested}"',
                     detail=option.refusal,
                     hint=f"Add strategy = '{strategy.name}'.",
                 )

@@ -50,7 +50,7 @@ def _tree(program: Program, sizes: Mapping[str, int]) -> list[str]:
         below = [branch(read) for read in stages[name].inputs]
         stem = "│ " if below else "  "
         notes = [stem + note for note in _notes(stages[name], program, sizes)]
-        return [f"{name}: {_how(stages[name], program)}", *notes, *_hung(below)]
+        return [f"{name}: {_how(stages[name], program)}", *notes, *_branch_lines(below)]
 
     return branch(program.view)
 
@@ -90,7 +90,7 @@ def _stored(name: str, sizes: Mapping[str, int]) -> str:
     return f": {sizes[name]:,} stored" if name in sizes else ""
 
 
-def _hung(branches: Sequence[Sequence[str]]) -> Iterator[str]:
+def _branch_lines(branches: Sequence[Sequence[str]]) -> Iterator[str]:
     """The branches of a tree below their stem."""
     for i, (head, *rest) in enumerate(branches, 1):
         last = i == len(branches)

@@ -34,14 +34,14 @@ from tidemill.program.verify import verify
 class Compilation:
     """A view on its way through the passes: a relation, then drafts of stages, then stages.
 
-    ``asked`` is the name of the requested strategy, and ``options`` are those of strategies. ``note`` gives the reason
-    why subqueries were rewritten to joins for a strategy that takes subqueries.
+    ``requested`` is the name of the requested strategy, and ``options`` are those of strategies. ``note`` gives the
+    reason why subqueries were rewritten to joins for a strategy that takes subqueries.
     """
 
     view: str
     relation: Relation
     tables: Mapping[str, Table]
-    asked: str
+    requested: str
     static: Set[str]
     method: str
     options: Mapping[str, str]
@@ -52,7 +52,7 @@ class Compilation:
     @property
     def strategy(self) -> Strategy:
         """The requested strategy."""
-        return strategy_named(self.view, self.asked)
+        return strategy_named(self.view, self.requested)
 
     @property
     def keeps_subqueries(self) -> bool:
@@ -125,7 +125,7 @@ def check_options(compilation: Compilation) -> Compilation:
     """Refuse unknown values of options, and options that do not go with the strategy."""
     c = compilation
     require_not_streams(c.view, c.static, streams_of(c.tables))
-    options = checked_options(c.view, c.asked, c.options)
+    options = checked_options(c.view, c.requested, c.options)
     c.strategy.accept_view(c.view, c.relation)
     return replace(c, options=options)
 
@@ -163,7 +163,7 @@ def compile_stages(compilation: Compilation) -> Compilation:
     c = compilation
     keys = known_keys(c.tables, c.drafts)
     context = StageContext(c.view, keys, streams_of(c.tables), c.static, c.options)
-    stages = [_stage(draft, context, c.asked) for draft in c.drafts]
+    stages = [_stage(draft, context, c.requested) for draft in c.drafts]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)
     return replace(c, stages=tuple(stages))
@@ -200,9 +200,9 @@ def compile_body(name: str, relation: Relation, tables: Mapping[str, Table]) -> 
     return compile_view(name, relation, tables, DEFAULT.name)
 
 
-def _stage(draft: StageDraft, context: StageContext, asked: str) -> Stage:
+def _stage(draft: StageDraft, context: StageContext, requested: str) -> Stage:
     """One stage, compiled by the requested strategy, or by the default one if that does not accept it."""
-    strategy, note = choose(context.view, draft, asked, context.streams)
+    strategy, note = choose(context.view, draft, requested, context.streams)
     try:
         stage = strategy.compile(draft, context)
     except NotAccepted as refusal:

@@ -62,10 +62,10 @@ def is_grouped(relation: Relation) -> bool:
     """True if ``relation`` is grouped, recursive or made partition by partition, with at most filters, projections and
     repetition above it.
     """
-    return isinstance(core(relation), (*GROUPED, Recursive, TimePartitioned))
+    return isinstance(below_projections(relation), (*GROUPED, Recursive, TimePartitioned))
 
 
-def core(relation: Relation) -> Relation:
+def below_projections(relation: Relation) -> Relation:
     """The relation below the filters and projections at the top of ``relation``."""
     while isinstance(relation, Filter | Project | Repeat):
         relation = relation.input

@@ -80,8 +80,8 @@ class _Tracing:
             UnionAll: self._union,
             Distinct: lambda node: self.of(node.input),
             Aggregate: self._aggregate,
-            TopK: self._chosen,
-            Window: self._chosen,
+            TopK: self._row_by_row,
+            Window: self._row_by_row,
         }
 
     def of(self, node: Relation) -> WithProvenance:
@@ -140,14 +140,16 @@ class _Tracing:
 
     def _aggregate(self, node: Aggregate) -> WithProvenance:
         """Each group with the rows that are in it."""
-        return self._beside(node, self.of(node.input), [(key.field, key.scalar) for key in node.keys])
+        return self._joined_with_input(node, self.of(node.input), [(key.field, key.scalar) for key in node.keys])
 
-    def _chosen(self, node: TopK | Window) -> WithProvenance:
+    def _row_by_row(self, node: TopK | Window) -> WithProvenance:
         """Each row with all input rows that equal it: which of the equal rows was chosen makes no difference."""
         below = self.of(node.input)
-        return self._beside(node, below, [(f, column(f)) for f in node.input.fields])
+        return self._joined_with_input(node, below, [(f, column(f)) for f in node.input.fields])
 
-    def _beside(self, node: Relation, below: WithProvenance, same: list[tuple[Field, Scalar]]) -> WithProvenance:
+    def _joined_with_input(
+        self, node: Relation, below: WithProvenance, same: list[tuple[Field, Scalar]]
+    ) -> WithProvenance:
         """The rows of ``node`` joined with those below it that have the same values."""
         number = next(self._numbers)
         values = [Named(f"same {number}: {i}", scalar) for i, (_, scalar) in enumerate(same)]

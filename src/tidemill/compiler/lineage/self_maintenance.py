@@ -71,7 +71,7 @@ def event_maintenance(program: Program, tables: Mapping[str, Table]) -> list[Eve
     for relation in dict.fromkeys(name for stage in program.stages for name in stage.inputs if name not in stages):
         key = tables[relation].primary_key if relation in tables else ()
         for listening, moved in _events(program, relation, key):
-            found[listening] = _judged(program, relation, listening, moved)
+            found[listening] = _effects_of(program, relation, listening, moved)
     return list(found.values())
 
 
@@ -119,7 +119,7 @@ def _queries(trigger: Trigger) -> Iterator[Query]:
     return (query for statement in trigger.statements for query in queries_of(statement))
 
 
-def _judged(program: Program, relation: str, listening: Listening, moved: RowEffect) -> EventMaintenance:
+def _effects_of(program: Program, relation: str, listening: Listening, moved: RowEffect) -> EventMaintenance:
     """The effects of an event, stage by stage."""
     own = {stage.name for stage in program.stages} | {map_.name for stage in program.stages for map_ in stage.maps}
     known: dict[str, RowEffect] = {relation: moved}

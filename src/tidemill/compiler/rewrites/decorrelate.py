@@ -166,7 +166,7 @@ class _Attachment:
             return self._attach_truth(joined, total, value)
         sums = [column(aggregate_field(call)) for call in calls if _over_nothing(call).value is None]
         self._rejecting = self._rejecting and is_null_over_nothing(value, sums)
-        return self._attach_total(joined, total, _Told.of(calls)), value
+        return self._attach_total(joined, total, _GroupOutput.of(calls)), value
 
     def _attach_truth(self, joined: Relation, total: Aggregate, value: Scalar) -> tuple[Relation, Scalar]:
         """A truth value is computed in the groups, so that outer rows see no change while it stays the same.
@@ -178,21 +178,21 @@ class _Attachment:
         truth = Named(f"{self._alias}.truth", value)
         if not self._required:
             self._rejecting = self._rejecting and nothing.value is None
-            return self._attach_total(joined, total, _Told((truth,), (nothing,))), column(truth.field)
+            return self._attach_total(joined, total, _GroupOutput((truth,), (nothing,))), column(truth.field)
         self._rejecting = nothing.value is not True
-        return self._attach_total(joined, total, _Told((truth,), (nothing,), value)), Literal(True, BOOLEAN)
+        return self._attach_total(joined, total, _GroupOutput((truth,), (nothing,), value)), Literal(True, BOOLEAN)
 
-    def _attach_total(self, joined: Relation, total: Aggregate, told: _Told) -> Relation:
+    def _attach_total(self, joined: Relation, total: Aggregate, output: _GroupOutput) -> Relation:
         """A global aggregate: by itself, by the columns of equalities, or by domain."""
         outer = outer_columns(total)
         if not outer:
-            return Join(joined, self._closed(told.over(total)))
+            return Join(joined, self._closed(output.over(total)))
         taken = equalities(total.input)
         if taken is not None and all(outer.isdisjoint(columns_in(scalar)) for scalar in expressions(total)):
-            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1], told)
+            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1], output)
         domain = self._domain(outer)
         groups = dependent_total(total, domain, complete=not self._rejecting)
-        return self._joined_back(joined, told.over(groups), domain)
+        return self._joined_back(joined, output.over(groups), domain)
 
     def _domain(self, outer: Collection[str]) -> Domain:
         """The values of outer columns that the subquery reads."""
@@ -203,21 +203,23 @@ class _Attachment:
         """``joined`` joined with groups by domain; both sides occur once for each pattern of NULLs."""
         return join_back(self._once(joined), self._once(self._closed(rows)), domain)
 
-    def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality], told: _Told) -> Relation:
+    def _attach_groups(
+        self, joined: Relation, total: Aggregate, found: Sequence[Equality], output: _GroupOutput
+    ) -> Relation:
         """Groups by the compared columns. NULL equals nothing, so rows with NULL need no group and find none."""
         keys = tuple(Named(f"{self._alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
         groups = Aggregate(without_nulls(total.input, [key.scalar for key in keys]), keys, total.aggregates)
         outer = [equality.outer for equality in found]
         equal = [Call("eq", (column(key.field), one), BOOLEAN) for key, one in zip(keys, outer, strict=True)]
         if self._rejecting:
-            return Join(joined, self._closed(told.over(groups)), conjunction(equal))
+            return Join(joined, self._closed(output.over(groups)), conjunction(equal))
         source = source_of(self._shown, set().union(*map(columns_in, outer)))
         shown = tuple(Named(key.name, one) for key, one in zip(keys, outer, strict=True))
         groups = padded(groups, Project(without_nulls(source, outer), shown))
         nullable = [one for one in outer if is_nullable(one)]
         joined = self._once(joined) if nullable else joined
-        matched = Join(joined, self._closed(told.over(groups)), conjunction(equal))
-        return _with_unknown(joined, matched, told, nullable)
+        matched = Join(joined, self._closed(output.over(groups)), conjunction(equal))
+        return _with_unknown(joined, matched, output, nullable)
 
     def _attach_row(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
         """Any other relation of at most one row: by domain, with NULL for values for which it has no row."""
@@ -234,7 +236,7 @@ class _Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _GroupOutput:
     """The columns of a subquery's groups that outer rows read: ``outputs`` of the groups that fulfil ``condition``.
 
     ``over_nothing`` are the values of the outputs where the subquery finds no row.
@@ -245,10 +247,10 @@ class _Told:
     condition: Scalar | None = None
 
     @staticmethod
-    def of(calls: Sequence[AggregateCall]) -> _Told:
+    def of(calls: Sequence[AggregateCall]) -> _GroupOutput:
         """The aggregates as they are."""
         outputs = tuple(Named(call.name, column(aggregate_field(call))) for call in calls)
-        return _Told(outputs, tuple(map(_over_nothing, calls)))
+        return _GroupOutput(outputs, tuple(map(_over_nothing, calls)))
 
     def over(self, groups: Aggregate) -> Relation:
         """The columns that outer rows read of ``groups``: their keys, then the outputs."""
@@ -296,12 +298,12 @@ def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
     return Case(((condition, value),), Literal(None, value.type), value.type), relation
 
 
-def _with_unknown(joined: Relation, matched: Relation, told: _Told, nullable: Sequence[Scalar]) -> Relation:
+def _with_unknown(joined: Relation, matched: Relation, output: _GroupOutput, nullable: Sequence[Scalar]) -> Relation:
     """``matched``, and the rows of ``joined`` in which one of ``nullable`` is NULL, which match nothing."""
     if not nullable:
         return matched
     kept = tuple(Named(field.name, column(field)) for field in joined.fields)
-    found = tuple(Named(output.name, column(output.field)) for output in told.outputs)
-    nothing = tuple(Named(output.name, value) for output, value in zip(told.outputs, told.over_nothing, strict=True))
+    found = tuple(Named(one.name, column(one.field)) for one in output.outputs)
+    nothing = tuple(Named(one.name, value) for one, value in zip(output.outputs, output.over_nothing, strict=True))
     unknown = disjunction([Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
     return UnionAll((Project(matched, kept + found), Project(Filter(joined, unknown), kept + nothing)))

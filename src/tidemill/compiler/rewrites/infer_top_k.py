@@ -29,9 +29,9 @@ def _visited(node: Relation, read: set[str] | None) -> Relation:
     node = with_subqueries(node, lambda subquery: replace(subquery, relation=_visited(subquery.relation, None)))
     match node:
         case Project(input=input_, outputs=outputs):
-            asked = tuple(output for output in outputs if read is None or output.name in read) or outputs[:1]
-            below = set().union(*(columns_in(output.scalar) for output in asked))
-            return Project(_visited(input_, below), asked)
+            needed = tuple(output for output in outputs if read is None or output.name in read) or outputs[:1]
+            below = set().union(*(columns_in(output.scalar) for output in needed))
+            return Project(_visited(input_, below), needed)
         case Filter(input=Window() as window, condition=condition):
             return _bounded(_needed(window, read, condition), condition, read)
         case Window():
@@ -49,8 +49,8 @@ def _needed(window: Window, read: set[str] | None, *above: Scalar) -> Relation:
     """``window`` with only the functions that are read, also by ``above``; its input if none is."""
     if read is None:
         return window
-    asked = read.union(*map(columns_in, above))
-    calls = tuple(call for call in window.calls if call.name in asked)
+    needed = read.union(*map(columns_in, above))
+    calls = tuple(call for call in window.calls if call.name in needed)
     return replace(window, calls=calls) if calls else window.input
 
 
@@ -72,12 +72,12 @@ def _top(window: Window, call: WindowCall, bounds: _Bounds, condition: Scalar, r
         skipped = bounds.first - 1
         left = None if bounds.last is None else max(bounds.last - skipped, 0)
         return filtered(replace(first, limit=left, offset=skipped), *bounds.rest)
-    if bounds.last is not None and all(map(_looks_back, window.calls)):
+    if bounds.last is not None and all(map(_ignores_later_rows, window.calls)):
         return filtered(replace(window, input=first), *bounds.lower, *bounds.rest)
     return Filter(replace(window, input=input_), condition)
 
 
-def _looks_back(call: WindowCall) -> bool:
+def _ignores_later_rows(call: WindowCall) -> bool:
     """True if a function does not depend on later rows."""
     match call.function, call.arguments:
         case (("row_number" | "rank" | "dense_rank"), _):

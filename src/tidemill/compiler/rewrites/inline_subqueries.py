@@ -138,9 +138,9 @@ def _without_case(condition: Scalar) -> Scalar:
     if len(cases) != 1 or subqueries(_with_case(condition, Literal(None, cases[0].of))):
         return condition
     match cases[0]:
-        case Case(branches=((asked, Literal() as taken),), default=Literal() as default):
+        case Case(branches=((tested, Literal() as taken),), default=Literal() as default):
             if _holds(_with_case(condition, taken)) and _holds(_with_case(condition, default)) is False:
-                return asked
+                return tested
     return condition
 
 

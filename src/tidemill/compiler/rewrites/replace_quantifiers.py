@@ -77,7 +77,7 @@ class _Quantifiers:
 
     def _true(self, scalar: Scalar) -> Scalar:
         """A condition that is true where ``scalar`` is."""
-        if not _asks(scalar):
+        if not _has_quantifier(scalar):
             return scalar
         match scalar:
             case Call("and" | "or", arguments):
@@ -95,10 +95,10 @@ class _Quantifiers:
     def _false(self, scalar: Scalar) -> Scalar:
         """A condition that is true where ``scalar`` is false."""
         match scalar:
-            case Call("and" | "or" as name, arguments) if _asks(scalar):
+            case Call("and" | "or" as name, arguments) if _has_quantifier(scalar):
                 dual = "or" if name == "and" else "and"
                 return replace(scalar, function=dual, arguments=tuple(map(self._false, arguments)))
-            case Call("not", (negated,)) if _asks(scalar):
+            case Call("not", (negated,)) if _has_quantifier(scalar):
                 return self._true(negated)
             case Exists(relation):
                 return self._none(relation)
@@ -110,7 +110,7 @@ class _Quantifiers:
 
     def _value(self, scalar: Scalar) -> Scalar:
         """``scalar`` with its quantifiers replaced: true, false or NULL, or another value computed from them."""
-        if not _asks(scalar):
+        if not _has_quantifier(scalar):
             return scalar
         match scalar:
             case Exists(relation):
@@ -180,7 +180,7 @@ class _Quantifiers:
         return self._aliases[relation]
 
 
-def _asks(scalar: Scalar) -> bool:
+def _has_quantifier(scalar: Scalar) -> bool:
     """True if ``scalar`` contains EXISTS, IN, ANY or ALL."""
     return any(not isinstance(found, Subquery) for found in subqueries(scalar))
 
@@ -238,7 +238,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _NotFalse:
     """One way in which a comparison is not false: ``condition`` on the row, ``guard`` on the outer row."""
 
     condition: Scalar | None = None
@@ -253,25 +253,25 @@ def unknowns(scalar: Quantified) -> list[Unknown]:
     if not is_nullable(scalar.condition):
         return []
     own = {field.name for field in scalar.relation.fields}
-    ways = [_ways(part, own) for part in conjuncts(scalar.condition)]
-    patterns = list(product(*ways))[1:]
-    if not all(ways) or len(patterns) > MOST_PATTERNS:
+    cases = [_not_false(part, own) for part in conjuncts(scalar.condition)]
+    patterns = list(product(*cases))[1:]
+    if not all(cases) or len(patterns) > MOST_PATTERNS:
         return [Unknown(scalar.relation, _is_null(scalar.condition))]
     return [_unknown(scalar.relation, pattern) for pattern in patterns]
 
 
-def _ways(part: Scalar, own: set[str]) -> list[_Way]:
+def _not_false(part: Scalar, own: set[str]) -> list[_NotFalse]:
     """The ways in which ``part`` is not false, the first being that it is true; none if it is no plain comparison."""
     match part:
         case Call(name, (left, right)) if name in OPPOSITE:
             outer, inner = (left, right) if own.isdisjoint(columns_in(left)) else (right, left)
             if own.isdisjoint(columns_in(outer)):
-                missing = [_Way(condition=_is_null(inner))] if is_nullable(inner) else []
-                return [_Way(part), *missing, *([_Way(guard=_is_null(outer))] if is_nullable(outer) else [])]
+                missing = [_NotFalse(condition=_is_null(inner))] if is_nullable(inner) else []
+                return [_NotFalse(part), *missing, *([_NotFalse(guard=_is_null(outer))] if is_nullable(outer) else [])]
     return []
 
 
-def _unknown(relation: Relation, pattern: Sequence[_Way]) -> Unknown:
+def _unknown(relation: Relation, pattern: Sequence[_NotFalse]) -> Unknown:
     condition = conjunction([way.condition for way in pattern if way.condition is not None])
     guard = conjunction([way.guard for way in pattern if way.guard is not None])
     return Unknown(relation, condition, guard)

@@ -29,7 +29,13 @@ from tidemill.algebra.relational.walk import children, scans, transform, walk, w
 from tidemill.compiler.analysis.array_columns import array_columns, found_by_elements
 from tidemill.compiler.analysis.blocks import count_blocks
 from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
-from tidemill.compiler.analysis.common_subqueries import GROUPED, common_subqueries, core, is_grouped, shared
+from tidemill.compiler.analysis.common_subqueries import (
+    GROUPED,
+    below_projections,
+    common_subqueries,
+    is_grouped,
+    shared,
+)
 from tidemill.compiler.analysis.rename import rename, short
 from tidemill.compiler.rewrites.row_identity import identified, sunk
 from tidemill.model.errors import Unsupported
@@ -69,14 +75,14 @@ class StageCutter:
             self._definitions = dict(node.definitions)
             return self.opened(self._resolved(node.body))
         if isinstance(node, Aggregate) and any(map(needs_multiset, node.aggregates)):
-            return replace(node, input=self._single(self._closed(node.input)))
+            return replace(node, input=self._shared_input(self._closed(node.input)))
         if isinstance(node, GROUPED):
             return replace(node, input=self._closed(node.input))
         if isinstance(node, Filter | Project | Repeat):
             return replace(node, input=self.opened(node.input))
         return self._inside(node)
 
-    def _single(self, node: Relation) -> Relation:
+    def _shared_input(self, node: Relation) -> Relation:
         """The input of several maps: a join or a sum becomes a stage, so that it is computed once for all of them."""
         leaves = sum(isinstance(leaf, Scan) for leaf in walk(node))
         return node if leaves <= 1 else self._read(node)
@@ -84,8 +90,8 @@ class StageCutter:
     def _closed(self, node: Relation) -> Relation:
         if is_grouped(node) and (self._is_whole(node) or _is_repeated(node)):
             return self._read(node)
-        few = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
-        if isinstance(node, Join | UnionAll) and not few and canonical(node) in self._shared:
+        small = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
+        if isinstance(node, Join | UnionAll) and not small and canonical(node) in self._shared:
             return self._read(node)
         return self._inside(node)
 
@@ -95,7 +101,7 @@ class StageCutter:
         ``identity`` are columns that identify its rows.
         """
         if not self._recursive.isdisjoint(scans(node)):
-            return self._within(node)
+            return self._recursive_step(node)
         names = [f.name for f in node.fields]
         if isinstance(node, Project):
             shown = tuple(output for output in node.outputs if not isinstance(output.scalar, Literal))
@@ -105,7 +111,7 @@ class StageCutter:
                 return Project(read, tuple(columns.get(output.name, output) for output in node.outputs))
         return rename(self._stage(node, identity), names)
 
-    def _within(self, node: Relation) -> Relation:
+    def _recursive_step(self, node: Relation) -> Relation:
         """The step of a recursion. It reads rows of its own stage, so no part of it can be cut out."""
         if is_grouped(node):
             raise Unsupported(
@@ -127,11 +133,11 @@ class StageCutter:
         if isinstance(node, Join):
             cut = [found_by_elements(node, side) for side in children(node)]
             if self._tables is not None:
-                joined = with_children(node, self._told_apart(node, cut))
+                joined = with_children(node, self._identified_sides(node, cut))
                 # The identity of rows is available to the stage, but is no column of the join.
                 return _with_fields(joined, node)
             sides = zip(children(node), cut, strict=True)
-            return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
+            return with_children(node, self._limit_blocks(*(self._read(s) if c else self._closed(s) for s, c in sides)))
         return with_children(node, [self._closed(child) for child in children(node)])
 
     def _defined(self, scan: Scan) -> Relation:
@@ -156,7 +162,7 @@ class StageCutter:
         whole = identified(scan, self._tables)
         return scan if whole is None else _with_fields(whole[0], scan)
 
-    def _told_apart(self, join: Join, cut: list[bool]) -> list[Relation]:
+    def _identified_sides(self, join: Join, cut: list[bool]) -> list[Relation]:
         """The sides of a join, cut out if keys do not identify rows: array elements, or a relation read twice."""
         assert self._tables is not None
         left, right = children(join)
@@ -168,21 +174,21 @@ class StageCutter:
                 sides.append(self._read(*whole))
             else:
                 sides.append(self._read(side) if found else self._closed(side))
-        return self._few(*sides)
+        return self._limit_blocks(*sides)
 
-    def _few(self, *sides: Relation) -> list[Relation]:
+    def _limit_blocks(self, *sides: Relation) -> list[Relation]:
         """The sides of a join, cut out while their blocks would multiply too often, smaller sums first.
 
         A sum with constant rows is cut out last: conditions over constants can be folded, but not over stored rows.
         """
-        few = self._unlike(*sides)
-        places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
+        limited = self._limit_scans(*sides)
+        places = [place for place, side in enumerate(limited) if count_blocks(side) > 1]
         for place in sorted(places, key=lambda i: (_has_constants(sides[i]), count_blocks(sides[i]))):
-            if prod(map(count_blocks, few)) > MOST_BLOCKS:
-                few[place] = self._read(few[place])
-        return few
+            if prod(map(count_blocks, limited)) > MOST_BLOCKS:
+                limited[place] = self._read(limited[place])
+        return limited
 
-    def _unlike(self, *sides: Relation) -> list[Relation]:
+    def _limit_scans(self, *sides: Relation) -> list[Relation]:
         """The sides of a join; one is cut out if both together read too many relations, or one relation too often."""
         times = [count_scans(side) for side in sides]
         both = times[0] + times[1]
@@ -194,7 +200,7 @@ class StageCutter:
 
     def _is_whole(self, node: Relation) -> bool:
         """True if all uses of the grouping below ``node`` have the same filters and projections above it."""
-        return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
+        return self._occurrences[canonical(node)] == self._occurrences[canonical(below_projections(node))]
 
     def _stage(self, node: Relation, identity: frozenset[str] | None) -> Scan:
         """A scan of the stage that keeps ``node``, made when it is first met."""

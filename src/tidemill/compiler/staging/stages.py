@@ -209,7 +209,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
     multiset_reads: list[MultisetRead] = []
     weight = Column(WEIGHT, BIGINT, nullable=False)
     for call in node.aggregates:
-        if call.name not in above.asked:
+        if call.name not in above.columns_read:
             continue
         if needs_multiset(call):
             found = multisets.setdefault(

@@ -143,7 +143,10 @@ def lineage(draft: StageDraft, context: StageContext) -> Stage:
     triggers = [
         Trigger(
             name,
-            (*_told(alone, name, keys), *(add for join in joins for add in join.on_change(name, shown=not traced))),
+            (
+                *_change_alone(alone, name, keys),
+                *(add for join in joins for add in join.on_change(name, shown=not traced)),
+            ),
         )
         for name in draft.inputs
     ]
@@ -163,7 +166,7 @@ def _joining(found: list[tuple[str, QueryBlock]]) -> Iterator[tuple[str, QueryBl
     return ((target, block) for target, block in found if len(block.leaves) > 1)
 
 
-def _told(alone: list[tuple[str, QueryBlock]], name: str, keys: RelationKeys) -> Iterator[Add]:
+def _change_alone(alone: list[tuple[str, QueryBlock]], name: str, keys: RelationKeys) -> Iterator[Add]:
     """Statements that read the change alone."""
     for target, block in alone:
         (leaf,) = block.leaves

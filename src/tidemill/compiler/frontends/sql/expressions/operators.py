@@ -130,15 +130,15 @@ def from_unary(expressions: ExpressionTranslator, node: exp.Unary) -> Scalar:
 
 def from_is(expressions: ExpressionTranslator, node: exp.Is) -> Scalar:
     """IS NULL, IS TRUE, IS FALSE, IS UNKNOWN; the parser gives IS NOT as NOT (IS)."""
-    value, asked = expressions.scalar(node.this), node.expression
-    mark_translated(asked)
-    if isinstance(asked, exp.Null):
+    value, tested = expressions.scalar(node.this), node.expression
+    mark_translated(tested)
+    if isinstance(tested, exp.Null):
         return call("is_null", value)
-    if isinstance(asked, exp.Column) and asked.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
+    if isinstance(tested, exp.Column) and tested.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
         return call("is_null", value)
-    if not isinstance(asked, exp.Boolean):
-        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=expressions.source.place(asked))
-    return call("null_safe_eq", value, expressions.scalar(asked))
+    if not isinstance(tested, exp.Boolean):
+        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=expressions.source.place(tested))
+    return call("null_safe_eq", value, expressions.scalar(tested))
 
 
 def from_between(expressions: ExpressionTranslator, node: exp.Between) -> Scalar:

@@ -22,14 +22,14 @@ def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
     for position, token in enumerate(tokens):
         if token.token_type != TokenType.SEMICOLON:
             statement.append(token)
-        elif statement and not _goes_on(tokens[position + 1 : position + 4]):
+        elif statement and not _continues(tokens[position + 1 : position + 4]):
             yield tuple(statement)
             statement = []
     if statement:
         yield tuple(statement)
 
 
-def _goes_on(following: Sequence[Token]) -> bool:
+def _continues(following: Sequence[Token]) -> bool:
     """True if the tokens after a semicolon continue the statement before it."""
     kinds = [token.token_type for token in following]
     return kinds[:1] == [TokenType.PARTITION_BY] or (kinds[:1] == [TokenType.UPDATE] and TokenType.L_BRACKET in kinds)

@@ -35,7 +35,7 @@ def from_match_recognize(
     conditions = {
         name: collector.scalar(node, condition=True) for name, node in _definitions(options, clause, source).items()
     }
-    asked, collector.navigations = tuple(collector.navigations.values()), {}
+    navigations, collector.navigations = tuple(collector.navigations.values()), {}
     names, nodes = _measures(collector, clause)
     measures = [rows.over(collector.scope).scalar(node) for node in nodes]
     partition = tuple(rows.scalar(node) for node in clause.args.get("partition_by") or ())
@@ -46,7 +46,7 @@ def from_match_recognize(
         order,
         options.pattern,
         tuple(conditions.items()),
-        asked,
+        navigations,
         tuple(collector.navigations.values()),
         options.output,
         skip=skip_of(collector, options, clause),

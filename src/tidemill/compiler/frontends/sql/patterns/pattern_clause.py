@@ -77,18 +77,18 @@ def from_pattern(
     )
     keys = tuple(rows.scalar(key) for key in _keys(node, source))
     conditions = _VariableConditions(source, collector, options, keys).read(node.args.get("where"))
-    asked = tuple(collector.navigations.values())
+    navigations = tuple(collector.navigations.values())
     collector.navigations, collector.bare = {}, True
     left = _left(node, collector)
     measures = tuple(collector.navigations.values())
-    _refuse_numbers((*asked, *measures), clause, source)
+    _refuse_numbers((*navigations, *measures), clause, source)
     match = Match(
         relation,
         () if options.strict else keys,
         rows.sort_orders(clause.args.get("order")) or _time(scope, clause, source),
         options.pattern,
         tuple(conditions.items()),
-        asked,
+        navigations,
         measures,
         RowsPerMatch.EACH,
         options.skips,

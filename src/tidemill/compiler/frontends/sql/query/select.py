@@ -117,8 +117,8 @@ class Selection:
     def grouping(self) -> SelectGrouping | None:
         """The groups of GROUP BY, HAVING or aggregates; None if there are none."""
         beside = (*self.extra, *self._qualify, *named_windows(self.node).values())
-        asked = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
-        if not (asked or self.node.args.get("group") or self.node.args.get("having")):
+        aggregates = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
+        if not (aggregates or self.node.args.get("group") or self.node.args.get("having")):
             return None
         return SelectGrouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, self._own_prefix)
 
