@@ -16,6 +16,7 @@ def factor_disjunctions(condition: Scalar) -> list[Scalar]:
     >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.algebra.expressions.scalars import Column
     >>> from tidemill.algebra.text import text_of
+    >>> from tidemill.model.types import BOOLEAN
     >>> a, b, c = (Column(name, BOOLEAN) for name in "abc")
     >>> [text_of(part) for part in factor_disjunctions(call("or", call("and", a, b), call("and", a, c)))]
     ['a', 'b OR c']
