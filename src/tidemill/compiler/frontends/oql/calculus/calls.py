@@ -122,7 +122,7 @@ def from_exists(context: TermContext, collection: CalculusTerm) -> CalculusTerm:
 
 
 def from_in(context: TermContext, value: CalculusTerm, collection: CalculusTerm) -> CalculusTerm:
-    """``x in e``: a membership test on an attribute, else a comprehension."""
+    """``x in e``: a membership test on a stored or given collection, else a comprehension."""
     if isinstance(collection, PathTerm | CollectionTerm):
         element_type(collection)
         return operation("in_collection", value, collection)
