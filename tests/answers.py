@@ -1,4 +1,4 @@
-"""What a view must show, asked of three who do not maintain anything: the evaluator, DuckDB and Spark.
+"""The rows that a view must have, computed by the evaluator, DuckDB and Spark.
 
 ``Answers`` holds the tables as Z-sets and the views as SQL. Nothing in it depends on how Tidemill keeps views fresh.
 """

@@ -1,4 +1,4 @@
-"""One property: what a view showed first, plus all that it emitted, is what the final tables say.
+"""One property: the first rows of a view plus all emitted changes equal its query over the final tables.
 
 Asked of generated warehouses: by the evaluator after every epoch, by DuckDB and Spark at the end. Small ones are drawn
 by hypothesis; the others have one history each, and many views are compared over it.

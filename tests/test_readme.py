@@ -1,4 +1,4 @@
-"""The README and the tutorial say what is so: their examples run, and print what they show."""
+"""Examples of the README and the tutorial run, and print what they show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a runtime may keep a view fresh. Which one it takes goes by size, and tests are small: so they ask.
+"""The ways in which a runtime may maintain a view. The choice goes by size, and tests are small, so they choose.
 
 ========= ===========================================================================================
 held      native, all state in dictionaries

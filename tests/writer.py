@@ -1,4 +1,4 @@
-"""Queries drawn at random: well typed, over the relations that there are, with one answer whoever computes it.
+"""Random queries: well typed, over the given relations, with one answer in every engine.
 
 What SQL leaves open is closed here: rows are limited and numbered in an order of all their columns, so that only equal
 rows can change places.

@@ -40,7 +40,7 @@ class DuckDB:
         return epoch
 
     def apply(self, prepared: Any) -> None:
-        """One transaction: rows that go, rows that come, and the view anew."""
+        """One transaction: rows that go, rows that come, and the view recomputed."""
         self._connection.begin()
         for name, change in prepared.items():
             if change.gone.num_rows:

@@ -32,7 +32,7 @@ DEPTH_0 = {
     "psp": 6.68,
     "vwap": 7.40,
 }
-"""Refreshes a second where every event evaluates the query anew."""
+"""Refreshes a second where every event evaluates the whole query."""
 
 FIGURES = {
     "figure8": ("q3", "q11", "q17", "q18"),

@@ -23,7 +23,7 @@ from tidemill.protocols.protocol import InitialView, ViewMaintainer
 
 Make = Callable[[InitialView, int], ViewMaintainer]
 
-KEEPERS: dict[str, Make] = {
+MAINTAINERS: dict[str, Make] = {
     "recompute": Recompute,
     "copies": lambda start, burst: Copies(start),
     "eca": lambda start, burst: Eca(start),
@@ -56,7 +56,7 @@ def keep_all(database: Database, extent: Extent, say: Callable[[str], None]) -> 
     """Every protocol after the other; each starts from the view that the server had for the one before."""
     rows = database.answer()
     say(f"{extent.size:,} rows a relation, {len(rows):,} in the view")
-    for protocol in KEEPERS:
+    for protocol in MAINTAINERS:
         for timing in (APART, BURST):
             found, rows = _keep(database, extent, protocol, timing, rows)
             say(f"{protocol}, {timing}: {found.each:,.0f} bytes an update, shown after {found.seconds * 1e3:,.1f} ms")
@@ -72,7 +72,7 @@ def _keep(database: Database, extent: Extent, protocol: str, timing: str, rows: 
         position = source.start(None)
         start = InitialView(product(source.tables, OUTPUTS), rows, {"": position}, KEYS, {}, contents)
         heard = BatchedSource(source, position) if protocol == BATCHED else source
-        warehouse = Warehouse(heard, start, KEEPERS[protocol](start, updates if timing == BURST else 1))
+        warehouse = Warehouse(heard, start, MAINTAINERS[protocol](start, updates if timing == BURST else 1))
         if protocol != "recompute":
             _apart(database, warehouse, WARM_UP)
         asked, received = warehouse.asked, source.traffic.bytes

@@ -98,7 +98,7 @@ class RecordedSource:
             raise EpochGone(
                 f'source "{self.name}" no longer knows what came after position {after}',
                 detail=f"It was told to forget everything up to {self._forgotten}.",
-                hint="Load the view anew.",
+                hint="Load the view again.",
             )
         self._asked.clear()
         self._sent = deque(self._log[after:])

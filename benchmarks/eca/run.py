@@ -52,7 +52,7 @@ def _on_postgres(options: BenchmarkOptions) -> Iterator[Figure]:
     try:
         # Neither the driver nor a server is needed for anything else here.
         from benchmarks.eca.postgres import NoServer, opened
-        from benchmarks.eca.protocols import KEEPERS, Extent, keep_all
+        from benchmarks.eca.protocols import MAINTAINERS, Extent, keep_all
     except ImportError as missing:
         options.say(f"no driver for PostgreSQL, so nothing is measured on one: {missing}")
         return
@@ -62,7 +62,7 @@ def _on_postgres(options: BenchmarkOptions) -> Iterator[Figure]:
         with opened(size) as database:
             for number, kept in enumerate(keep_all(database, extent, options.say), start=1):
                 recomputed = recomputed or kept
-                share = number / (2 * len(KEEPERS))
+                share = number / (2 * len(MAINTAINERS))
                 options.progress(FORMULAS_SHARE + (1 - FORMULAS_SHARE) * share, kept.protocol)
                 yield from kept_figures(kept, recomputed)
     except NoServer as reason:

@@ -48,9 +48,9 @@ class Scenarios:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Which keeper, given its start and k, and whether its queries are answered only after all updates."""
+    """Which maintainer, given its start and k, and whether its queries are answered only after all updates."""
 
-    keeper: Callable[[InitialView, int], ViewMaintainer]
+    maintainer: Callable[[InitialView, int], ViewMaintainer]
     together: bool
 
 
@@ -77,7 +77,7 @@ def _run(algorithm: Algorithm, p: Parameters, side: int) -> dict[str, int]:
     source = RecordedSource("", TABLES, example.rows(), row_bytes=p.size, pages=pages)
     rows = source.contents.answer(VIEW.query)
     start = InitialView(VIEW, rows, {"": source.position})
-    warehouse = Warehouse(source, start, algorithm.keeper(start, example.k))
+    warehouse = Warehouse(source, start, algorithm.maintainer(start, example.k))
     history = _History(source, warehouse)
     for update in example.updates():
         history.commit(update)
@@ -116,8 +116,8 @@ class _History:
         self._here.append(ZSet(self._warehouse.rows))
 
     def check(self) -> None:
-        """The history must keep what the keeper promises, and end with the view of the relations as they are."""
+        """The history must keep what the maintainer promises, and end with the view of the relations as they are."""
         verdict = audit(self._there, self._here)
-        promised = self._warehouse.keeper.level
+        promised = self._warehouse.maintainer.level
         if promised not in verdict.kept or self._here[-1] != self._source.contents.answer(VIEW.query):
             raise WrongAnswer(f"{promised.name.lower()} consistency is broken\n{verdict}")

@@ -1,4 +1,4 @@
-"""A warehouse of one view: its source, the keeper that says what to do, and the rows."""
+"""A warehouse of one view: its source, the maintainer that says what to do, and the rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Asked(Protocol):
 class Warehouse:
     """Takes messages one by one; ``rows`` is the view, and ``asked`` counts queries."""
 
-    def __init__(self, source: Asked, start: InitialView, keeper: ViewMaintainer) -> None:
-        self.keeper = keeper
+    def __init__(self, source: Asked, start: InitialView, maintainer: ViewMaintainer) -> None:
+        self.maintainer = maintainer
         self.rows = ZSet(start.rows)
         self.asked = 0
         self._source = source
@@ -37,9 +37,9 @@ class Warehouse:
         message = self._source.receive(timeout)
         match message:
             case Committed(changes=changes, position=position):
-                self._do(self.keeper.updated(changes, position))
+                self._do(self.maintainer.updated(changes, position))
             case Answered(number=number, rows=rows, position=position) if number in self._numbers:
-                self._do(self.keeper.answered(self._numbers.pop(number), rows, position))
+                self._do(self.maintainer.answered(self._numbers.pop(number), rows, position))
         return message
 
     def settle(self) -> None:
@@ -48,7 +48,7 @@ class Warehouse:
         A query for nothing is answered after everything that was committed before it.
         """
         mark: int | None = self._source.ask(SignedQuery(self._view, ()))
-        while mark is not None or not self.keeper.idle:
+        while mark is not None or not self.maintainer.idle:
             message = self.take(timeout=5.0)
             if isinstance(message, Answered) and message.number == mark:
                 mark = None

@@ -23,7 +23,7 @@ EXPERIMENTS = {
     "lookahead": "Figure 9.8: what is known of a path before it is followed",
     "modifications": "Figure 9.9: the four ways to change a join graph",
     "subscribers": "timelines of up to 1,000 subscribers, each asking for one key",
-    "recompute": "Spark computing the view of a fan-out anew, after one change",
+    "recompute": "Spark recomputing the view of a fan-out, after one change",
 }
 
 FANOUTS = (1, 2, 5, 10, 20, 50, 100)

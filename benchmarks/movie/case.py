@@ -27,7 +27,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Propagated:
-    """Seconds of an epoch with one update: without any view, with the view kept, and with it made anew.
+    """Seconds of an epoch with one update: without any view, with the view kept, and with it recomputed.
 
     ``defined`` is what it takes to define the view again, its compilation included; ``reads`` are the base rows that
     are read to keep it.
@@ -37,7 +37,7 @@ class Propagated:
     update: str
     without: float
     kept: float
-    anew: float
+    recomputed: float
     defined: float
     count: int
     reads: int
@@ -54,8 +54,8 @@ class Propagated:
 
     @property
     def rematerialization(self) -> float:
-        """Seconds that making it anew adds to the epoch."""
-        return max(self.anew - self.without, self.floor)
+        """Seconds that recomputing it adds to the epoch."""
+        return max(self.recomputed - self.without, self.floor)
 
     @property
     def speedup(self) -> float:
@@ -65,12 +65,12 @@ class Propagated:
     @property
     def speedup_of_epoch(self) -> float:
         """The same with the update itself, which costs both alike."""
-        return self.anew / self.kept
+        return self.recomputed / self.kept
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Seconds of a query: of the materialized view (MQ), of the virtual one (VQ), and made by DuckDB anew."""
+    """Seconds of a query: of the materialized view (MQ), of the virtual one (VQ), and recomputed by DuckDB."""
 
     case: Case
     rows: int

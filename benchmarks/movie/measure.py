@@ -1,4 +1,4 @@
-"""Runs one case: queries first, then each update without the view, with the view kept, and with it made anew."""
+"""Runs one case: queries first, then each update without the view, with the view kept, and with it recomputed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from benchmarks.movie.case import Asked, Case, Propagated
-from benchmarks.movie.oo7 import ANEW, OO7
+from benchmarks.movie.oo7 import OO7, RECOMPUTED
 from benchmarks.movie.updates import updates
 from benchmarks.movie.views import VIEWS, View
 
@@ -22,7 +22,7 @@ TENTHS = 10
 
 @dataclass(frozen=True)
 class Effort:
-    """How often things are done: updates that are cheap, updates that make the view anew, queries, comparisons.
+    """How often things are done: updates that are cheap, updates that recompute the view, queries, comparisons.
 
     Updates are so many in each of ``rounds``, in which all that is held beside each other has its turn: what becomes
     slower or faster with time does so for all.
@@ -30,7 +30,7 @@ class Effort:
 
     rounds: int
     updates: int
-    anew: int
+    recomputed: int
     queries: int
     compared: int
 
@@ -64,7 +64,7 @@ def _asked(case: Case, oo7: OO7, view: View, effort: Effort) -> Asked:
 def _propagated(case: Case, update: str, oo7: OO7, view: View, effort: Effort) -> Propagated:
     without: list[float] = []
     kept: list[float] = []
-    anew: list[float] = []
+    recomputed: list[float] = []
     defined: list[float] = []
     reads = 0
     for _ in range(effort.rounds):
@@ -75,11 +75,13 @@ def _propagated(case: Case, update: str, oo7: OO7, view: View, effort: Effort) -
         reads += _read(update, oo7, view)
         oo7.check(view, oo7.warehouse.view(view.name).rows())
         oo7.drop(view)
-        oo7.define(view, ANEW)
+        oo7.define(view, RECOMPUTED)
         _compare(update, oo7, view, effort.compared)
-        anew += _epochs(update, oo7, effort.anew)
+        recomputed += _epochs(update, oo7, effort.recomputed)
         oo7.drop(view)
-    return Propagated(case, update, _typical(without), _typical(kept), _typical(anew), min(defined), len(kept), reads)
+    return Propagated(
+        case, update, _typical(without), _typical(kept), _typical(recomputed), min(defined), len(kept), reads
+    )
 
 
 def _compare(update: str, oo7: OO7, view: View, count: int) -> None:

@@ -19,8 +19,8 @@ READ = ("compositeparts", "documents", "atomicparts", "baseassemblies")
 
 CHANGED = READ[:2]
 
-ANEW = "recompute"
-"""The strategy of a view that is made anew in each epoch."""
+RECOMPUTED = "recompute"
+"""The strategy of a view that is recomputed in each epoch."""
 
 
 class OO7:
@@ -52,7 +52,7 @@ class OO7:
             raise WrongAnswer(f"{view.name} is wrong: missing {missing}, too many {extra}")
 
     def in_duckdb(self, view: View) -> None:
-        """Let DuckDB make the view anew, from tables of its own."""
+        """Let DuckDB recompute the view, from tables of its own."""
         self._oracle.execute(f"CREATE OR REPLACE TABLE made AS SELECT * FROM ({view.sql})")
 
     def _copy(self, *extents: str) -> None:

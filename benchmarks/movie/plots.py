@@ -12,7 +12,7 @@ from benchmarks.movie.experiments import Line
 from benchmarks.svg import drawn
 
 QUERIES = (("virtual", "#b8433a"), ("materialized", "#2b8a4b"), ("duckdb", "#8c8c8c"))
-ANEW, KEPT = ("re-materialized", "#b8433a"), ("incremental", "#2b8a4b")
+RECOMPUTED, KEPT = ("re-materialized", "#b8433a"), ("incremental", "#2b8a4b")
 COLORS = ("#3a7fb8", "#d98c1f")
 
 Points = Sequence[tuple[str, float]]
@@ -48,7 +48,7 @@ def _queries(panel: Axes, line: Line, asked: Mapping[Case, Asked]) -> None:
 def _maintenance(panel: Axes, line: Line, update: str, propagated: Mapping[str, Propagated]) -> None:
     found = [propagated[case.name(update)] for case in line.cases]
     for (name, color), times in (
-        (ANEW, [one.rematerialization for one in found]),
+        (RECOMPUTED, [one.rematerialization for one in found]),
         (KEPT, [one.incremental for one in found]),
     ):
         _plot(panel, [(at, seconds * 1e3) for at, seconds in zip(line.places, times, strict=True)], name, color)

@@ -31,15 +31,15 @@ def of_query(asked: Asked) -> Iterator[Figure]:
 
 
 def of_update(found: Propagated, asked: Asked) -> Iterator[Figure]:
-    """How much faster it is to propagate an update than to make the view anew, or to ask the virtual one."""
+    """How much faster it is to propagate an update than to recompute the view, or to ask the virtual one."""
     name = found.case.name(found.update)
     about = f"{found.count} updates, {asked.rows:,} rows"
     yield Figure(BENCH, name, INCREMENTAL, found.incremental * 1e3, "ms", about)
     yield Figure(BENCH, name, REMATERIALIZED, found.rematerialization * 1e3, "ms", about)
     yield Figure(BENCH, name, DEFINED, found.defined * 1e3, "ms", "the view defined again, compiled and filled")
-    epochs = f"without the view {found.without * 1e3:.3g} ms, with the view made anew {found.anew * 1e3:.3g} ms"
+    epochs = f"without the view {found.without * 1e3:.3g} ms, with the view recomputed {found.recomputed * 1e3:.3g} ms"
     yield Figure(BENCH, name, EPOCH, found.kept * 1e3, "ms", epochs)
-    both = f"anew {found.rematerialization * 1e3:.3g} ms, incremental {found.incremental * 1e3:.3g} ms"
+    both = f"recomputed {found.rematerialization * 1e3:.3g} ms, incremental {found.incremental * 1e3:.3g} ms"
     yield Figure(BENCH, name, SPEEDUP, found.speedup, "x", both)
     yield Figure(BENCH, name, OF_EPOCH, found.speedup_of_epoch, "x", "the update itself included")
     yield Figure(BENCH, name, OF_DEFINE, found.defined / found.incremental, "x", "the view defined again")
@@ -61,5 +61,5 @@ def of_entries(found: Sequence[Entry]) -> Iterator[Figure]:
 
 
 def of_spark(view: str, size: str, seconds: float, rows: int) -> Figure:
-    """What it takes Spark to make a view anew."""
+    """What it takes Spark to recompute a view."""
     return Figure(BENCH, f"query/{view}/{size}", SPARK, seconds * 1e3, "ms", f"{rows:,} rows, Parquet to Parquet")

@@ -1,4 +1,4 @@
-"""What a user of Spark does without us: the extents as Parquet files, and the view written anew from them."""
+"""What a user of Spark does without us: the extents as Parquet files, and the view rewritten from them."""
 
 from __future__ import annotations
 

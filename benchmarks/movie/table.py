@@ -30,7 +30,7 @@ QUERY_COLUMNS = {MATERIALIZED: "MV, ms", VIRTUAL: "virtual, ms", SPEEDUP: "times
 QUERY_COLUMNS |= {SPARK: "Spark, ms"}
 UPDATE_COLUMNS = {
     INCREMENTAL: "kept, ms",
-    REMATERIALIZED: "anew, ms",
+    REMATERIALIZED: "recomputed, ms",
     SPEEDUP: "times",
     PER_QUERY: "a query",
     READS: "reads",

@@ -1,4 +1,4 @@
-"""TPC-H: a pipeline of eight views refreshed by Tidemill, beside Spark and DuckDB computing it anew."""
+"""TPC-H: a pipeline of eight views refreshed by Tidemill, beside Spark and DuckDB recomputing it."""
 
 from benchmarks.tpch.run import run
 

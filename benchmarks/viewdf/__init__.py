@@ -1,4 +1,4 @@
-"""ViewDF: Figures 5.1 to 5.8 of the thesis, its methods beside each other and beside asking the query anew."""
+"""ViewDF: Figures 5.1 to 5.8 of the thesis, its methods beside each other and beside running the query again."""
 
 from benchmarks.viewdf.run import run
 from benchmarks.viewdf.table import as_table

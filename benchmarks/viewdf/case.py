@@ -9,7 +9,7 @@ from benchmarks.viewdf.data import Losses
 SUM, MAX, MEDIAN, PATTERN = "sum", "max", "median", "pattern"
 
 DIRECT, DUCKDB, HAND = "direct", "duckdb", "hand"
-"""The query asked anew for each slide, by the engine that is measured and by DuckDB; and a program written by hand."""
+"""The query run again for each slide, by the engine that is measured and by DuckDB; and a program written by hand."""
 
 NATIVE, SPARK, AUTO = "native", "spark", "auto"
 
@@ -68,8 +68,8 @@ class Case:
         return Losses(self.rows, 1 if self.query == PATTERN else 10, self.selectivity)
 
     @property
-    def anew(self) -> bool:
-        """Whether it looks at the partitions of the window for each slide, and at no others."""
+    def reruns(self) -> bool:
+        """True if each slide reads the partitions of the window, and no others."""
         return self.method in (DIRECT, DUCKDB)
 
     @property
@@ -80,14 +80,14 @@ class Case:
     @property
     def reach(self) -> int | None:
         """To so many partitions an answer looks back; None for all: a pattern goes on from where it was."""
-        return self.window if self.query != PATTERN or self.anew else None
+        return self.window if self.query != PATTERN or self.reruns else None
 
     @property
     def fill(self) -> int:
         """So many slides come before one is typical; the first window is one slide, and none comes before it."""
         if self.axis == FIRST:
             return 1
-        if self.query == PATTERN and self.axis != "scope" and not self.anew:
+        if self.query == PATTERN and self.axis != "scope" and not self.reruns:
             return FULL
         return self.window
 

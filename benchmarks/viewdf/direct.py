@@ -1,4 +1,4 @@
-"""Asking the query anew over the last partitions, in DuckDB: what somebody would do instead, and the second opinion."""
+"""Running the query again over the last partitions, in DuckDB: the alternative to a view, and the second opinion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured as figures: seconds of a slide, how they grow, and how they compare with asking the query anew."""
+"""Measurements as figures: seconds of a slide, how they grow, and how they compare with running the query again."""
 
 from __future__ import annotations
 

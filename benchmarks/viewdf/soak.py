@@ -3,7 +3,7 @@
 Each partition is a file that comes to the folder of a feed, and an epoch of a warehouse on disk. Rows are out of order,
 a part of them too late; some are taken back. Late ones are replayed now and then, as far as that is possible, and the
 rest is thrown away. The process that keeps the warehouse is killed at any moment. In the end every view is compared
-with one that is computed, from all rows that were accepted, by asking the query anew for each partition.
+with one that is computed, from all rows that were accepted, by running the query again for each partition.
 """
 
 from __future__ import annotations
@@ -199,13 +199,13 @@ class Soak:
 
     def _compare(self, folder: Path) -> None:
         """Hold every view, from the first partition on, against one that was computed from the accepted rows."""
-        with tidemill.open(folder, runtime="native") as kept, tidemill.open(":memory:", runtime="native") as anew:
-            anew.sql(f"CREATE TABLE {COLUMNS}")
-            anew.apply({"s": [(weight, row) for row, weight in self.accepted.items() if weight]})
-            anew.sql(VIEWS.format(options="WITH (method = 'direct')"))
+        with tidemill.open(folder, runtime="native") as kept, tidemill.open(":memory:", runtime="native") as recomputed:
+            recomputed.sql(f"CREATE TABLE {COLUMNS}")
+            recomputed.apply({"s": [(weight, row) for row, weight in self.accepted.items() if weight]})
+            recomputed.sql(VIEWS.format(options="WITH (method = 'direct')"))
             for name in SHOWN:
-                if Counter(kept.view(name).rows()) != Counter(anew.view(name).rows()):
-                    raise WrongAnswer(f'view "{name}" is not what it is when it is computed anew')
+                if Counter(kept.view(name).rows()) != Counter(recomputed.view(name).rows()):
+                    raise WrongAnswer(f'view "{name}" is not what it is when it is recomputed')
             late = [(weight, (*row,)) for *row, weight, _ in kept.table("s_late").rows()]
             if Counter(late) != Counter(self._waiting):
                 raise WrongAnswer(f"{len(late)} changes in s_late where {len(self._waiting)} should be")

@@ -1,4 +1,4 @@
-"""Windows on Spark: a view kept in a folder, and the query asked anew of the files of the last partitions."""
+"""Windows on Spark: a view kept in a folder, and the query run again of the files of the last partitions."""
 
 from __future__ import annotations
 

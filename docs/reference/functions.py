@@ -46,7 +46,7 @@ HIDDEN = frozenset(
         "transform_placed",
     }
 )
-"""What the compiler finishes AVG and SUM with, and functions that have another name in SQL; nobody writes them."""
+"""Internal functions, which queries cannot call: the last step of AVG and SUM, and those with another name in SQL."""
 
 _HEAD = """# Functions
 

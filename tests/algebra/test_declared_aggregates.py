@@ -1,4 +1,4 @@
-"""An aggregate is one declaration: everything that computes, compiles or spells it reads it from there."""
+"""An aggregate is one declaration: evaluation, compilation and SQL text all read it."""
 
 from __future__ import annotations
 

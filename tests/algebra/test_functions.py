@@ -1,4 +1,4 @@
-"""Functions by name: what they answer, what NULL does to them, and how they refuse.
+"""Functions by name: results, NULLs, and errors.
 
 Values are compared with Spark's in ``test_functions_against_spark``; here stands what a reader should know.
 """

@@ -1,4 +1,4 @@
-"""Expressions as people read them."""
+"""The text form of expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates over multisets: what each makes of values, weights and NULLs, and beside DuckDB's own answers."""
+"""Aggregates over multisets: values, weights and NULLs, also compared with DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of outcomes: figures with the agreed names, a table, plots."""
+"""Results of the DBToaster benchmark: figures with the agreed names, a table, plots."""
 
 from __future__ import annotations
 

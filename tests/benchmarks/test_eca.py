@@ -17,7 +17,7 @@ from benchmarks.eca.formulas import ALGORITHMS, FORMULAS, Parameters
 from benchmarks.eca.outcomes import APART, BURST, Kept, Outcome
 from benchmarks.eca.plots import PLOTS, draw
 from benchmarks.eca.postgres import NoServer, opened
-from benchmarks.eca.protocols import KEEPERS, Extent, keep_all
+from benchmarks.eca.protocols import MAINTAINERS, Extent, keep_all
 from benchmarks.eca.results import crossovers, figures, kept_figures
 from benchmarks.eca.simulate import MEASURED, Algorithm, TermByTerm, measure
 from benchmarks.eca.table import judged
@@ -59,8 +59,8 @@ def test_the_example_has_the_parameters_that_it_should() -> None:
 
 def test_the_paper_s_queries_are_asked_term_by_term() -> None:
     """Q4, Q5 and Q6 of appendix D.2."""
-    keeper = TermByTerm(InitialView(VIEW, ZSet()))
-    asked = [action for update in Example(12, 4, 3, True).updates() for action in keeper.updated(update, "")]
+    maintainer = TermByTerm(InitialView(VIEW, ZSet()))
+    asked = [action for update in Example(12, 4, 3, True).updates() for action in maintainer.updated(update, "")]
     assert [len(action.query.terms) for action in asked if isinstance(action, AskSource)] == [1, 2, 3]
 
 
@@ -146,7 +146,7 @@ def test_protocols_on_postgres() -> None:
     except NoServer as reason:
         pytest.skip(f"no PostgreSQL: {reason}")
     found = {(one.protocol, one.timing): one for one in kept}
-    assert found.keys() == {(protocol, timing) for protocol in KEEPERS for timing in (APART, BURST)}
+    assert found.keys() == {(protocol, timing) for protocol in MAINTAINERS for timing in (APART, BURST)}
     assert found["copies", APART].queries == 0 and found["eca", APART].queries == 9
     assert found["eca_key", APART].queries == found["eca_local", APART].queries == 6, "deletes ask nothing"
     assert found["recompute", BURST].queries == 1

@@ -1,4 +1,4 @@
-"""Answers are compared before a figure is given: what is wrong must be found, whatever is wrong about it."""
+"""Answers are compared before figures are reported, and any wrong answer is found."""
 
 from __future__ import annotations
 

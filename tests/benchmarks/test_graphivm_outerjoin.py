@@ -1,4 +1,4 @@
-"""The full outer join table, which is there to be compared with."""
+"""The full outer join table, the baseline of GraphIVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of outcomes: figures with the agreed names, a table, plots, goals."""
+"""Results of the GraphIVM benchmark: figures with the agreed names, a table, plots, goals."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_views_have_as_many_rows_as_in_the_paper() -> None:
     assert 20 * uses[100] == 40
 
 
-EFFORT = Effort(rounds=1, updates=3, anew=2, queries=2, compared=1)
+EFFORT = Effort(rounds=1, updates=3, recomputed=2, queries=2, compared=1)
 
 
 @pytest.mark.parametrize(("view", "update"), [("selview_1", "u1"), ("complexview2", "u1"), ("dbsizeview", "u2")])
@@ -101,7 +101,7 @@ def test_answers_are_those_of_duckdb(oo7: OO7, view: str, update: str) -> None:
 def test_a_document_that_comes_is_looked_for_among_composite_parts(oo7: OO7) -> None:
     _, found = measure(Case("dbsizeview", "db0", ("u3",)), oo7, EFFORT)
     assert isinstance(found, Propagated)
-    assert found.anew > found.without
+    assert found.recomputed > found.without
 
 
 def test_a_wrong_answer_ends_everything(oo7: OO7) -> None:
@@ -128,7 +128,7 @@ def test_entries_of_figure_11_that_join_a_delta_with_the_lineage_read_no_base_da
 
 
 def _measured() -> tuple[dict[Case, Asked], dict[str, Propagated]]:
-    """Made-up seconds: making a view anew takes 5 ms for each 1,000 rows, and keeping it always the same."""
+    """Made-up seconds: recomputing a view takes 5 ms for each 1,000 rows, and keeping it always the same."""
     asked, propagated = {}, {}
     for line in LINES:
         for number, case in enumerate(line.cases, 1):

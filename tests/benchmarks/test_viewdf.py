@@ -174,7 +174,7 @@ def test_a_long_life_is_compared_in_the_end() -> None:
     assert found["late_changes"] > 0 and found["state_entries"] == max(sample.entries for sample in samples)
     assert found["kills"] >= 3
     soak.accepted[datetime(2024, 1, 1), "s0", 7] += 1
-    with pytest.raises(WrongAnswer, match="not what it is when it is computed anew"):
+    with pytest.raises(WrongAnswer, match="not what it is when it is recomputed"):
         next(life)
 
 

@@ -1,4 +1,4 @@
-"""Rows out of Arrow: however many there are and however they lie, they are the rows that went in."""
+"""Rows from Arrow: any number of rows and any chunks are read back as they were."""
 
 from __future__ import annotations
 

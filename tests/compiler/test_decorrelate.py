@@ -1,4 +1,4 @@
-"""What becomes of subqueries in expressions: the cheapest joins that mean the same."""
+"""Subqueries in expressions as joins: equivalent, and as cheap as possible."""
 
 from __future__ import annotations
 

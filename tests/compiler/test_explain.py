@@ -1,4 +1,4 @@
-"""EXPLAIN as people see it."""
+"""The text of EXPLAIN."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_scan_is_named() -> None:
 def test_a_global_aggregate_is_one_row_and_no_scan() -> None:
     program = program_of("SELECT o.id, t.n FROM orders o CROSS JOIN (SELECT COUNT(*) AS n FROM items) t")
     assert cost(program, "orders") == "O(matches): index lookups only"
-    assert cost(program, "v/1") == "O(data): it visits all of orders, when its one row is another one"
+    assert cost(program, "v/1") == "O(data): it visits all of orders, when its one row changes"
 
 
 def test_recomputation_costs_the_data() -> None:

@@ -1,4 +1,4 @@
-"""What strategy ``joingraph`` makes of views: its maps, its graphs, and sums that go down to single members.
+"""Programs of strategy ``joingraph``: maps, graphs, and sums pushed down to single members.
 
 Each file in ``graphs`` is SQL, whom the view serves, ``----``, and the program's text.
 """

@@ -1,4 +1,4 @@
-"""The order of loops, what is looked up, and where conditions are tried."""
+"""The order of loops, their lookups, and the place of conditions."""
 
 from __future__ import annotations
 

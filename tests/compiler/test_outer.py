@@ -1,4 +1,4 @@
-"""What outer joins, questions about all rows, and set operations become, and what that costs."""
+"""Outer joins, quantifiers and set operations: the relations they become, and their cost."""
 
 from __future__ import annotations
 

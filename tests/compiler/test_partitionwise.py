@@ -1,4 +1,4 @@
-"""Relations whose partitions have nothing to do with each other mean the same once they are ordinary."""
+"""Time-partitioned relations with independent partitions mean the same as ordinary relations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a top-k takes the place of a window, where it stands below one, and where it would be wrong."""
+"""Windows replaced by a top-k, windows above a top-k, and windows that must stay."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_conditions_on_parts_go_below(bound: str) -> None:
     assert isinstance(lowest.input, Scan)
 
 
-def test_functions_that_nobody_reads_are_not_computed() -> None:
+def test_unread_functions_are_not_computed() -> None:
     assert nodes(ranked(f"SELECT id FROM (SELECT id, SUM(v) OVER {PLACE} AS s FROM t)")) == []
     relation = ranked(f"SELECT n FROM (SELECT ROW_NUMBER() OVER {PLACE} AS n, RANK() OVER {PLACE} AS r FROM t)")
     (window,) = (node for node in walk(relation) if isinstance(node, Window))

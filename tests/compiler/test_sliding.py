@@ -111,7 +111,7 @@ def test_the_method_follows_from_what_it_reads(length: int, calls: tuple, method
 
 @pytest.mark.parametrize(("calls", "method"), [((("max", "loss"),), "subtract"), ((("sum", "share"),), "panes")])
 def test_a_method_that_would_be_wrong_is_refused(calls: tuple, method: str) -> None:
-    with pytest.raises(Unsupported, match=f'cannot be made by method "{method}"'):
+    with pytest.raises(Unsupported, match=f'cannot use method "{method}"'):
         rewrite_sliding_windows("w", window(5, calls), method)
 
 

@@ -62,7 +62,7 @@ def test_equal_sums_are_kept_once() -> None:
     assert [str(value.type) for value in map_.values] == ["DECIMAL(38,2)", "BIGINT"]
 
 
-def test_what_nobody_reads_is_neither_summed_nor_emitted() -> None:
+def test_unread_columns_are_neither_summed_nor_emitted() -> None:
     program = program_of(
         """SELECT t.customer FROM (SELECT customer, SUM(amount) AS s, AVG(day) AS d FROM orders GROUP BY customer) t
            JOIN customers c ON c.id = t.customer"""

@@ -1,4 +1,4 @@
-"""A strategy is one declaration: options, errors, EXPLAIN and the comparison of costs read it and ask for no name."""
+"""A strategy is one declaration, which options, errors, EXPLAIN and the comparison of costs read."""
 
 from __future__ import annotations
 

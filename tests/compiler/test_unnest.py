@@ -1,4 +1,4 @@
-"""Rows for the elements of arrays: where they stand in loops, what is decided before them, and what is kept of them."""
+"""Unnested arrays: their place in loops, conditions before them, and the columns that are stored."""
 
 from __future__ import annotations
 

@@ -125,6 +125,23 @@ def test_without_a_translation_a_runtime_is_asked(wh: tidemill.Warehouse) -> Non
         wh.sql("SELECT SUM(x) AS n FROM t")
 
 
+def test_what_duckdb_answers_is_not_compiled(wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled(*arguments: object, **options: object) -> None:
+        raise AssertionError("the query was compiled")
+
+    monkeypatch.setattr("tidemill.engine.epochs.reader.compile_view", compiled)
+    assert wh.sql("SELECT COUNT(*) AS n FROM t").rows() == [(ROWS,)]
+    with pytest.raises(AssertionError, match="was compiled"):
+        wh.sql("SELECT SUM(x) AS n FROM t")
+
+
+def test_a_stream_beside_many_rows_is_refused(wh: tidemill.Warehouse) -> None:
+    wh.sql("CREATE STREAM s (k INT)")
+    for text in ("SELECT COUNT(*) AS n FROM t JOIN s ON t.k = s.k", "SELECT k FROM s"):
+        with pytest.raises(Unsupported, match='the stream "s" cannot be queried'):
+            wh.sql(text)
+
+
 def test_few_rows_stay_native(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*arguments: object) -> None:
         raise AssertionError("DuckDB was asked")

@@ -1,4 +1,4 @@
-"""What users may hand in, and what comes out when something fails: errors of ours, whatever it is."""
+"""Invalid arguments of the public API: every failure is an error of Tidemill."""
 
 from __future__ import annotations
 

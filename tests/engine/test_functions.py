@@ -1,4 +1,4 @@
-"""Functions that users bring: called in views and queries, on every way, and missed where they are not there."""
+"""User-defined functions: called in views and queries on every runtime, and reported if missing."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def make_views(warehouse: tidemill.Warehouse) -> None:
         warehouse.sql(f"CREATE MATERIALIZED VIEW v{number} AS SELECT a, SUM(b) + {number} AS s FROM t GROUP BY a")
 
 
-@pytest.mark.parametrize("function", ["text_of_program", "functions_in"])
+@pytest.mark.parametrize("function", ["layout_text", "functions_in"])
 def test_a_statement_writes_the_catalog_without_working_all_views_out_again(
     function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

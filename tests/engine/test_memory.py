@@ -136,7 +136,7 @@ def test_a_closed_warehouse_gives_its_memory_back(serve: str, rows: int) -> None
     assert left[-1] - left[1] < 40 * rows
 
 
-def test_a_warehouse_that_nobody_closes_gives_its_memory_back() -> None:
+def test_a_warehouse_that_is_never_closed_gives_its_memory_back() -> None:
     left = []
     for _ in range(10):
         wh = tidemill.open(":memory:", runtime="native", backend="llvm")

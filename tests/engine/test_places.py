@@ -1,4 +1,4 @@
-"""What is not understood is refused at the door: places that are none of this machine."""
+"""Paths and URLs of other machines are refused."""
 
 from __future__ import annotations
 

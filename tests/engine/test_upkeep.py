@@ -1,4 +1,4 @@
-"""Upkeep: long lives stay quick and small, nothing that can still be read changes, and trouble never fails an epoch."""
+"""Maintenance over many epochs: time and space stay bounded, readable epochs do not change, failures fail no epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification: which views Spark's own answer is a measure of, and which only ours is."""
+"""Verification: the views that Spark's own answer can verify, and those that only the evaluator can."""
 
 from __future__ import annotations
 

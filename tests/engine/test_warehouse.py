@@ -1,4 +1,4 @@
-"""The face of a warehouse: epochs, feeds, time travel, refresh rules, and what happens when something goes wrong."""
+"""The API of a warehouse: epochs, feeds, time travel, refresh modes and errors."""
 
 from __future__ import annotations
 

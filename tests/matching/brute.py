@@ -1,4 +1,4 @@
-"""What a pattern means, by trying everything: all ways to name rows, the preferred one first. For a few rows only."""
+"""The meaning of a pattern by exhaustive search over all assignments of rows, the preferred one first."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Brute:
         if name not in self.holds:
             return True
         now = (*taken, (row, name))
-        values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.looks}
+        values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.navigations}
         return self.holds[name](values)
 
     def value(self, look: Navigation, taken: Taken) -> Any:

@@ -1,4 +1,4 @@
-"""The machine against trying everything, for random patterns over a few rows; and one part left and taken up again."""
+"""The automaton against exhaustive search, for random patterns over a few rows, also resumed within a partition."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def matcher_of(match: Match, holds: Holds) -> Matcher:
     """The machine, with the same Python functions."""
 
     def adapted(name: str) -> Callable[[Any], bool]:
-        names = [match.looks[number].name for number in navigations_read(match, name)]
+        names = [match.navigations[number].name for number in navigations_read(match, name)]
         return lambda values: holds[name](dict(zip(names, values, strict=True)))
 
     return Matcher(match, {name: adapted(name) for name in holds})
@@ -157,7 +157,7 @@ def test_a_search_can_be_left_at_any_row_and_taken_up_again() -> None:
     for output, skips, skip, _, _ in CASES[:3] * 60:
         match, holds = draw_match(draw, output, skips, skip)
         if match.reach[1]:
-            match = replace(match, looks=tuple(replace(look, step=min(look.step, 0)) for look in match.looks))
+            match = replace(match, navigations=tuple(replace(one, step=min(one.step, 0)) for one in match.navigations))
         matcher = matcher_of(match, holds)
         rows = [(x,) for x in rows_of(draw, 20)]
         found: MatchedRows = []
@@ -169,7 +169,7 @@ def test_a_search_can_be_left_at_any_row_and_taken_up_again() -> None:
 
 
 def test_a_long_fall_is_read_once_and_not_from_each_of_its_rows() -> None:
-    looks = (Navigation("x", "last", X, BIGINT), Navigation("prev", "last", X, BIGINT, step=-1))
+    navigations = (Navigation("x", "last", X, BIGINT), Navigation("prev", "last", X, BIGINT, step=-1))
     tried = 0
 
     def falls(values: Any) -> bool:
@@ -185,7 +185,7 @@ def test_a_long_fall_is_read_once_and_not_from_each_of_its_rows() -> None:
         (SortOrder(X),),
         Concatenation((PatternVariable("strt"), down, up)),
         (("down", less), ("up", more)),
-        looks,
+        navigations,
         (),
         RowsPerMatch.ONE,
     )
@@ -195,9 +195,11 @@ def test_a_long_fall_is_read_once_and_not_from_each_of_its_rows() -> None:
 
 
 def test_runs_without_number_are_refused() -> None:
-    looks = (Navigation("x", "last", X, BIGINT),)
+    navigations = (Navigation("x", "last", X, BIGINT),)
     pattern = Concatenation((Repetition(PatternVariable("a"), 1, None), PatternVariable("b")))
     never = call("lt", Column("x", BIGINT), Literal(0, BIGINT))
-    match = Match(INPUT, (), (SortOrder(X),), pattern, (("b", never),), looks, (), RowsPerMatch.EACH, Contiguity.ANY)
+    match = Match(
+        INPUT, (), (SortOrder(X),), pattern, (("b", never),), navigations, (), RowsPerMatch.EACH, Contiguity.ANY
+    )
     with pytest.raises(ArithmeticFault, match="more than 10,000 runs"):
         Matcher(match, {"b": lambda values: False}).all(ListedRows([(1,)] * 40))

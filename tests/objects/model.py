@@ -1,4 +1,4 @@
-"""A plain object database to compare with: relationships are pairs, and everything is looked at anew each time."""
+"""A plain object database to compare with: relationships are pairs, and everything is searched each time."""
 
 from __future__ import annotations
 

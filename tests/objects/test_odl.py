@@ -100,7 +100,7 @@ hint: Classes: a.""",
 class "a" extends itself
   m.odl:2:17   c {}; class b extends a {}; class c extends b {};
                ^
-detail: The way around is a, c, b.""",
+detail: The cycle is a, c, b.""",
     "class a {}; class A {};": """\
 class "a" is declared twice
   m.odl:2:19   A {};
@@ -118,7 +118,7 @@ detail: It is inherited from class "a".""",
 "as" is the extent of class "a" already
   m.odl:2:41   as) {};
                ^^
-hint: Each extent has a name of its own.""",
+hint: Use another name.""",
     "class a (extent As key y) { attribute long x; };": """\
 there is no attribute "y"
   m.odl:2:24   y) { attribute long x; };
@@ -128,7 +128,7 @@ hint: Attributes of class "a": x.""",
 class "a" has a key and no extent
   m.odl:2:14   x) { attribute long x; };
                ^
-hint: A key tells the objects of an extent apart: name one, as in (extent Parts key id).""",
+hint: A key identifies the objects of an extent: name one, as in (extent Parts key id).""",
     "class a { attribute thing x; };": """\
 there is no type or class "thing"
   m.odl:2:21   thing x; };
@@ -141,25 +141,25 @@ the inverse of "a::x" does not point back
 detail: "b::y" is the inverse of nothing.
 hint: Declare it as a relationship with a, inverse a::x.""",
     "class a { relationship b x inverse c::y; }; class b {}; class c { relationship a y inverse a::x; };": """\
-relationship "x" leads to class "b", and its inverse is elsewhere
+relationship "x" has class "b" as its target, but its inverse is elsewhere
   m.odl:2:36   c::y; }; class b {}; class c { relationship a y inverse a::x; };
                ^
 hint: Say inverse b::y.""",
     "class a { relationship long x inverse a::x; };": """\
-relationship "x" leads to no class
+relationship "x" does not refer to a class
   m.odl:2:24   long x inverse a::x; };
                ^^^^
 hint: A relationship is between objects; declare values with attribute.""",
     "class a { attribute bag<set<long>> x; };": """\
-a collection of collections is not kept
+collections of collections are not supported
   m.odl:2:25   set<long>> x; };
                ^^^
-hint: Let the elements be objects of a class that has the inner collection.""",
+hint: Declare a class that has the inner collection, and use its objects as elements.""",
     "class a { attribute long oid; };": """\
 an attribute cannot be called "oid"
   m.odl:2:26   oid; };
                ^^^
-detail: Tables of objects have a column of their own of that name.""",
+detail: Tables of objects have a system column of that name.""",
     "class a { long x; };": """\
 attribute, relationship was expected here
   m.odl:2:11   long x; };

@@ -100,7 +100,7 @@ class Play:
     def value(self, attribute: Attribute) -> Any:
         rng = self.random
         if rng.random() < 0.01:
-            return 10**6 if attribute.target else "Blue"  # nobody is called that, and no number is either
+            return 10**6 if attribute.target else "Blue"  # a name and a number that no object has
         if attribute.target is not None:
             found = self.model.oids(attribute.target)
             return rng.choice(found) if found else None

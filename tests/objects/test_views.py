@@ -99,7 +99,7 @@ def test_a_view_that_has_an_order_is_read_in_it() -> None:
         for number in (3, 1, 2, 5, 4):
             db.create("part", id=number, kind="even" if number % 2 == 0 else "odd")
         assert wh.view("v").rows() == [(1, "odd"), (3, "odd"), (5, "odd"), (2, "even"), (4, "even")]
-        with pytest.raises(tidemill.TidemillError, match="ordered by what it does not show"):
+        with pytest.raises(tidemill.TidemillError, match="ordered by a term that it does not select"):
             db.define("define w() as select struct(id: p.id) from p in Parts order by p.kind")
 
 

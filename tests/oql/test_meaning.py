@@ -1,4 +1,4 @@
-"""Whatever a query is made into, it means what its comprehension says: the relation, and the program that keeps it."""
+"""Each query means what its comprehension says: as a relation, and as a maintained program."""
 
 from __future__ import annotations
 

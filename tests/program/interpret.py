@@ -1,4 +1,4 @@
-"""Programs run by the plainest means: every loop visits every row, every stage compares its rows before and after.
+"""An interpreter of programs: every loop visits every row, every stage compares its rows before and after.
 
 It shares nothing with the runtimes but the program, so it checks the compiler alone, and is an oracle for the runtimes.
 Reading what a program does not keep is a KeyError here, which checks ``reads_state`` as well. What the contract

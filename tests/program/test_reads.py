@@ -1,4 +1,4 @@
-"""What a program says that it reads."""
+"""The relations and maps that a program reads."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Committed, Message
 
 Changes = Mapping[str, ZSet]
-MakeKeeper = Callable[[InitialView], ViewMaintainer]
+MakeMaintainer = Callable[[InitialView], ViewMaintainer]
 
 
 # ------------------------------------------------------------------------------------------------------------- views
@@ -107,7 +107,7 @@ class Scenario:
         return answer(self.view.query, rows)
 
     def start(self) -> InitialView:
-        """What a keeper begins with."""
+        """What a maintainer begins with."""
         none = dict.fromkeys(self.script, 0)
         return InitialView(
             self.view, self.state(none), dict.fromkeys(self.script, "0"), self.keys, self.homes, self.rows
@@ -117,12 +117,12 @@ class Scenario:
 class Run:
     """One execution: the events happen as they are told to."""
 
-    def __init__(self, scenario: Scenario, make: MakeKeeper) -> None:
+    def __init__(self, scenario: Scenario, make: MakeMaintainer) -> None:
         self.scenario = scenario
         self.sources = scenario.sources()
         self.heard = {name: self._heard(source) for name, source in self.sources.items()}
         start = scenario.start()
-        self.keeper = make(start)
+        self.maintainer = make(start)
         self.rows = start.rows
         self.done = dict.fromkeys(self.sources, 0)
         self.there = [start.rows]
@@ -157,10 +157,10 @@ class Run:
             while self.done[source] < int(message.position):
                 self.done[source] += 1
                 self.there.append(self.scenario.state(self.done))
-            return self._act(self.keeper.updated(message.changes, message.position, source))
+            return self._act(self.maintainer.updated(message.changes, message.position, source))
         self.answers.append(message.rows)
         number = self._numbers.pop((source, message.number))
-        return self._act(self.keeper.answered(number, message.rows, message.position, source))
+        return self._act(self.maintainer.answered(number, message.rows, message.position, source))
 
     def update(self, source: str = "") -> Sequence[Action]:
         """S_up and W_up at once."""
@@ -226,7 +226,9 @@ def all_events(run: Run) -> list[Event]:
     return [lambda event=event, name=name: event(name) for event, names in kinds for name in names]  # type: ignore
 
 
-def executions(scenario: Scenario, make: MakeKeeper, options: Callable[[Run], list[Event]] = choices) -> Iterator[Run]:
+def executions(
+    scenario: Scenario, make: MakeMaintainer, options: Callable[[Run], list[Event]] = choices
+) -> Iterator[Run]:
     """Every execution of ``scenario``, each run from the beginning: a number says which way it went at each fork."""
     path: list[int] = []
     while True:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.eca.page_model import Indexed, NestedLoops, PageModel
 from benchmarks.eca.recorded_source import RecordedSource
-from tests.protocols.harness import MakeKeeper, Run, Scenario, greater, insert, scan, view
+from tests.protocols.harness import MakeMaintainer, Run, Scenario, greater, insert, scan, view
 from tests.protocols.harness import equal as join
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
@@ -50,7 +50,7 @@ def scenario(events: str) -> Scenario:
     return Scenario(VIEW, {name: ZSet.of(some) for name, some in rows.items()}, {"": script})
 
 
-def source_after(make: MakeKeeper, events: str, pages: PageModel) -> RecordedSource:
+def source_after(make: MakeMaintainer, events: str, pages: PageModel) -> RecordedSource:
     """The source, which counts what the three updates cost when they and the answers arrive in this order."""
 
     class Counted(Scenario):
@@ -72,7 +72,7 @@ def source_after(make: MakeKeeper, events: str, pages: PageModel) -> RecordedSou
     return run.sources[""]
 
 
-def every(period: int) -> MakeKeeper:
+def every(period: int) -> MakeMaintainer:
     def make(start: InitialView) -> Recompute:
         return Recompute(start, period)
 
@@ -81,7 +81,7 @@ def every(period: int) -> MakeKeeper:
 
 ONE_VIEW = S * C * J**2
 COSTS = {
-    # name: keeper, order of events, M, B, pages with indexes, pages with nested loops
+    # name: maintainer, order of events, M, B, pages with indexes, pages with nested loops
     "ECA best": (Eca, BETWEEN, 6, 3 * S * J**2, 3 * min(PAGES, J) + 3, 3 * PAGES * HALF),
     "ECA worst": (Eca, AT_ONCE, 6, 3 * S * J * (J + 1), 3 * min(PAGES, J) + 6, 3 * PAGES * (HALF + 1)),
     "RV best": (every(3), "u u u a", 2, ONE_VIEW, 3 * PAGES, PAGES**3),

@@ -1,4 +1,4 @@
-"""Protocols over databases that are really there: what the recorded source promises, SQLite keeps."""
+"""Protocols over SQLite databases: they keep the promises of the recorded source."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ class Databases:
 
 
 class Driver:
-    """Carries messages between a keeper and sources."""
+    """Carries messages between a maintainer and sources."""
 
-    def __init__(self, keeper: ViewMaintainer, databases: Databases, rows: ZSet) -> None:
-        self.keeper = keeper
+    def __init__(self, maintainer: ViewMaintainer, databases: Databases, rows: ZSet) -> None:
+        self.maintainer = maintainer
         self.sources = databases.sources
         self.rows = rows
         self._numbers: dict[tuple[str, int], int] = {}
@@ -91,9 +91,9 @@ class Driver:
         """One message, if there is one."""
         match self.sources[source].receive(0):
             case Committed(changes=changes, position=position):
-                actions = self.keeper.updated(changes, position, source)
+                actions = self.maintainer.updated(changes, position, source)
             case Answered(number=number, rows=rows, position=position):
-                actions = self.keeper.answered(self._numbers.pop((source, number)), rows, position, source)
+                actions = self.maintainer.answered(self._numbers.pop((source, number)), rows, position, source)
             case None:
                 return False
         for action in actions:
@@ -128,13 +128,13 @@ def test_views_over_databases(databases: Databases, protocol: str, between: int)
     view, contents = databases.view(), databases.rows()
     positions = {name: source.start(None) for name, source in databases.sources.items()}
     rows = answer(view.query, contents)
-    keeper = PROTOCOLS[protocol].keeper(InitialView(view, rows, positions, KEYS, databases.homes, contents))
-    driver = Driver(keeper, databases, rows)
+    maintainer = PROTOCOLS[protocol].maintainer(InitialView(view, rows, positions, KEYS, databases.homes, contents))
+    driver = Driver(maintainer, databases, rows)
     for table, statement in WRITES:
         databases.write(table, statement)
         for _ in range(between):
             for source in databases.sources:
                 driver.take(source)
-    while any(driver.take(source) for source in databases.sources) or not keeper.idle:
+    while any(driver.take(source) for source in databases.sources) or not maintainer.idle:
         pass
     assert rows != driver.rows == answer(view.query, databases.rows())

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import dedent
 
 from tests.protocols.basic import Basic
-from tests.protocols.harness import Changes, MakeKeeper, Run, Scenario, delete, equal, insert, scan, view
+from tests.protocols.harness import Changes, MakeMaintainer, Run, Scenario, delete, equal, insert, scan, view
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.algorithms.eca import Eca
 from tidemill.protocols.algorithms.eca_key import EcaKey
@@ -28,7 +28,11 @@ class Transcript:
     """What goes to and fro, as the paper tells it: ``u`` is an update and ``a`` an answer that the warehouse gets."""
 
     def __init__(
-        self, make: MakeKeeper, of: SpjView, rows: Mapping[str, Sequence[tuple[int, ...]]], script: Sequence[Changes]
+        self,
+        make: MakeMaintainer,
+        of: SpjView,
+        rows: Mapping[str, Sequence[tuple[int, ...]]],
+        script: Sequence[Changes],
     ) -> None:
         first = {leaf.relation: ZSet.of(rows.get(leaf.relation, ())) for leaf in of.leaves}
         self.run = Run(Scenario(of, first, {"": script}, keys={"r1": ("w",), "r2": ("y",)}), make)
@@ -51,28 +55,28 @@ class Transcript:
         actions = self.run.update()
         self.lines.append(f"U{done + 1} = {kind}({relation}, {rows_text(ZSet({row: 1}))})")
         if len(self.run.asked) > before:
-            (number, query), *_ = reversed(self.run.keeper.unanswered.items())  # type: ignore[attr-defined]
+            (number, query), *_ = reversed(self.run.maintainer.unanswered.items())  # type: ignore[attr-defined]
             self.lines.append(f"  Q{number} = {query}")
-            if known := getattr(self.run.keeper, "known", {}).get(number):
+            if known := getattr(self.run.maintainer, "known", {}).get(number):
                 self.lines.append(f"  known here: {rows_text(known)}")
         else:
             self._state()
         self._installed(actions)
 
     def _answer(self) -> None:
-        keeper = self.run.keeper
-        number = next(iter(keeper.unanswered))  # type: ignore[attr-defined]
-        known = getattr(keeper, "known", {}).get(number, ZSet())
+        maintainer = self.run.maintainer
+        number = next(iter(maintainer.unanswered))  # type: ignore[attr-defined]
+        known = getattr(maintainer, "known", {}).get(number, ZSet())
         actions = self.run.reply()
         self.lines.append(f"A{number} = {rows_text(self.run.answers[-1] + known)}")
         self._state()
         self._installed(actions)
 
     def _state(self) -> None:
-        keeper = self.run.keeper
-        if hasattr(keeper, "collect"):
-            uqs = ", ".join(f"Q{number}" for number in keeper.unanswered)  # type: ignore[attr-defined]
-            self.lines.append(f"  COLLECT = {rows_text(keeper.collect)}, UQS = {{{uqs}}}")
+        maintainer = self.run.maintainer
+        if hasattr(maintainer, "collect"):
+            uqs = ", ".join(f"Q{number}" for number in maintainer.unanswered)  # type: ignore[attr-defined]
+            self.lines.append(f"  COLLECT = {rows_text(maintainer.collect)}, UQS = {{{uqs}}}")
 
     def _installed(self, actions: Sequence[object]) -> None:
         if any(isinstance(action, InstallChange) for action in actions):

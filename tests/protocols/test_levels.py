@@ -20,7 +20,7 @@ from tests.protocols.harness import (
     KEYS,
     LEVELS,
     Changes,
-    MakeKeeper,
+    MakeMaintainer,
     Run,
     Scenario,
     all_events,
@@ -42,11 +42,14 @@ def every_second(start: InitialView) -> ViewMaintainer:
     return Recompute(start, period=2)
 
 
-KEEPERS: dict[str, MakeKeeper] = {
+MAINTAINERS: dict[str, MakeMaintainer] = {
     "basic": Basic,
-    **{name: entry.keeper for name, entry in PROTOCOLS.items()},
+    **{name: entry.maintainer for name, entry in PROTOCOLS.items()},
     "recompute every second": every_second,
-    **{f"{name} in batches": PROTOCOLS[name].keeper for name in ("recompute", "eca", "eca_key", "eca_local", "sweep")},
+    **{
+        f"{name} in batches": PROTOCOLS[name].maintainer
+        for name in ("recompute", "eca", "eca_key", "eca_local", "sweep")
+    },
     "eca one by one": Eca,
 }
 
@@ -68,7 +71,7 @@ ORTHOGONAL = ("iiii", "iddd", "immm", "didm", "ddmi", "dmid", "mimd", "mdim", "m
 
 
 def merged(name: str) -> bool | None:
-    """How the sources of a protocol in ``KEEPERS`` are heard."""
+    """How the sources of a protocol in ``MAINTAINERS`` are heard."""
     return {"in batches": True, "one by one": False}.get(name.partition(" ")[2])
 
 
@@ -87,7 +90,7 @@ def runs(name: str, made: Iterable[Sequence[Changes]]) -> Iterator[Run]:
     for script in made:
         of = KEYED if name.startswith("eca_key") else BAG
         scenario = Scenario(of, FIRST, {"": script}, keys=KEYS, merged=merged(name))
-        yield from executions(scenario, KEEPERS[name])
+        yield from executions(scenario, MAINTAINERS[name])
 
 
 def kept(name: str, made: Iterable[Sequence[Changes]]) -> frozenset[Level]:
@@ -98,7 +101,7 @@ def kept(name: str, made: Iterable[Sequence[Changes]]) -> frozenset[Level]:
         if name != "basic":
             run.check_certificates()
         if Level.CONVERGENT in TABLE[name]:
-            assert run.keeper.idle
+            assert run.maintainer.idle
     return levels
 
 
@@ -130,10 +133,10 @@ def test_levels_over_several_sources(name: str, homes: dict[str, str]) -> None:
     levels = LEVELS
     for script in chain(scripts(2), islice(scripts(3), None, None, 151), islice(chosen(), None, None, 97)):
         own = {home: [one for one in script if homes[next(iter(one))] == home] for home in homes.values()}
-        for run in executions(Scenario(BAG, FIRST, own, homes, merged=merged(name)), KEEPERS[name]):
+        for run in executions(Scenario(BAG, FIRST, own, homes, merged=merged(name)), MAINTAINERS[name]):
             levels &= run.verdict().kept
             run.check_certificates()
-            assert run.keeper.idle
+            assert run.maintainer.idle
     assert levels == TABLE[name]
 
 
@@ -141,12 +144,12 @@ def test_levels_over_several_sources(name: str, homes: dict[str, str]) -> None:
 def test_protocols_promise_what_they_keep(name: str) -> None:
     entry = PROTOCOLS[name]
     assert entry.level == max(TABLE[name], default=Level.NONE)
-    assert entry.keeper(Scenario(KEYED, FIRST, {"": []}, keys=KEYS).start()).level == entry.level
+    assert entry.maintainer(Scenario(KEYED, FIRST, {"": []}, keys=KEYS).start()).level == entry.level
 
 
 @pytest.mark.parametrize("make", [Basic, Eca, EcaKey, Lca], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("script", list(scripts(2))[::9] + list(scripts(3))[::301])
-def test_orders_of_messages_stand_for_orders_of_events(make: MakeKeeper, script: list[Changes]) -> None:
+def test_orders_of_messages_stand_for_orders_of_events(make: MakeMaintainer, script: list[Changes]) -> None:
     """S_up, S_qu, W_up and W_ans in every order lead to no history that the orders of messages do not."""
     scenario = Scenario(KEYED, FIRST, {"": script}, keys=KEYS)
 

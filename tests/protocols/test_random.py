@@ -1,4 +1,4 @@
-"""Longer stories than can be tried in every order: views, transactions and orders of events as they are drawn."""
+"""Random views, transactions and orders of events, longer than can be tried exhaustively."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from tests.protocols.harness import Changes, MakeKeeper, Run, Scenario, choices, equal, greater, scan, view
-from tests.protocols.test_levels import KEEPERS, TABLE, merged
+from tests.protocols.harness import Changes, MakeMaintainer, Run, Scenario, choices, equal, greater, scan, view
+from tests.protocols.test_levels import MAINTAINERS, TABLE, merged
 from tidemill.changes.zset import Row, ZSet
 from tidemill.protocols.algorithms.copies import Copies
 from tidemill.protocols.algorithms.sweep import Sweep
@@ -95,7 +95,7 @@ def stories(draw: st.DrawFn, of: SpjView, sources: int = 1) -> tuple[Scenario, l
     return Scenario(of, first, script, homes, keys), draw(st.lists(st.integers(0, 5), min_size=30, max_size=30))
 
 
-def follow(scenario: Scenario, ways: Sequence[int], make: MakeKeeper, level: Level) -> Run:
+def follow(scenario: Scenario, ways: Sequence[int], make: MakeMaintainer, level: Level) -> Run:
     """Run it, and check what was promised."""
     run, step = Run(scenario, make), 0
     while events := choices(run):
@@ -104,16 +104,16 @@ def follow(scenario: Scenario, ways: Sequence[int], make: MakeKeeper, level: Lev
     verdict = run.verdict()
     assert level in verdict.kept, str(verdict)
     run.check_certificates()
-    assert run.keeper.idle
+    assert run.maintainer.idle
     return run
 
 
 @pytest.mark.parametrize("of", VIEWS)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_keepers_keep_what_they_promise(of: str, data: st.DataObject) -> None:
+def test_protocols_keep_what_they_promise(of: str, data: st.DataObject) -> None:
     scenario, ways = data.draw(stories(VIEWS[of]))
-    for name, make in KEEPERS.items():
+    for name, make in MAINTAINERS.items():
         keyed = len(shown_keys(scenario.view, scenario.keys)) == len(scenario.view.leaves)
         level = max(TABLE[name], default=Level.NONE) if keyed or not name.startswith("eca_key") else Level.NONE
         if level >= Level.STRONG:
@@ -135,7 +135,7 @@ def test_several_sources(of: str, sources: int, data: st.DataObject) -> None:
 @pytest.mark.parametrize("of", VIEWS)
 @settings(max_examples=300)
 @given(data=st.data())
-def test_keepers_keep_what_they_promise_at_length(of: str, data: st.DataObject) -> None:
+def test_protocols_keep_what_they_promise_at_length(of: str, data: st.DataObject) -> None:
     sources = data.draw(st.integers(1, 3))
     scenario, ways = data.draw(stories(VIEWS[of], sources))
     batches, alone = replace(scenario, merged=True), replace(scenario, merged=False)
@@ -144,6 +144,6 @@ def test_keepers_keep_what_they_promise_at_length(of: str, data: st.DataObject) 
         follow(batches, ways, Sweep, Level.STRONG)
     else:
         for name in ("eca", "eca_local", "lca"):
-            follow(scenario, ways, KEEPERS[name], PROTOCOLS[name].level)
-            follow(batches, ways, KEEPERS[name], Level.STRONG)
-            follow(alone, ways, KEEPERS[name], Level.COMPLETE)
+            follow(scenario, ways, MAINTAINERS[name], PROTOCOLS[name].level)
+            follow(batches, ways, MAINTAINERS[name], Level.STRONG)
+            follow(alone, ways, MAINTAINERS[name], Level.COMPLETE)

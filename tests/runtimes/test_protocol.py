@@ -19,7 +19,7 @@ TYPES = (NativeRuntime, DriverRuntime, DataFrameRuntime)
 NAMES = {*RUNTIMES, *(runtime.name for runtime in TYPES)} - {"auto"}
 
 OPTIONS = {
-    "serving/demo/recompute.py",  # who computes the views of the demo anew
+    "serving/demo/recompute.py",  # recomputes the views of the demo
     "serving/demo/run_demo.py",  # and what to say while Spark starts
 }
 """Modules that compare what a user has asked for, beside ``placement``, which has constants for it."""

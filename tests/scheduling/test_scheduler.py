@@ -1,4 +1,4 @@
-"""The scheduler: who is first, who comes along, what happens to views that cannot be refreshed, and the thread."""
+"""The scheduler: the order of views, views refreshed together, views that fail, and the thread."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_views_of_one_feed_share_an_epoch_up_to_the_limit(wh: tidemill.Warehouse
     assert [turn(wh, limit=2) for _ in range(4)] == [["w"], ["v0", "v1"], ["v2", "v3"], ["v4"]]
 
 
-def test_equals_take_turns_and_nobody_starves(wh: tidemill.Warehouse, clock: Clock) -> None:
+def test_equals_take_turns_and_none_starves(wh: tidemill.Warehouse, clock: Clock) -> None:
     for name, weight in (("x", 1), ("y", 1), ("z", 8)):
         scheduled(wh, name, f"SELECT SUM(n) AS {name} FROM a", weight)
     turns: Counter[str] = Counter()
@@ -122,7 +122,7 @@ def test_equals_take_turns_and_nobody_starves(wh: tidemill.Warehouse, clock: Clo
     assert turns["z"] > turns["x"] >= 5
 
 
-def test_a_view_that_cannot_be_refreshed_keeps_nobody_back(wh: tidemill.Warehouse, clock: Clock) -> None:
+def test_a_view_that_cannot_be_refreshed_delays_no_other(wh: tidemill.Warehouse, clock: Clock) -> None:
     scheduled(wh, "shares", "SELECT 10 / n AS share FROM a")
     scheduled(wh, "total", "SELECT SUM(n) AS n FROM a")
     feed(wh, "a", n=0)
@@ -181,10 +181,10 @@ def test_views_say_how_far_they_are_behind(wh: tidemill.Warehouse, clock: Clock)
     wh.sql("DROP VIEW now; DROP VIEW v")
     feed(wh, "a", 9)
     scheduled(wh, "v", "SELECT SUM(n) AS n FROM a")
-    assert wh.view("v").staleness().epochs == 0, "a view that is made anew is fresh"
+    assert wh.view("v").staleness().epochs == 0, "a view that is recomputed is fresh"
 
 
-def test_nobody_sees_half_a_partition(tmp_path: Path) -> None:
+def test_no_reader_sees_half_a_partition(tmp_path: Path) -> None:
     """Partitions come in several files while the scheduler runs: each is shown whole, or not at all."""
     inbox = tmp_path / "inbox"
     inbox.mkdir()

@@ -69,7 +69,7 @@ def follow(wh: tidemill.Warehouse, alone: tidemill.Warehouse, feeder: Feeder) ->
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[tidemill.Warehouse]:
-    """A warehouse in which nobody shares."""
+    """A warehouse without shared stages."""
     with tidemill.open(":memory:", **NATIVE) as wh:
         with monkeypatch.context() as patch:
             patch.setattr(tables_and_views, "share_stages", lambda view, *_: view)

@@ -1,4 +1,4 @@
-"""What a warehouse folder that somebody else made can do to whoever opens it: nothing."""
+"""A warehouse folder from another party can do no harm to the process that opens it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stranger(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources that somebody has tried to reach; and secrets that nobody may read."""
+    """The sources to which a connection was attempted; secrets may not be read."""
     names: list[str] = []
 
     def refuse(name: str, *_: object) -> None:

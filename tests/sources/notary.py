@@ -1,4 +1,4 @@
-"""Writes down which states of the sources each epoch was certified for: what a checkpoint keeps of the last one only.
+"""Records the source states that each epoch was certified for; a checkpoint keeps only the last one.
 
 Called as a program it opens a warehouse, whose views follow their sources, until it is killed.
 """

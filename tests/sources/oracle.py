@@ -1,4 +1,4 @@
-"""What a signed query means: its terms as algebra, whole products and all, for the evaluator."""
+"""The meaning of a signed query: its terms as algebra, for the evaluator."""
 
 from __future__ import annotations
 

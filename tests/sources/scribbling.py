@@ -1,4 +1,4 @@
-"""Somebody who writes to a SQLite file and knows nothing of Tidemill."""
+"""A writer to a SQLite file that does not use Tidemill."""
 
 from __future__ import annotations
 

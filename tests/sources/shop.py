@@ -1,4 +1,4 @@
-"""A small shop on the test server, people who work in it at once, and an administrator who ends connections."""
+"""A small shop on the test server, with concurrent writers and an administrator who ends connections."""
 
 from __future__ import annotations
 

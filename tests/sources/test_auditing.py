@@ -27,7 +27,7 @@ def test_a_view_is_what_the_server_answers(shop: Shop, tmp_path: Path, changes: 
         writer.start()
         found = warehouse.view("v").audit(patience=60)
         writer.join()
-        assert found and found.cores[0].rows > 0
+        assert found and found.subplans[0].rows > 0
         assert found.positions == warehouse.view("v").certificate().positions
         assert slots(shop) == before, "the audit takes out what was kept for it"
         warehouse.sync()

@@ -42,7 +42,7 @@ class Warehouse:
         self.rows = self.contents.answer(self.view.query)
         keys = {name: table.primary_key for name, table in source.tables.items()}
         given = InitialView(self.view, self.rows, {"": position}, keys, dict.fromkeys(keys, ""), answers)
-        self.keeper: ViewMaintainer = PROTOCOLS[protocol].keeper(given)
+        self.keeper: ViewMaintainer = PROTOCOLS[protocol].maintainer(given)
         self.heard = BatchedSource(source, position) if batched else source
         self.states: dict[Position, ZSet] = {position: self.rows}
         self.installed: list[Position] = []

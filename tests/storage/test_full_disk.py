@@ -56,9 +56,9 @@ def living(disk: Path) -> FolderStore:
 
 def killed(store: FolderStore) -> None:
     """Leave the folder as a process does that was killed."""
-    assert store._writer is not None
-    store._writer.close()
-    store._writer = None
+    assert store._commits.writer is not None
+    store._commits.writer.close()
+    store._commits.writer = None
 
 
 def test_what_was_committed_is_read_and_vacuumed(disk: Path) -> None:

@@ -1,4 +1,4 @@
-"""One writer: told apart by the system's lock, and by a token where that fails."""
+"""One writer: by the lock of the operating system, and by a token where that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: never overwritten, small, and the whole truth."""
+"""Manifests: immutable, small, and complete."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Life(RuleBasedStateMachine):
         assert self.folder is not None
         self.pinned.clear()
         if crash:
-            self.store._require_writer().close()
+            self.store._commits.require_writer().close()
         else:
             self.store.close()
         self.store = FolderStore.open(self.folder)

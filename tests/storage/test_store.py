@@ -1,4 +1,4 @@
-"""What every store promises, asked of each of them."""
+"""The promises of the store protocol, tested on every store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.model.types import BIGINT, DOUBLE, Field
 from tidemill.storage import runs
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
-from tidemill.storage.segments import stored_schema, with_epoch
+from tidemill.storage.segments import RecentEpochs, stored_schema, with_epoch
 from tidemill.storage.store import Store
 
 ANN, BOB, EVE = (1, "ann"), (2, "bob"), (3, None)
@@ -240,3 +240,13 @@ def test_rows_are_read_by_the_values_of_columns(store: Store, monkeypatch: pytes
             rows = contents(store, until=until).items()
             expected = {r: w for r, w in rows if (ids is None or r[0] in ids) and (names is None or r[1] in names)}
             assert contents(store, until=until, where=where) == ZSet(expected)
+
+
+def test_copies_of_recent_epochs_are_complete_and_independent() -> None:
+    tail = RecentEpochs()
+    tail.reached.append((1, {"shop": "7"}))
+    copy = tail.copy()
+    tail.reached.append((2, {"shop": "8"}))
+    assert copy.reached == [(1, {"shop": "7"})]
+    tail.cut(1)
+    assert tail.reached == copy.reached

@@ -54,13 +54,13 @@ class Rows:
         highest = max(row[0] if name != "lineitem" else row[3] for row in rows)
         fresh = [self.draw(name, highest + number) for number in range(1, some + 1)]
         keys = KEYS[name]
-        anew = [row[:keys] + self.draw(name, 0)[keys:] for row in corrected]
-        known = {row[:keys] for row in (*kept, *anew)}
+        updated = [row[:keys] + self.draw(name, 0)[keys:] for row in corrected]
+        known = {row[:keys] for row in (*kept, *updated)}
         # A pair of part and supplier may have been drawn that is there already.
         fresh = [row for row in fresh if row[:keys] not in known]
-        self.present[name] = [*kept, *anew, *fresh]
+        self.present[name] = [*kept, *updated, *fresh]
         yield from ((-1, row) for row in (*gone, *corrected))
-        yield from ((1, row) for row in (*anew, *fresh))
+        yield from ((1, row) for row in (*updated, *fresh))
 
     def draw(self, name: str, key: int) -> Row:
         """A row of ``name``. Parts and suppliers are paired by ``key``, lines are numbered by it."""

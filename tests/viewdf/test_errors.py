@@ -9,11 +9,16 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.model.errors import ParseError, SqlError, TextLocation, TypeMismatch, UnknownName, Unsupported
 
 REFUSED: list[tuple[str, type[SqlError], str, str]] = [
-    ("UPDATE v[i] AS SELECT n FROM s[i+1]", Unsupported, "s[i+1]", "in the future"),
-    ("UPDATE v[i] AS SELECT n FROM s[5*i..5*i+5] PARTITION BY 5 MINUTES", Unsupported, "s[5*i..5*i+5]", "future"),
+    ("UPDATE v[i] AS SELECT n FROM s[i+1]", Unsupported, "s[i+1]", "at later partitions"),
+    (
+        "UPDATE v[i] AS SELECT n FROM s[5*i..5*i+5] PARTITION BY 5 MINUTES",
+        Unsupported,
+        "s[5*i..5*i+5]",
+        "at later partitions",
+    ),
     ("INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[i] AS SELECT n FROM v[i]", Unsupported, "v[i]", "earlier ones"),
     ("INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[i] AS SELECT n FROM v[..i]", Unsupported, "v[..i]", "earlier"),
-    ("INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[i] AS SELECT n FROM v", Unsupported, "v", "not of all"),
+    ("INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[i] AS SELECT n FROM v", Unsupported, "v", "not all"),
     ("INITIALIZE v[k] AS SELECT n FROM v[k-1] UPDATE v[i] AS SELECT n FROM s[i]", Unsupported, "v[k-1]", "the first"),
     ("UPDATE v[i] AS SELECT n FROM v[i-1], s[i]", Unsupported, "v[i-1]", "the first partition"),
     ("UPDATE v[i] AS SELECT n FROM s[j]", UnknownName, "s[j]", 'counts from "i"'),
@@ -29,7 +34,7 @@ REFUSED: list[tuple[str, type[SqlError], str, str]] = [
     ("UPDATE v[i] AS SELECT n FROM s[i] PARTITION BY 5 MINUTES", Unsupported, "s[i]", "subscript does not advance"),
     ("UPDATE v[i] AS SELECT s.n FROM s[i], hours[i/60]", ParseError, "v", "is not clear"),
     ("UPDATE v[i] AS SELECT name FROM plain", Unsupported, "v", "reads is partitioned"),
-    ("UPDATE v[i] AS SELECT n AS ts FROM s[i]", TypeMismatch, "v", 'column "ts" says when a row is'),
+    ("UPDATE v[i] AS SELECT n AS ts FROM s[i]", TypeMismatch, "v", 'column "ts" is the time of a row'),
     ("INITIALIZE v[k] AS SELECT n FROM s[k]", ParseError, "]", "UPDATE v[i] AS was expected"),
     ("INITIALIZE w[k] AS SELECT n FROM s[k] UPDATE v[i] AS SELECT n FROM s[i]", ParseError, "w", "not those of"),
     ("UPDATE v[i] AS SELECT n FROM s[i] PARTITION BY 1 MONTH", TypeMismatch, "1", "no number of months"),
@@ -41,7 +46,7 @@ REFUSED: list[tuple[str, type[SqlError], str, str]] = [
         "INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[i] AS SELECT k, n FROM s[i]",
         TypeMismatch,
         "v",
-        "INITIALIZE gives out 1 columns, and UPDATE 2",
+        "INITIALIZE has 1 columns, and UPDATE 2",
     ),
     (
         "UPDATE v[i] AS SELECT n FROM s PARTITION BY 90 SECONDS",

@@ -348,8 +348,8 @@ def test_declared_and_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
-        (f"{DECLARED} LATENESS 90 SECONDS", "no whole partitions"),
-        (f"{DECLARED} LATENESS 2 MINUTES RETAIN 1 MINUTE", "at least LATENESS"),
+        (f"{DECLARED} LATENESS 90 SECONDS", "not a multiple of the partition length"),
+        (f"{DECLARED} LATENESS 2 MINUTES RETAIN 1 MINUTE", "RETAIN is shorter than LATENESS"),
         (f"{DECLARED} RETAIN 1 MINUTE LATENESS 1 MINUTE", "should end before this"),
         (f"{DECLARED} LATENESS 0 MINUTES", "a duration is positive"),
         ("s (ts TIMESTAMP, change INT) PARTITION BY ts EVERY 1 MINUTE RETAIN 1 HOUR", 'cannot have a column "change"'),

@@ -1,4 +1,4 @@
-"""One sliding window by each method of the thesis: all show the same, whatever comes, late or not, and goes again."""
+"""One sliding window by each method of the thesis: all have the same rows, also with late changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions by partitions as they are written: subscripts, names, semicolons, lengths."""
+"""The syntax of definitions by partitions: subscripts, names, semicolons, lengths."""
 
 from __future__ import annotations
 

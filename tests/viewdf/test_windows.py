@@ -1,4 +1,4 @@
-"""Sliding windows through the engine: every method keeps the rows that the direct one does, whatever comes when."""
+"""Sliding windows through the engine: every method has the rows of the direct one."""
 
 from __future__ import annotations
 

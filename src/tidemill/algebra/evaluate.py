@@ -278,7 +278,7 @@ def _match(node: Match, around: EvaluationContext) -> ZSet:
 
 
 def _holds(node: Match, variable: str, condition: Scalar) -> Holds:
-    names = [node.looks[number].name for number in navigations_read(node, variable)]
+    names = [node.navigations[number].name for number in navigations_read(node, variable)]
     return lambda values: evaluate_scalar(condition, dict(zip(names, values, strict=True))) is True
 
 
@@ -318,7 +318,7 @@ def _recursive(node: r.Recursive, around: EvaluationContext) -> ZSet:
 def endless() -> ArithmeticFault:
     """The error for a recursion that does not end."""
     return ArithmeticFault(
-        f"a recursive query still finds new rows after {MOST_ITERATIONS:,} rounds",
+        f"a recursive query still finds new rows after {MOST_ITERATIONS:,} iterations",
         hint="Bound it in the recursive part (WHERE depth < 100), or use UNION where its rows go in a circle.",
     )
 

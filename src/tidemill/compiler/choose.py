@@ -13,7 +13,7 @@ from tidemill.program.stages import Stage
 AUTO = "auto"
 
 NATIVE_WORK = 2_000_000
-"""Row count up to which work at once, a large change or the filling of a view, stays in this process.
+"""Row count up to which one piece of work, a large change or the filling of a view, stays in this process.
 
 Machine code takes in a million rows a second. Five views over 2.25 million rows were filled in 6 s, and in 22 s where
 two of them, which are joins, ran as generated Python.
@@ -23,14 +23,14 @@ NATIVE_ROW_BYTES = 600
 """Bytes that a row of such work takes, at the most: in a dictionary of Python rows."""
 
 LOOKUP_WORK = 200_000
-"""Row count up to which rows that a change meets are looked up one by one rather than scanned for."""
+"""Row count of a change up to which join partners are looked up one by one rather than found by a scan."""
 
 NATIVE_ROWS = 50_000_000
-"""Of a warehouse with more rows in its tables, this process cannot hold what changes may look up."""
+"""Row count of all tables up to which the rows that changes look up are held in this process."""
 
 
 COLUMN_WORK = 10_000
-"""Of a one-off query over more rows DuckDB is asked first. Opening it takes some 30 ms, so smaller ones stay native."""
+"""Row count above which a one-off query is answered by DuckDB if it can. Opening DuckDB takes some 30 ms."""
 
 
 ASKED = Reason("ASKED", "asked for")
@@ -44,28 +44,27 @@ ROW_WISE = Reason("ROW_WISE", "its triggers take one row, or one iteration, at a
 def strategy_named(view: str, name: str) -> Strategy:
     """The strategy that a view asks for; for ``auto``, the default.
 
-    All that a stage can hold today has a change that costs no more than computing the stage again, so there is nothing
-    to weigh yet.
+    For every kind of stage a delta costs no more than recomputing the stage, so ``auto`` needs no cost comparison.
     """
     if name == AUTO:
         return DEFAULT
     if name not in STRATEGIES:
         known = ", ".join(f'"{one}"' for one in (AUTO, *STRATEGIES))
-        raise Unsupported(f'view "{view}" asks for an unknown strategy "{name}"', hint=f"Strategies are {known}.")
+        raise Unsupported(f'view "{view}" has an unknown strategy "{name}"', hint=f"Strategies are {known}.")
     return STRATEGIES[name]
 
 
-def choose(view: str, draft: StageDraft, asked: str, streams: Set[str]) -> tuple[Strategy, str]:
-    """The strategy of one stage, and why it is not the one that was asked for, where that is so.
+def choose(view: str, draft: StageDraft, requested: str, streams: Set[str]) -> tuple[Strategy, str]:
+    """The strategy of one stage, and the reason if it is not the requested one.
 
-    A stage that a strategy claims cannot be maintained otherwise. A strategy that cannot do what it is asked for
-    refuses here, before anything is built.
+    A stage that a strategy claims is maintained by that one. A strategy that does not support streams is refused for a
+    stage that reads one.
     """
     for claiming in STRATEGIES.values():
         reason = "" if claiming.claims is None else claiming.claims(draft)
         if reason:
-            return claiming, "" if asked in (claiming.name, AUTO) else f'no strategy "{asked}", since {reason}'
-    strategy = strategy_named(view, asked)
+            return claiming, "" if requested in (claiming.name, AUTO) else f'no strategy "{requested}", since {reason}'
+    strategy = strategy_named(view, requested)
     chosen = strategy if strategy.claims is None else DEFAULT
     read = [relation for relation in draft.inputs if relation in streams]
     if read and not chosen.supports_streams:
@@ -91,7 +90,7 @@ def _listed(values: tuple[str, ...]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def checked_options(view: str, asked: str, given: Mapping[str, str]) -> dict[str, str]:
+def checked_options(view: str, requested: str, given: Mapping[str, str]) -> dict[str, str]:
     """The values of all options of strategies, each as ``given`` or by default; refuse what is no value of one."""
     values = {}
     for strategy in STRATEGIES.values():
@@ -99,12 +98,10 @@ def checked_options(view: str, asked: str, given: Mapping[str, str]) -> dict[str
             value = values[option.name] = given.get(option.name, option.default)
             if value not in option.values:
                 known = ", ".join(f'"{one}"' for one in option.values)
+                raise Unsupported(f'view "{view}" has an unknown {option.name} "{value}"', hint=f"Use one of {known}.")
+            if option.refusal and value != option.default and strategy.name != requested:
                 raise Unsupported(
-                    f'view "{view}" asks for an unknown {option.name} "{value}"', hint=f"Use one of {known}."
-                )
-            if option.refusal and value != option.default and strategy.name != asked:
-                raise Unsupported(
-                    f'view "{view}" cannot have {option.name} = \'{value}\' with strategy "{asked}"',
+                    f'view "{view}" cannot have {option.name} = \'{value}\' with strategy "{requested}"',
                     detail=option.refusal,
                     hint=f"Add strategy = '{strategy.name}'.",
                 )
@@ -114,30 +111,30 @@ def checked_options(view: str, asked: str, given: Mapping[str, str]) -> dict[str
 
 
 def require_not_streams(view: str, static: Set[str], streams: Set[str]) -> None:
-    """Refuse streams that do not change: there would be nothing to read."""
+    """Refuse streams declared static: there would be nothing to read."""
     for name in sorted(static & streams):
         raise Unsupported(
             f'view "{view}" cannot take the stream "{name}" as static',
-            detail="What a stream has brought is not kept, so there would be nothing to read.",
+            detail="The rows of a stream are not kept, so there would be nothing to read.",
             hint="Declare a TABLE, and fill it before the view is created.",
         )
 
 
 def reason_for(stage: Stage) -> Reason:
-    """Why the strategy of ``stage`` is a good one, or what it costs."""
+    """The reason for the strategy of ``stage``."""
     return STRATEGIES[stage.strategy].reason(stage)
 
 
 def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool, room: int | None = None) -> tuple[str, str]:
     """The runtime for a piece of work, and why.
 
-    ``work`` are the rows that must be gone through: those of a change, or those of its inputs where a view is filled.
+    ``work`` is the number of rows to process: those of a change, or those of the inputs of a view that is filled.
     ``rows`` are the rows that the warehouse stores in tables, ``room`` the bytes that a memory budget leaves.
 
     1. An ``option`` other than ``auto`` is obeyed.
-    2. An in-memory warehouse runs native: there is no disk to spare and no JVM to wait for.
+    2. An in-memory warehouse runs native.
     3. Work on up to ``NATIVE_WORK`` rows runs native, in a warehouse of up to ``NATIVE_ROWS``: a lookup in this process
-       takes microseconds, the smallest Spark job 0.1 s. Under a memory budget it is what certainly fits.
+       takes microseconds, the smallest Spark job 0.1 s. Under a memory budget the limit is what certainly fits.
     4. Everything larger runs on Spark, which is built for scans.
 
     >>> choose_runtime("auto", work=1_000, rows=6_000_000, in_memory=False)
@@ -157,7 +154,7 @@ def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool, room: 
 def most_native_work(room: int | None) -> int:
     """The number of rows up to which work stays in this process, where a memory budget leaves ``room`` bytes.
 
-    A budget that is all but used up does not send single rows to Spark: they are refused if they do not fit.
+    ``LOOKUP_WORK`` rows stay native under any budget; they are refused if they do not fit.
 
     >>> most_native_work(None), most_native_work(600_000_000), most_native_work(0)
     (2000000, 1000000, 200000)
@@ -166,9 +163,9 @@ def most_native_work(room: int | None) -> int:
 
 
 def scans_in_columns(work: int) -> bool:
-    """True if DuckDB is asked for a one-off query over ``work`` stored rows, before any runtime.
+    """True if DuckDB is tried before any runtime for a one-off query over ``work`` stored rows.
 
-    Rows that this process can hold are scanned here, since no Spark job starts as fast as such a scan ends.
+    A scan of up to ``NATIVE_ROWS`` rows takes less time here than a Spark job takes to start.
 
     >>> [scans_in_columns(work) for work in (100, 2_000_000, 100_000_000)]
     [False, True, False]

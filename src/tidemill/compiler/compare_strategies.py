@@ -1,7 +1,7 @@
 """Comparison of strategies: the costs that EXPLAIN predicts for one view and the rows that are stored.
 
-Viewlets keep the joins of what a change can meet, so they cost little work and, where rows have many partners, much
-memory. A join graph keeps every row once and finds its partners when it changes.
+Viewlets store the joins that changes need, which takes little work and, where rows have many partners, much memory. A
+join graph stores every row once and finds its partners when it changes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tidemill.model.schema import Table
 from tidemill.program.stages import Program
 
 ALIKE = 1.1
-"""Predictions that differ by less than this factor are as good as each other."""
+"""Factor below which two predictions count as equal."""
 
 SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
 def nothing_counted(relation: str, column: str) -> int | None:
-    """Distinct count of a column, where none is known."""
+    """Distinct count of a column if none is known."""
     return None
 
 
@@ -35,7 +35,7 @@ def compare_strategies(
     sizes: Mapping[str, int],
     distinct: DistinctCounts = nothing_counted,
 ) -> list[str]:
-    """The predictions for view ``view`` as lines of text; none where it joins nothing, or no two strategies differ.
+    """The predictions for view ``view`` as lines of text; none if it has no join, or if the strategies do not differ.
 
     ``sizes`` are the rows of the relations that it reads. ``distinct`` tells how many values a column of one has, or
     None.
@@ -69,9 +69,9 @@ def _columns(programs: Iterable[Program]) -> dict[str, set[str]]:
 
 
 def _programs(view: str, relation: Relation, tables: Mapping[str, Table]) -> Iterator[tuple[str, Program]]:
-    """The program of each strategy, where it is what was asked for and can be predicted.
+    """The program of each strategy that accepts the view and can be predicted.
 
-    A trigger for single rows has no load that would tell what its maps hold.
+    A program with triggers for single rows has no load statements to predict the size of its maps from.
     """
     for strategy in STRATEGIES.values():
         if strategy.is_compared is None:
@@ -111,7 +111,7 @@ def _better(numbers: Mapping[str, float]) -> str:
 
 
 def _bytes(number: float) -> str:
-    """Bytes in units that people read.
+    """Bytes in a readable unit.
 
     >>> _bytes(1_234_567), _bytes(12)
     ('1.2 MB', '12.0 B')

@@ -24,8 +24,8 @@ def explain(
 ) -> str:
     """The stages of ``program`` as a tree, each with strategy, reason, cost and maps, and then the program itself.
 
-    ``facts`` are what the engine knows (runtime, measured figures) and stand first; ``sizes`` are stored rows by map.
-    ``comparison`` says what other strategies would keep and cost (see ``compare_strategies``).
+    ``facts`` come from the engine (runtime, measured figures) and are printed first; ``sizes`` are stored rows by map.
+    ``comparison`` is the predicted cost of other strategies (see ``compare_strategies``).
     """
     known = facts or {}
     width = max(map(len, known), default=0)
@@ -50,7 +50,7 @@ def _tree(program: Program, sizes: Mapping[str, int]) -> list[str]:
         below = [branch(read) for read in stages[name].inputs]
         stem = "│ " if below else "  "
         notes = [stem + note for note in _notes(stages[name], program, sizes)]
-        return [f"{name}: {_how(stages[name], program)}", *notes, *_hung(below)]
+        return [f"{name}: {_how(stages[name], program)}", *notes, *_branch_lines(below)]
 
     return branch(program.view)
 
@@ -90,7 +90,7 @@ def _stored(name: str, sizes: Mapping[str, int]) -> str:
     return f": {sizes[name]:,} stored" if name in sizes else ""
 
 
-def _hung(branches: Sequence[Sequence[str]]) -> Iterator[str]:
+def _branch_lines(branches: Sequence[Sequence[str]]) -> Iterator[str]:
     """The branches of a tree below their stem."""
     for i, (head, *rest) in enumerate(branches, 1):
         last = i == len(branches)
@@ -99,12 +99,12 @@ def _hung(branches: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def require_incremental(program: Program) -> None:
-    """Refuse a program that computes more again than touched groups and partitions, with the explanation."""
+    """Refuse a program that recomputes more than touched groups and partitions, with the explanation."""
     again = {stage.name: cost_of_stage(stage, program) for stage in program.stages}
     for name, cost in again.items():
         if cost.recomputes:
             raise Unsupported(
-                f"view \"{program.view}\" is not incremental, and require = 'incremental' was asked for",
+                f"view \"{program.view}\" is not incremental, and has require = 'incremental'",
                 where=name,
                 detail="\n".join([f"{cost}.", *_tree(program, {})]),
                 hint=cost.hint,

@@ -34,14 +34,14 @@ from tidemill.program.verify import verify
 class Compilation:
     """A view on its way through the passes: a relation, then drafts of stages, then stages.
 
-    ``asked`` is the strategy that the view asks for, by name, and ``options`` are what it says to strategies. ``note``
-    says why subqueries are joins for a strategy that would have taken them as they are.
+    ``requested`` is the name of the requested strategy, and ``options`` are those of strategies. ``note`` gives the
+    reason why subqueries were rewritten to joins for a strategy that takes subqueries.
     """
 
     view: str
     relation: Relation
     tables: Mapping[str, Table]
-    asked: str
+    requested: str
     static: Set[str]
     method: str
     options: Mapping[str, str]
@@ -51,8 +51,8 @@ class Compilation:
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy that the view asks for."""
-        return strategy_named(self.view, self.asked)
+        """The requested strategy."""
+        return strategy_named(self.view, self.requested)
 
     @property
     def keeps_subqueries(self) -> bool:
@@ -122,29 +122,29 @@ def _on_relation(rewrite: Callable[[Relation], Relation]) -> Pass:
 
 
 def check_options(compilation: Compilation) -> Compilation:
-    """Refuse options that have no such value, or that the strategy does not go with."""
+    """Refuse unknown values of options, and options that do not go with the strategy."""
     c = compilation
     require_not_streams(c.view, c.static, streams_of(c.tables))
-    options = checked_options(c.view, c.asked, c.options)
+    options = checked_options(c.view, c.requested, c.options)
     c.strategy.accept_view(c.view, c.relation)
     return replace(c, options=options)
 
 
 def choose_window_methods(compilation: Compilation) -> Compilation:
-    """Sliding windows over time partitions, made by the method that suits them."""
+    """Choose the method of sliding windows over time partitions."""
     relation, _ = rewrite_sliding_windows(compilation.view, compilation.relation, compilation.method)
     return replace(compilation, relation=relation)
 
 
 def lift_partitions(compilation: Compilation) -> Compilation:
-    """Ordinary relations in place of time-partitioned ones, unless partitions are what the strategy is about."""
+    """Replace time-partitioned relations by ordinary ones, unless the strategy keeps them."""
     if compilation.strategy.keeps_partitions:
         return compilation
     return replace(compilation, relation=partitionwise(compilation.relation))
 
 
 def join_subqueries(compilation: Compilation) -> Compilation:
-    """Joins in place of subqueries in expressions, unless the strategy takes these; and then its own rewrite."""
+    """Replace subqueries in expressions by joins, unless the strategy takes subqueries; then run its own rewrite."""
     if compilation.keeps_subqueries:
         return compilation
     relation = push_down_filters(decorrelate(compilation.relation))
@@ -152,25 +152,25 @@ def join_subqueries(compilation: Compilation) -> Compilation:
 
 
 def cut_stages(compilation: Compilation) -> Compilation:
-    """The relation as drafts of stages."""
+    """Cut the relation into drafts of stages."""
     identified = compilation.tables if compilation.strategy.identifies_rows else None
     drafts = draft_stages(compilation.view, compilation.relation, compile_body, identified)
     return replace(compilation, drafts=tuple(drafts))
 
 
 def compile_stages(compilation: Compilation) -> Compilation:
-    """Each draft as a stage, with the triggers that its strategy makes."""
+    """Compile each draft to a stage with triggers."""
     c = compilation
     keys = known_keys(c.tables, c.drafts)
     context = StageContext(c.view, keys, streams_of(c.tables), c.static, c.options)
-    stages = [_stage(draft, context, c.asked) for draft in c.drafts]
+    stages = [_stage(draft, context, c.requested) for draft in c.drafts]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)
     return replace(c, stages=tuple(stages))
 
 
 def verify_program(compilation: Compilation) -> Compilation:
-    """The same, once the invariants of its program hold."""
+    """Check the invariants of the program."""
     verify(compilation.program, compilation.tables)
     return compilation
 
@@ -200,9 +200,9 @@ def compile_body(name: str, relation: Relation, tables: Mapping[str, Table]) -> 
     return compile_view(name, relation, tables, DEFAULT.name)
 
 
-def _stage(draft: StageDraft, context: StageContext, asked: str) -> Stage:
-    """One stage by the strategy that is asked for; a stage that it does not accept is kept by the default one."""
-    strategy, note = choose(context.view, draft, asked, context.streams)
+def _stage(draft: StageDraft, context: StageContext, requested: str) -> Stage:
+    """One stage, compiled by the requested strategy, or by the default one if that does not accept it."""
+    strategy, note = choose(context.view, draft, requested, context.streams)
     try:
         stage = strategy.compile(draft, context)
     except NotAccepted as refusal:

@@ -82,7 +82,9 @@ class CheckReport:
             lines.append(f"{lost} can no longer be read, and had been committed.")
         if self.unknown:
             lines.append(f"{len(self.unknown):,} files are named by nothing; a vacuum removes those that are ours.")
-        lines.append("as written" if self.ok else f"{len(self.damages):,} damaged; see: tidemill repair --dry-run")
+        lines.append(
+            "all checksums match" if self.ok else f"{len(self.damages):,} damaged; see: tidemill repair --dry-run"
+        )
         return "\n".join(lines)
 
 

@@ -51,6 +51,13 @@ WIDTH = 110
 
 STEP = "  "
 
+REWORDED = {
+    "iterating to a fixpoint, ": "round after round, ",
+    "in the first iteration that finds it": "in the first round in which it is found",
+    "in every iteration that finds it": "in every round in which it is found",
+}
+"""Phrases of this text, and what stood in their place in warehouses that were written before."""
+
 
 def text_of_program(program: Program) -> str:
     """All stages of ``program``, one after the other.
@@ -59,6 +66,14 @@ def text_of_program(program: Program) -> str:
     stage v()
     """
     return "\n\n".join(text_of_stage(stage) for stage in program.stages)
+
+
+def layout_text(program: Program) -> str:
+    """``text_of_program`` in its first wording: its hash, stored with a view, must outlive a rewording of the text."""
+    text = text_of_program(program)
+    for new, first in REWORDED.items():
+        text = text.replace(new, first)
+    return text
 
 
 def text_of_stage(stage: Stage) -> str:
@@ -231,8 +246,8 @@ def _parts_text(parts: PartitionEmission) -> str:
 def _iteration_texts(iteration: IterationEmission, stage: Stage) -> list[str]:
     """The iterations of a recursion, and their output rows."""
     statements = [text_of_statement(statement, stage) for statement in iteration.again.statements]
-    how = "in the first round in which it is found" if iteration.distinct else "in every round in which it is found"
-    settled = _headed(f"round after round, {iteration.kept} has a row {how}:", statements)
+    how = "in the first iteration that finds it" if iteration.distinct else "in every iteration that finds it"
+    settled = _headed(f"iterating to a fixpoint, {iteration.kept} has a row {how}:", statements)
     return [settled, _kept_text(iteration)]
 
 

@@ -319,8 +319,8 @@ class _Checker:
         bound = {f.name: f.type for f in parts.rows.fields}
         self._verify_bound(expressions(parts.rows), {f.name: f.type for f in map_.keys}, None)
         if isinstance(parts.rows, Match):
-            looks = {look.name: look.of for look in parts.rows.looks}
-            self._verify_bound([condition for _, condition in parts.rows.conditions], looks, None)
+            navigations = {navigation.name: navigation.of for navigation in parts.rows.navigations}
+            self._verify_bound([condition for _, condition in parts.rows.conditions], navigations, None)
         self._verify_bound([] if parts.condition is None else [parts.condition], bound, None)
         self._verify_outputs(parts.outputs, bound)
 
@@ -331,7 +331,7 @@ class _Checker:
         if found is None or kept is None or found.keys != kept.keys or found.values or kept.values:
             raise self._broken(f'"{iteration.source}" and "{iteration.kept}" are no maps of the same rows')
         if not found.keys or found.keys[0].type != t.BIGINT:
-            raise self._broken(f'the first key of "{iteration.source}" is no round')
+            raise self._broken(f'the first key of "{iteration.source}" is no iteration number')
         targets = {statement.target for statement in iteration.again.statements}
         if iteration.again.relation != iteration.kept or targets - {iteration.source} or iteration.again.each:
             raise self._broken(f'it does not go on from "{iteration.kept}" to "{iteration.source}"')

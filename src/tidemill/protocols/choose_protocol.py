@@ -36,7 +36,7 @@ class Requirement(Enum):
 class ProtocolEntry(NamedTuple):
     """A protocol: the constructor of its maintainer, the level that it guarantees, and its preconditions."""
 
-    keeper: Callable[[InitialView], ViewMaintainer]
+    maintainer: Callable[[InitialView], ViewMaintainer]
     level: Level
     needs: frozenset[Requirement]
 

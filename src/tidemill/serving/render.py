@@ -23,7 +23,7 @@ _WIDE = 10_000
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on stdout or stderr. In a pipe it is as wide as its rows: what is searched must not be cut."""
+    """A console on stdout or stderr. In a pipe it is as wide as its rows, so that nothing is cut off."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout

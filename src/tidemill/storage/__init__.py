@@ -2,6 +2,7 @@
 
 - ``store``: the protocol that the engine uses, and the run files that runtimes see.
 - ``memory_store``, ``folder_store``: the two stores.
+- ``folder_commits``: what is committed in an open folder, and how it advances, also after an error.
 - ``folder_writer``: turns epochs into log records, runs and manifests, durably.
 - ``snapshot``: an epoch that a reader holds open.
 - ``layout``: the files of a warehouse folder, and recovery: the newest manifest and the log after it.

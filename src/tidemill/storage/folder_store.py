@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from threading import RLock
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import pyarrow as pa
 
 from tidemill.changes.changeset import Epoch
-from tidemill.model.errors import CommitUnknown, Corrupt, StorageError
+from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
@@ -35,21 +35,18 @@ from tidemill.storage.filesystem.durable_files import (
     TemporaryFolder,
     fault,
     is_disk_full,
-    storage_error_of,
     translate_os_errors,
 )
 from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.folder_commits import FolderCommits
 from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
-from tidemill.storage.layout import CommittedState, Layout, commit_fingerprint, last_token, recover
-from tidemill.storage.manifest import Manifest, manifest_file
+from tidemill.storage.layout import CommittedState, Layout, last_token, recover
 from tidemill.storage.position_history import positions_by_epoch
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
-from tidemill.storage.snapshot import OpenSnapshots, StoreSnapshot, require_not_lost
+from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
 from tidemill.storage.store import ColumnValues, RunFile
-
-T = TypeVar("T")
 
 DURABILITIES = ("epoch", "checkpoint")
 """When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
@@ -65,17 +62,12 @@ class FolderStore:
 
     def __init__(self, layout: Layout, now: CommittedState, writer: FolderWriter | None) -> None:
         self._layout = layout
-        self._now = now
-        self._writer = writer
-        self._lock = RLock()
+        self._commits = FolderCommits(layout, now, writer)
+        self._lock = self._commits.lock
         self._merging = RLock()
-        self._pins = OpenSnapshots()
         self._staged: list[Path] = []
         self._spent: list[Path] = []
         self._spill: TemporaryFolder | None = None
-        self._unsure = False
-        self._broken: CommitUnknown | None = None
-        self._seen: tuple[int, int] | None = None
         self._forgotten: dict[str, ExpiredEntries] = {}
 
     @classmethod
@@ -136,9 +128,13 @@ class FolderStore:
     def _make_durable(self) -> None:
         """Write the newest manifest again if the log before it still exists: its sync may have failed, and that log
         must not be deleted before the manifest is durable."""
-        writer = self._require_writer()
+        writer = self._commits.require_writer()
         if absorbed_logs(self._layout, self._now.state):
-            self._publish(writer.next(self._now), whole=True)
+            self._commits.publish(writer.next(self._now), whole=True)
+
+    @property
+    def _now(self) -> CommittedState:
+        return self._commits.now
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -165,18 +161,18 @@ class FolderStore:
     def pin(self) -> StoreSnapshot:
         """A snapshot of the current epoch. Until it is closed, no file referenced meanwhile is deleted."""
         with self._lock:
-            self._require_sound()
+            self._commits.require_sound()
             now = self._now
             parts = partial(now.parts, self._layout.maps)
             state = now.state
             snapshot = StoreSnapshot(
                 now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin, state.losses
             )
-            return self._pins.add(snapshot, state)
+            return self._commits.snapshots.add(snapshot, state)
 
     def _unpin(self, snapshot: StoreSnapshot) -> None:
         with self._lock:
-            self._pins.discard(snapshot)
+            self._commits.snapshots.discard(snapshot)
 
     def read(
         self,
@@ -197,7 +193,7 @@ class FolderStore:
         A run may also have rows of epochs after ``until``: compare its ``last_epoch``, and filter by ``_epoch``.
         """
         with self._lock:
-            self._require_sound()
+            self._commits.require_sound()
             bound = check_readable(self.oldest, self.epoch, None, until)
             require_not_lost(self._now.state.losses, name, None, bound)
             spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
@@ -207,7 +203,8 @@ class FolderStore:
     def _spilled(self, name: str, until: int) -> list[RunFile]:
         """Temporary file with the map's rows from the log, since a reader may not checkpoint; a writer does, and needs
         none."""
-        if self._writer is not None and not self._writer.forked:
+        writer = self._commits.writer
+        if writer is not None and not writer.forked:
             self.checkpoint()
             return []
         part = self._now.tail.part(name, until=until)
@@ -226,13 +223,7 @@ class FolderStore:
     def refresh(self) -> bool:
         """Advance a read-only store to the last commit; True if there was a new one. Lists two folders."""
         with self._lock:
-            seen = commit_fingerprint(self._layout)
-            if self._writer is not None or (seen is not None and seen == self._seen):
-                return False
-            before, now = self._now, recover(self._layout)
-            self._seen = seen
-            self._become(now)
-            return (before.epoch, before.state.sequence) != (now.epoch, now.state.sequence)
+            return self._commits.refresh()
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -244,7 +235,7 @@ class FolderStore:
         still be read after its commit.
         """
         with self._lock:
-            self._require_writer()
+            self._commits.require_writer()
             folder = Path(mkdtemp(prefix=f"{map_id(name, self._now.state.ids)}-", dir=self._layout.staging))
             self._staged.append(folder)
             return folder
@@ -259,32 +250,24 @@ class FolderStore:
         Callers that append one after the other and then wait together share one fsync.
         """
         with self._lock:
-            writer = self._require_writer()
+            writer = self._commits.require_writer()
             check_epoch_number(epoch.number, self.epoch)
             if self._now.tail.epochs and not writer.logs:
                 self.checkpoint()  # the previous writer's log must be in a manifest before a new log is started
             if _may_wait(epoch, self.epoch):
-                durable = self._advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
+                durable = self._commits.advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
                 if writer.full(self._now):
                     self._tidy(self.checkpoint)
-                return partial(self._wait, epoch.number, durable)
+                return partial(self._commits.wait, epoch.number, durable)
             if epoch.dropped or epoch.replaced:
                 # Epochs in the log belong to the maps before the drop: they must be in runs before those end.
                 self.checkpoint()
-            self._advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))
+            self._commits.advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))
             self._spent, self._staged = [*self._spent, *self._staged], []
             for name in (*epoch.dropped, *epoch.replaced):
                 self._forgotten.pop(name, None)  # the name now denotes a different map
             self._tidy(self._forget)
             return _durable
-
-    def _wait(self, number: int, durable: Callable[[], None]) -> None:
-        """Wait until an epoch of the log is durable. If the sync fails, that is unknown until the log is read again."""
-        try:
-            durable()
-        except OSError as refused:
-            self._broken = _unknown(f"commit epoch {number}", self._layout.log, refused)
-            raise self._broken from refused
 
     def _tidy(self, work: Callable[[], None]) -> None:
         """Do maintenance after a commit. The commit is durable already, so an error is only a warning; it is
@@ -294,64 +277,17 @@ class FolderStore:
         except StorageError as trouble:
             warnings.warn(f"the change log could not be taken into files: {trouble}", RuntimeWarning, stacklevel=4)
 
-    def _advance(self, doing: str, step: Callable[[], tuple[CommittedState, T]]) -> T:
-        """Advance from one commit to the next. After an error the folder is read again to see if the commit was made.
-
-        An ``OSError`` with the commit present means that its sync failed: it may or may not be durable. Any other
-        exception can come at any point, and leaves recovery to the next caller.
-        """
-        self._unsure = True
-        try:
-            after, result = step()
-        except OSError as refused:
-            self._require_unmade(doing, refused)
-            self._recovered()
-            raise storage_error_of(doing, self._layout.root, refused) from refused
-        self._become(after)
-        self._unsure = False
-        return result
-
-    def _require_unmade(self, doing: str, refused: OSError) -> None:
-        """Close the store if a manifest has its name but may not be durable. The log is kept until it is."""
-        file = manifest_file(self._layout.manifests, self._now.state.sequence + 1)
-        try:
-            if not file.exists():
-                return
-        except OSError:
-            pass  # then it is unknown
-        self._broken = _unknown(doing, file, refused)
-        raise self._broken from refused
-
     def recover(self) -> None:
         """Return to the state in the folder after an exception has interrupted a commit."""
-        with self._lock:
-            self._require_sound()
-            if self._unsure:
-                self._recovered()
-
-    def _recovered(self) -> CommittedState:
-        assert self._writer is not None
-        try:
-            now = self._writer.recover(self._now)
-        except (OSError, Corrupt) as trouble:
-            self._broken = _unknown("go on after an error", self._layout.root, trouble)
-            raise self._broken from trouble
-        self._become(now)
-        self._unsure = False
-        return now
+        self._commits.recover()
 
     def checkpoint(self) -> None:
         """Write the epochs in the log as runs, one for each map, and commit them by one manifest."""
         with self._lock:
-            writer = self._require_writer()
+            writer = self._commits.require_writer()
             if self._now.tail.epochs:
-                self._publish(writer.next(self._now))
+                self._commits.publish(writer.next(self._now))
             self._forget()
-
-    def _publish(self, manifest: Manifest, *, whole: bool = False) -> None:
-        writer = self._require_writer()
-        doing = f"commit manifest {manifest.sequence}"
-        self._advance(doing, lambda: (writer.publish(self._now, manifest, whole=whole), None))
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
         """True if merging runs of the map, of up to ``most`` rows together, would pay."""
@@ -374,19 +310,19 @@ class FolderStore:
     @contextmanager
     def _merged(self) -> Iterator[FolderWriter]:
         """The writer, for runs that replace others; those that no manifest references in the end are deleted."""
-        writer = self._require_writer()
+        writer = self._commits.require_writer()
         try:
             yield writer
         finally:
             with self._lock:
-                if not self._unsure and self._broken is None:
+                if self._commits.is_sure:
                     writer.discard_merged(self._now)
 
     def _install(self, writer: FolderWriter, merges: Sequence[RunMerge]) -> int:
         if not merges:
             return 0
         removed = [run for merge in merges for run in merge.before]
-        self._publish(writer.substitution(self._now, removed, {merge.name: merge.after for merge in merges}))
+        self._commits.publish(writer.substitution(self._now, removed, {merge.name: merge.after for merge in merges}))
         self._clear()
         return sum(merge.freed for merge in merges)
 
@@ -401,7 +337,7 @@ class FolderStore:
                 with self._merged() as writer:
                     with translate_os_errors("shorten a log", self._layout.maps):
                         kept = trim_runs(self._layout.maps, writer, self._now, name, runs, until)
-                    self._publish(writer.substitution(self._now, runs, {name: kept} if kept else {}))
+                    self._commits.publish(writer.substitution(self._now, runs, {name: kept} if kept else {}))
         return until
 
     def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
@@ -411,7 +347,7 @@ class FolderStore:
         This is deferred to the next checkpoint, which puts the epochs of the log into runs, unless ``now`` is set.
         """
         with self._merging, self._lock:
-            self._require_writer()
+            self._commits.require_writer()
             self._forgotten |= {one.map: one for one in forgotten}
             if now:
                 self.checkpoint()
@@ -434,7 +370,7 @@ class FolderStore:
     def vacuum(self, keep: int) -> int:
         """Drop all but the last ``keep`` epochs and delete unreferenced files; returns the bytes freed."""
         with self._merging, self._lock:
-            writer, named = self._require_writer(), self._now.state.files() | self._pins.files()
+            writer, named = self._commits.require_writer(), self._now.state.files() | self._commits.snapshots.files()
             with translate_os_errors(
                 "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
             ):
@@ -442,13 +378,13 @@ class FolderStore:
             oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
             ended = self._now.state.ended(oldest)
             manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
-            self._publish(manifest, whole=True)
+            self._commits.publish(manifest, whole=True)
             self._clear()
             state = self._now.state
             with translate_os_errors(
                 "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
             ):
-                return freed + vacuum_files(self._layout, state.files() | self._pins.files(), state)
+                return freed + vacuum_files(self._layout, state.files() | self._commits.snapshots.files(), state)
 
     def check(self) -> Inspection:
         """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
@@ -467,9 +403,9 @@ class FolderStore:
         process.
         """
         with self._merging, self._lock:
-            writer, spill = self._writer, self._spill
+            writer, spill = self._commits.writer, self._spill
             try:
-                if writer is not None and self._broken is None and not writer.forked:
+                if writer is not None and not self._commits.is_broken and not writer.forked:
                     self.checkpoint()
                     self._spent += self._staged
                     self._clear()
@@ -477,7 +413,7 @@ class FolderStore:
                 if not is_disk_full(refused):
                     raise  # else the log is kept, and checkpointed once there is space
             finally:
-                self._writer, self._spill = None, None
+                self._commits.writer, self._spill = None, None
                 if writer is not None:
                     writer.close()
                 if spill is not None:
@@ -488,10 +424,6 @@ class FolderStore:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    def _become(self, now: CommittedState) -> None:
-        self._now = now
-        self._pins.witness(now.state)
 
     def _clear(self) -> None:
         """Delete staging folders of committed epochs, and logs that a crash left behind their manifest."""
@@ -504,22 +436,7 @@ class FolderStore:
     def require_writable(self) -> None:
         """Refuse if nothing can be committed: by a reader, in a forked process, or after a failed sync."""
         with self._lock:
-            self._require_writer()
-
-    def _require_writer(self) -> FolderWriter:
-        if self._writer is None:
-            raise StorageError(
-                "the warehouse is not open for writing",
-                where=str(self._layout.root),
-                hint="Open it, or open it without read_only=True.",
-            )
-        self._writer.require_own()
-        self.recover()
-        return self._writer
-
-    def _require_sound(self) -> None:
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
+            self._commits.require_writer()
 
 
 def _may_wait(epoch: Epoch, last: int) -> bool:
@@ -537,13 +454,3 @@ def _may_wait(epoch: Epoch, last: int) -> bool:
 
 def _durable() -> None:
     """Return at once: a manifest is durable when it exists."""
-
-
-def _unknown(doing: str, where: Path, trouble: OSError | Corrupt) -> CommitUnknown:
-    said = trouble.what if isinstance(trouble, Corrupt) else trouble.strerror or trouble
-    return CommitUnknown(
-        f"cannot {doing}: the disk may or may not have it",
-        where=str(where),
-        detail=f"The system says: {said}. The warehouse is closed, and what the disk has is read when it is opened.",
-        hint="Close the warehouse, open it again and look at its epoch.",
-    )

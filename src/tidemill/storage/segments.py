@@ -152,6 +152,7 @@ class RecentEpochs:
 
     def cut(self, epoch: int) -> None:
         """Drop everything after ``epoch``: changes of an epoch that was never committed."""
+        self.reached = [moved for moved in self.reached if moved[0] <= epoch]
         for name in {*self._numbers, *self._changes}:
             kept = bisect_right(self._numbers.setdefault(name, []), epoch)
             changes = self._changes.setdefault(name, [])
@@ -164,7 +165,7 @@ class RecentEpochs:
     def copy(self) -> RecentEpochs:
         """A copy that does not see later additions."""
         result = RecentEpochs()
-        result.epochs = self.epochs
+        result.epochs, result.reached = self.epochs, list(self.reached)
         result._numbers = {name: list(numbers) for name, numbers in self._numbers.items()}
         result._changes = {name: list(changes) for name, changes in self._changes.items()}
         result._rows, result._largest = self._rows.copy(), self._largest.copy()

@@ -68,7 +68,7 @@ def test_every_argument_that_is_not_declared_is_refused() -> None:
                     refuse_unsupported_arguments(node, SOURCE)
 
 
-def test_every_node_that_nobody_has_read_is_refused() -> None:
+def test_every_untranslated_node_is_refused() -> None:
     """Of all nodes: those without an argument, too, but for parts of others."""
     for kind in ALL:
         tree = prepare_tree(exp.Paren(this=kind()))

@@ -1,4 +1,4 @@
-"""What the calculus means, in the plainest Python: a query is a function from keys to a count and sums."""
+"""The semantics of the calculus in plain Python: a query is a function from keys to a count and sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is estimated, and which joins are worth a map."""
+"""Estimates of the cost model, and the joins that are materialized."""
 
 from __future__ import annotations
 

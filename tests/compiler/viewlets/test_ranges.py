@@ -1,4 +1,4 @@
-"""Comparisons read as ranges, conditions on nested sums made plain, and where they turn."""
+"""Comparisons as ranges, simplified conditions on nested sums, and turning points."""
 
 from __future__ import annotations
 

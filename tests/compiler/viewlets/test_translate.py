@@ -1,4 +1,4 @@
-"""What becomes of SQL in the calculus, and what viewlets refuse."""
+"""Translation of SQL to the calculus, and what viewlets refuse."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_subquery_is_cut_where_it_is_correlated() -> None:
         ("SELECT x.a FROM r x WHERE 1 > (SELECT COUNT(*) FROM s m WHERE m.a <> x.a)", "correlated by m.a <> x.a"),
         ("SELECT x.a FROM r x WHERE 1 > (SELECT SUM(m.v * x.a) FROM s m)", "more than comparisons"),
         ("SELECT SUM(CAST(x.v AS DOUBLE)) t FROM r x WHERE x.b > (SELECT COUNT(*) FROM s m)", "sums up DOUBLEs"),
-        ("SELECT (SELECT COUNT(*) FROM r m) AS n", "comes from no relation"),
+        ("SELECT (SELECT COUNT(*) FROM r m) AS n", "a constant row"),
         (
             "SELECT x.a, COUNT(*) n FROM r x GROUP BY x.a HAVING COUNT(*) > (SELECT COUNT(*) FROM s m)",
             "beside aggregates",
@@ -74,7 +74,7 @@ def test_what_is_refused_is_kept_otherwise_and_says_why(sql: str, note: str) -> 
     assert running.rows == evaluate(relation, {name: ZSet() for name in TABLES})
 
 
-def test_the_name_of_a_lift_is_nobody_elses() -> None:
+def test_the_name_of_a_lift_is_unique() -> None:
     """A sum over nothing is NULL, and less than nothing: a row whose alias looks like a lift's must not be taken in."""
     relation = relation_of("SELECT n1.v FROM r n1 WHERE n1.v < (SELECT SUM(m.v) FROM s m WHERE m.a = n1.a)")
     running = Interpreter(compile_view("v", relation, TABLES, "viewlet"), TABLES, {})

@@ -1,4 +1,4 @@
-"""Views that are the same but for names are one, and take on every sum that is asked for."""
+"""Equal queries share one auxiliary view, which has all sums that are needed."""
 
 from __future__ import annotations
 

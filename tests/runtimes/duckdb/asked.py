@@ -1,4 +1,4 @@
-"""DuckDB asked by way of the translation, over Z-sets; one connection for many questions, as opening takes longest."""
+"""Queries to DuckDB through the translation, over Z-sets; one connection for many queries."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from tidemill.changes.zset import ZSet
 from tidemill.model.errors import DuplicateKey
 from tidemill.model.schema import Table
 from tidemill.runtimes.native import runtime_state
-from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
+from tidemill.runtimes.native.state.row_map import RowMap
 
 RECOMPUTED = [view for view, sql in VIEWS.items() if "clicks" not in sql][::3]
 CASES = [(view, "delta") for view in VIEWS] + [(view, "recompute") for view in RECOMPUTED]

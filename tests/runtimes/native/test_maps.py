@@ -1,4 +1,4 @@
-"""Maps: what their journals know, and that stored changes give back exactly the entries they came from."""
+"""Maps: their journals, and stored changes that restore exactly the same entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tidemill.program.maps import Map, RingField, map_fields
 from tidemill.program.stages import Stage
 from tidemill.runtimes.native.python.compile import compile_stage
 from tidemill.runtimes.native.state.indexes import HashIndex
-from tidemill.runtimes.native.state.maps import BULK_ROWS, RingMap, RowMap
+from tidemill.runtimes.native.state.ring_map import RingMap
+from tidemill.runtimes.native.state.row_map import BULK_ROWS, RowMap
 
 GROUPS = Map(
     "groups",

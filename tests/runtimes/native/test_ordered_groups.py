@@ -1,4 +1,4 @@
-"""Piles: both sides of an epoch beside plain dictionaries, and what is read of them."""
+"""Ordered groups: both sides of an epoch compared with dictionaries, and their reads."""
 
 from __future__ import annotations
 

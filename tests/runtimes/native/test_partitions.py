@@ -1,4 +1,4 @@
-"""Bags and parts on the native runtime: random epochs, beside what the oracle says of the tables as they are."""
+"""Multisets and partitions on the native runtime: random epochs, compared with the evaluator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated text: people read it in EXPLAIN and in tracebacks, so its shape is fixed here."""
+"""The generated Python text, which EXPLAIN and tracebacks show."""
 
 from __future__ import annotations
 

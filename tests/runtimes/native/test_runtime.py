@@ -1,4 +1,4 @@
-"""The native runtime's manners: what it refuses, how it says so, and what it reads when."""
+"""The native runtime: refusals and their messages, and what it reads when."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_sums_may_swing_from_one_end_of_their_type_to_the_other() -> None:
 
 
 def test_a_change_that_meets_itself_is_taken_row_by_row() -> None:
-    """The pairs of its rows are its square, and nobody needs to see them."""
+    """The pairs of its rows are its square, and they need not be built."""
     harness = over(
         "CREATE TABLE bids (broker INT NOT NULL, volume BIGINT NOT NULL)",
         "SELECT x.broker, SUM(x.volume * y.volume) s FROM bids x JOIN bids y ON x.broker = y.broker GROUP BY x.broker",

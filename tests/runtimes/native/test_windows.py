@@ -1,4 +1,4 @@
-"""Windows and top-k over longer parts: sessions, what a change costs, and epochs that fail on their way."""
+"""Windows and top-k over longer partitions: sessions, the cost of a change, and failing epochs."""
 
 from __future__ import annotations
 

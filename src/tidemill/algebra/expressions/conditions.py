@@ -1,8 +1,9 @@
-"""Conditions that AND joins, taken apart and put together."""
+"""Conditions joined by AND and OR, taken apart and put together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
 from tidemill.model.types import BOOLEAN
@@ -24,3 +25,8 @@ def conjunction(conditions: Sequence[Scalar]) -> Scalar | None:
     for condition in conditions:
         result = condition if result is None else Call("and", (result, condition), BOOLEAN)
     return result
+
+
+def disjunction(conditions: Sequence[Scalar]) -> Scalar:
+    """All ``conditions``, at least one, joined by OR."""
+    return reduce(lambda left, right: Call("or", (left, right), BOOLEAN), conditions)

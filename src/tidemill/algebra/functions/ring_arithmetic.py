@@ -56,7 +56,7 @@ def scaled(combine: Callable[[int, int], int]) -> Callable[[Sequence[Type]], tup
         wanted = tuple(type_ if isinstance(type_, t.Decimal) else t.BIGINT for type_ in types)
         if not any(isinstance(type_, t.Decimal) for type_ in types):
             return wanted, t.BIGINT
-        scale = combine(_scale(types[0]), _scale(types[1]))
+        scale = combine(scale_of(types[0]), scale_of(types[1]))
         if scale > t.MAX_PRECISION:
             raise TypeMismatch(f"the result would need {scale} digits after the point")
         return wanted, t.Decimal(t.MAX_PRECISION, scale)
@@ -64,7 +64,8 @@ def scaled(combine: Callable[[int, int], int]) -> Callable[[Sequence[Type]], tup
     return infer
 
 
-def _scale(type_: Type) -> int:
+def scale_of(type_: Type) -> int:
+    """Digits of a type after the decimal point."""
     return type_.scale if isinstance(type_, t.Decimal) else 0
 
 
@@ -80,15 +81,15 @@ def spell_product(arguments: Sequence[str], types: Sequence[Type], of: Type) -> 
         return f"CAST({left} * {right} AS {_decimal(of)})"
     if one.scale + other.scale <= EXACT_SCALE:
         return f"({left} * {right})"
-    return _shifted(f"{_unscaled(left)} * {_unscaled(right)}", _scale(of))
+    return _shifted(f"{_unscaled(left)} * {_unscaled(right)}", scale_of(of))
 
 
 def spell_sum(arguments: Sequence[str], types: Sequence[Type], of: Type) -> str:
     """The sum in Spark SQL."""
     left, right = (f"CAST({text} AS {_decimal(of)})" for text in arguments)
-    if _scale(of) <= EXACT_SCALE:
+    if scale_of(of) <= EXACT_SCALE:
         return f"({left} + {right})"
-    return _shifted(f"{_unscaled(left)} + {_unscaled(right)}", _scale(of))
+    return _shifted(f"{_unscaled(left)} + {_unscaled(right)}", scale_of(of))
 
 
 def _decimal(type_: Type) -> t.Decimal:

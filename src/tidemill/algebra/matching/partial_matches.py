@@ -68,9 +68,9 @@ class PartialMatch:
 
 
 def navigations_read(match: Match, variable: str) -> tuple[int, ...]:
-    """The numbers of those of ``match.looks`` that the condition of a variable reads."""
+    """The numbers of those of ``match.navigations`` that the condition of a variable reads."""
     read = columns_in(dict(match.conditions)[variable])
-    return tuple(number for number, look in enumerate(match.looks) if look.name in read)
+    return tuple(number for number, navigation in enumerate(match.navigations) if navigation.name in read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,48 +108,52 @@ class MatchBuilder:
 
     def __init__(self, match: Match, holds: Mapping[str, Holds]) -> None:
         self.machine = automaton_of(match.pattern)
-        self._looks = (*match.looks, *match.measures)
+        self._navigations = (*match.navigations, *match.measures)
         arguments = {argument: place for place, argument in enumerate(match.arguments)}
-        self._navigations = [
+        self._states = [
             _NavigationState(
-                number, fold_of(look), None if look.argument is None else arguments[look.argument], look.step
+                number,
+                fold_of(navigation),
+                None if navigation.argument is None else arguments[navigation.argument],
+                navigation.step,
             )
-            for number, look in enumerate(self._looks)
+            for number, navigation in enumerate(self._navigations)
         ]
         read = {name: navigations_read(match, name) for name in holds}
         kept = self._kept(read)
         trials = {name: self._trial(name, holds.get(name), read.get(name, ()), kept) for name in self.machine.variables}
         self._trials = [trials[name] for name in self.machine.variables]
-        self._relevant = len(match.looks)
+        self._relevant = len(match.navigations)
         self._remembers = match.needs_all_rows
 
     def _kept(self, read: Mapping[str, Sequence[int]]) -> list[_NavigationState]:
         """The navigations that are maintained from row to row, without those that only read the row that is tried."""
-        by = [
-            [name for name, numbers in read.items() if navigation.number in numbers] for navigation in self._navigations
-        ]
-        pairs = zip(self._looks, self._navigations, by, strict=True)
+        by = [[name for name, numbers in read.items() if state.number in numbers] for state in self._states]
+        pairs = zip(self._navigations, self._states, by, strict=True)
         return [
-            navigation
-            for look, navigation, names in pairs
+            state
+            for navigation, state, names in pairs
             if not (
-                names and isinstance(navigation.fold, LatestFold) and not look.earlier and all(map(look.sees, names))
+                names
+                and isinstance(state.fold, LatestFold)
+                and not navigation.earlier
+                and all(map(navigation.sees, names))
             )
         ]
 
     def _trial(
         self, variable: str, holds: Holds | None, read: Sequence[int], kept: Sequence[_NavigationState]
     ) -> _Trial:
-        sees = [look.sees(variable) for look in self._looks]
-        tried = ((self._navigations[number], sees[number] and not self._looks[number].earlier) for number in read)
-        return _Trial(
-            variable, holds, tuple(tried), tuple(navigation for navigation in kept if sees[navigation.number])
-        )
+        sees = [navigation.sees(variable) for navigation in self._navigations]
+        tried = ((self._states[number], sees[number] and not self._navigations[number].earlier) for number in read)
+        return _Trial(variable, holds, tuple(tried), tuple(state for state in kept if sees[state.number]))
 
     def begin(self, row: int, number: int) -> PartialMatch:
         """An empty run at a row, for the match of that number."""
-        pairs = zip(self._looks, self._navigations, strict=True)
-        values = tuple(number if look.function == MATCH_NUMBER else navigation.fold.start for look, navigation in pairs)
+        pairs = zip(self._navigations, self._states, strict=True)
+        values = tuple(
+            number if navigation.function == MATCH_NUMBER else state.fold.start for navigation, state in pairs
+        )
         return PartialMatch(None, row, -1, -1, values)
 
     def take(self, run: PartialMatch, state: int, row: int, rows: PartitionRows) -> PartialMatch | None:
@@ -158,21 +162,21 @@ class MatchBuilder:
         variable, old = trial.variable, run.values
         if trial.holds is not None:
             given = [
-                navigation.fold.value(navigation.added(run, variable, row, rows) if goes_on else old[navigation.number])
-                for navigation, goes_on in trial.read
+                kept.fold.value(kept.added(run, variable, row, rows) if goes_on else old[kept.number])
+                for kept, goes_on in trial.read
             ]
             if not trial.holds(tuple(given)):
                 return None
         values = list(old)
-        for navigation in trial.continuing:
-            values[navigation.number] = navigation.added(run, variable, row, rows)
+        for kept in trial.continuing:
+            values[kept.number] = kept.added(run, variable, row, rows)
         before = run if self._remembers or run.before is None else run.before
         return PartialMatch(before, run.first, row, state, tuple(values))
 
     def measured(self, run: PartialMatch, last: PartialMatch) -> Row:
         """The output for a partial match that is a prefix of ``last``, or all of it."""
-        pairs = zip(self._looks[self._relevant :], self._navigations[self._relevant :], strict=True)
-        return tuple([s.fold.value((last if look.final else run).values[s.number]) for look, s in pairs])
+        pairs = zip(self._navigations[self._relevant :], self._states[self._relevant :], strict=True)
+        return tuple([s.fold.value((last if navigation.final else run).values[s.number]) for navigation, s in pairs])
 
     def continuation_key(self, run: PartialMatch) -> tuple[Any, ...]:
         """All that decides how a run can continue: runs with equal keys can continue alike."""

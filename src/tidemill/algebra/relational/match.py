@@ -90,7 +90,7 @@ class Match(Unary):
     """The rows at which rows of a partition, in order, match ``pattern``, each followed by the values of ``measures``.
 
     Partitions and their order are those of ``TopK``. ``conditions`` tell which rows a variable can be, over the names
-    of ``looks`` alone, which see the rows of the run so far and the row that is tried: so only navigations read
+    of ``navigations`` alone, which see the rows of the run so far and the row that is tried: so only navigations read
     columns.
 
     A run begins at a row and takes rows in order. Without ``skips`` it takes every row, and ends at the first that it
@@ -112,7 +112,7 @@ class Match(Unary):
     order: tuple[SortOrder, ...]
     pattern: RowPattern
     conditions: tuple[tuple[str, Scalar], ...]
-    looks: tuple[Navigation, ...]
+    navigations: tuple[Navigation, ...]
     measures: tuple[Navigation, ...]
     output: RowsPerMatch = RowsPerMatch.EACH
     skips: Contiguity = Contiguity.NONE
@@ -120,7 +120,7 @@ class Match(Unary):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return self.input.fields + tuple(look.field for look in self.measures)
+        return self.input.fields + tuple(navigation.field for navigation in self.measures)
 
     @property
     def overlaps(self) -> bool:
@@ -131,7 +131,7 @@ class Match(Unary):
     @property
     def reach(self) -> tuple[int, int]:
         """The number of rows before and after a row that the navigations read."""
-        steps = (0, *(look.step for look in (*self.looks, *self.measures)))
+        steps = (0, *(navigation.step for navigation in (*self.navigations, *self.measures)))
         return -min(steps), max(steps)
 
     @property
@@ -142,7 +142,7 @@ class Match(Unary):
     @property
     def counts(self) -> bool:
         """True if the number of a match in its partition is read."""
-        return any(look.function == MATCH_NUMBER for look in (*self.looks, *self.measures))
+        return any(navigation.function == MATCH_NUMBER for navigation in (*self.navigations, *self.measures))
 
     @property
     def arguments(self) -> tuple[Scalar, ...]:
@@ -151,13 +151,18 @@ class Match(Unary):
 
     @property
     def navigation_arguments(self) -> tuple[Scalar, ...]:
-        """The arguments of looks and measures, one after the other."""
-        return tuple(look.argument for look in (*self.looks, *self.measures) if look.argument is not None)
+        """The arguments of navigations and measures, one after the other."""
+        return tuple(
+            navigation.argument for navigation in (*self.navigations, *self.measures) if navigation.argument is not None
+        )
 
     def with_navigation_arguments(self, scalars: Iterator[Scalar]) -> Match:
         """The same with the next of ``scalars`` in place of each of ``navigation_arguments``."""
-        looks, measures = (
-            tuple(look if look.argument is None else replace(look, argument=next(scalars)) for look in part)
-            for part in (self.looks, self.measures)
+        navigations, measures = (
+            tuple(
+                navigation if navigation.argument is None else replace(navigation, argument=next(scalars))
+                for navigation in part
+            )
+            for part in (self.navigations, self.measures)
         )
-        return replace(self, looks=looks, measures=measures)
+        return replace(self, navigations=navigations, measures=measures)

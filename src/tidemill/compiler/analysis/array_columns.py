@@ -10,10 +10,9 @@ from tidemill.algebra.relational.walk import columns_in
 
 
 def found_by_elements(join: Join, side: Relation) -> bool:
-    """True if ``join`` asks for rows of ``side``, one of its inputs, by the elements of an array.
+    """True if ``join`` looks up rows of ``side``, one of its inputs, by the elements of an array.
 
-    When the other side changes, these rows would have to be searched for in all arrays. Kept as rows of their own they
-    are looked up.
+    Without an index a change of the other side would search all arrays. Stored as rows, the elements can be indexed.
     """
     own, sought = {f.name for f in side.fields}, array_columns(side)
     return any(_seeks(condition, own, sought) for condition in conjuncts(join.condition)) if join.condition else False

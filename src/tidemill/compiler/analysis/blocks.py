@@ -34,7 +34,7 @@ _PLAIN = (BOOLEAN, INT, BIGINT, STRING, DATE, TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class BlockCondition:
-    """A condition, and the aliases of the leaves that must be bound before it may be tried."""
+    """A condition, and the aliases of the leaves that must be bound before it is evaluated."""
 
     scalar: Scalar
     needs: frozenset[str]
@@ -42,7 +42,7 @@ class BlockCondition:
 
 @dataclass(frozen=True, slots=True)
 class QueryBlock:
-    """The product of ``leaves`` where all ``conditions`` hold, as ``outputs``: all over the leaves' columns.
+    """The product of ``leaves`` filtered by ``conditions`` and projected to ``outputs``, both over the leaves' columns.
 
     ``arrays`` multiply each row of the product by their elements. An array may read the elements of those before it.
     """
@@ -128,13 +128,13 @@ def meetings(condition: BlockCondition, block: QueryBlock, aliases: list[str]) -
 
 
 def _plain(side: Scalar) -> Column | None:
-    """The column that a side of an equality is; an exact cast leaves its number what it is."""
+    """The column on one side of an equality, without an exact cast around it; None if it is another expression."""
     found = side.input if isinstance(side, Cast) and is_exact(side) else side
     return found if isinstance(found, Column) else None
 
 
 def indexable(key: Scalar) -> bool:
-    """True if an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
+    """True if an index lookup finds what ``=`` finds; a computed NaN may differ from a stored one."""
     return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
 
 
@@ -146,15 +146,15 @@ def _constant(row: tuple[object, ...], values: Values) -> QueryBlock:
 def _where(block: QueryBlock, condition: Scalar) -> QueryBlock:
     """The block under one more condition.
 
-    A part that cannot fail needs the leaves that it reads and no others. One that can waits for everything below it, so
-    that it sees no row that SQL would not have shown to it.
+    A conjunct that cannot fail needs only the leaves that it reads. One that can fail needs all leaves below it, so
+    that it is evaluated for no row that SQL would not evaluate it for.
     """
     values = {output.name: output.scalar for output in block.outputs}
     owners = block.aliases
     everything = frozenset(step.alias for step in (*block.leaves, *block.arrays))
     added = []
     for part in conjuncts(fold_constants(substitute(condition, values))):
-        # A column without an owner comes from outside: the block is a subquery, and has it from the start.
+        # A column without an owner is an outer column: the block is a subquery, and the column is bound from the start.
         read = frozenset(owners[name] for name in columns_in(part) if name in owners)
         needs = everything if may_fail(part) else read
         added.append(BlockCondition(part, needs))
@@ -162,7 +162,7 @@ def _where(block: QueryBlock, condition: Scalar) -> QueryBlock:
 
 
 def _possible(found: Iterable[QueryBlock]) -> list[QueryBlock]:
-    """The blocks without those that want a column to be NULL and to equal something, or what is never true."""
+    """The blocks without those that are empty: with a false condition, or a column both NULL and equal to something."""
     return [block for block in found if _unknown(block).isdisjoint(_compared(block)) and not _is_void(block)]
 
 

@@ -1,4 +1,4 @@
-"""Canonical forms: relations that are equal but for their names have one."""
+"""Canonical forms: relations that differ only in names have the same one."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ColumnNames = dict[str, str]
 
 
 class CanonicalForm:
-    """The shape of a relation, whatever its columns are called. Relations of one shape have the very same form."""
+    """The shape of a relation without its names. Relations of the same shape share one object."""
 
     __slots__ = ("__weakref__", "_node")
 
     def __init__(self, node: Relation) -> None:
-        self._node = node  # holds the forms of the inputs, which are found by it as long as it lives
+        self._node = node  # keeps the forms of the inputs alive, so that they are found again
 
 
 _FORMS: WeakValueDictionary[Relation, CanonicalForm] = WeakValueDictionary()
@@ -63,16 +63,17 @@ class _CanonicalInput(Relation):
 
 @memoized
 def canonical(relation: Relation) -> CanonicalForm:
-    """``relation`` under names that follow from its shape alone: equal meaning by equal steps is one form.
+    """``relation`` under names that depend on its shape alone.
 
     A common table expression that is used twice comes out of the front end as two trees with different aliases. They
-    are one stage: found by their form, which costs one look at each node, since inputs are known by their own forms.
+    become one stage, since their forms are equal. Each node is visited once, since inputs are represented by their
+    forms.
 
     >>> canonical(Scan("orders", "a", ())) == canonical(Scan("orders", "b", ()))
     True
     """
     node = relation
-    if not isinstance(relation, Recursive):  # what a recursion calls itself is read below it
+    if not isinstance(relation, Recursive):  # the name of a recursion is scanned below it
         node = with_children(
             relation, [_CanonicalInput(canonical(child), child.fields) for child in children(relation)]
         )
@@ -117,7 +118,7 @@ class _Namer:
             case Recursive():
                 return self._name_recursive(node)
             case TimePartitioned():
-                # Its bodies see nothing around them, so their names, and those of its columns, may stay.
+                # Its bodies have no outer columns, so their names and those of its columns are kept.
                 named_feeds = with_children(node, [self.name(feed.rows)[0] for feed in node.feeds])
                 return named_feeds, {f.name: f.name for f in node.fields}
             case Values():
@@ -131,7 +132,7 @@ class _Namer:
         return named, _between(scan, named)
 
     def _name_recursive(self, node: Recursive) -> tuple[Relation, ColumnNames]:
-        """The rows last found are a relation that the node names itself, so its step scans it under another name."""
+        """The step of a recursion scans the rows last found under a name of the node's own, which is replaced."""
         again = self._next()
         base, names = self.name(node.base)
         step, _ = self.name(transform(node.step, lambda below: _scanning(below, node.name, again)))
@@ -170,7 +171,7 @@ class _Namer:
             case Window():
                 renamed = replace(renamed, calls=tuple(replace(call, name=self._next()) for call in renamed.calls))
             case Match():
-                measures = tuple(replace(look, name=self._next()) for look in renamed.measures)
+                measures = tuple(replace(one, name=self._next()) for one in renamed.measures)
                 renamed = replace(renamed, measures=measures)
         named = with_children(renamed, (below,))
         return named, _between(node, named)

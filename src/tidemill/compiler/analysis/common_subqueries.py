@@ -32,8 +32,10 @@ def common_subqueries(relation: Relation) -> Counter[CanonicalForm]:
 
 
 def shared(relation: Relation) -> set[CanonicalForm]:
-    """Relations that occur in ``relation`` more than once and are worth a stage, by canonical form: sums, whose blocks
-    would multiply, and joins that several terms of a grouped sum have in common. Not what is within these.
+    """Relations that occur in ``relation`` more than once and are worth a stage, by canonical form.
+
+    These are sums, whose blocks would multiply, and joins that several terms of a grouped sum have in common. Relations
+    inside of them do not count.
     """
     grouped = (node.input for node in walk(relation) if isinstance(node, GROUPED))
     joins = (_repeated(input_, Join) for input_ in grouped if isinstance(input_, UnionAll))
@@ -60,10 +62,10 @@ def is_grouped(relation: Relation) -> bool:
     """True if ``relation`` is grouped, recursive or made partition by partition, with at most filters, projections and
     repetition above it.
     """
-    return isinstance(core(relation), (*GROUPED, Recursive, TimePartitioned))
+    return isinstance(below_projections(relation), (*GROUPED, Recursive, TimePartitioned))
 
 
-def core(relation: Relation) -> Relation:
+def below_projections(relation: Relation) -> Relation:
     """The relation below the filters and projections at the top of ``relation``."""
     while isinstance(relation, Filter | Project | Repeat):
         relation = relation.input

@@ -23,9 +23,9 @@ from tidemill.model import types as t
 def may_fail(scalar: Scalar) -> bool:
     """True if ``scalar`` can raise an error for some row. Errs towards yes.
 
-    A condition that can fail must not be tried on rows that a condition before it would have kept away, as in
-    ``x <> 0 AND 10 / x > 1``; one that cannot may go wherever its columns are. The sum of a subquery is taken over all
-    rows of its tables at once, as Spark takes it, so nothing could protect it from an overflow.
+    A condition that can fail must not be evaluated for rows that an earlier condition removes, as in ``x <> 0 AND 10 /
+    x > 1``; one that cannot fail may be evaluated wherever its columns are bound. The sum of a subquery is over all
+    rows of its tables, as in Spark, so no condition around it prevents an overflow.
 
     >>> from tidemill.model.types import BOOLEAN, INT
     >>> x, one = Column("x", INT), Literal(1, INT)
@@ -45,7 +45,7 @@ def may_fail(scalar: Scalar) -> bool:
 
 
 def is_exact(cast: Cast) -> bool:
-    """True if ``cast`` gives every exact number more room and nothing else: the same number before and after.
+    """True if ``cast`` widens an exact numeric type and so keeps every value.
 
     >>> from tidemill.model.types import BIGINT, DOUBLE, INT
     >>> is_exact(Cast(Column("x", INT), BIGINT)), is_exact(Cast(Column("x", BIGINT), DOUBLE))

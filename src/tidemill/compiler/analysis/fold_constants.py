@@ -1,4 +1,4 @@
-"""Expressions that are decided by what is known of their columns."""
+"""Constant folding: expressions whose value follows from the nullability of their columns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidemill.model.types import BOOLEAN
 
 
 def fold_constants(scalar: Scalar) -> Scalar:
-    """``scalar`` without tests for NULL, and what depends on them, that come out the same for every row.
+    """``scalar`` without tests for NULL, and conditions over them, that have the same value for every row.
 
-    Substitution makes such tests: an aggregate that counts what is not NULL may be given a column that never is.
+    Substitution introduces such tests: COUNT of a column tests it for NULL, even if it is never NULL.
 
     >>> from tidemill.algebra.text import text_of
     >>> from tidemill.model.types import INT
@@ -43,7 +43,7 @@ def _folded(scalar: Scalar) -> Scalar:
 
 
 def _connected(scalar: Call, decisive: Literal, arguments: Sequence[Scalar]) -> Scalar:
-    """AND and OR: of constants one decides, and the other says nothing."""
+    """AND and OR with constants: the ``decisive`` one is the result, the other is dropped."""
     if decisive in arguments:
         return decisive
     open_ = [argument for argument in arguments if argument != Literal(not decisive.value, BOOLEAN)]

@@ -44,7 +44,7 @@ class BoundedScan:
 def key_bounds(
     relation: Relation, keys: Mapping[str, Sequence[str]], known: Mapping[str, Values] = NO_VALUES
 ) -> list[BoundedScan]:
-    """Each scan in ``relation`` of a table or view that has a key, with the keys under which its rows stand.
+    """Each scan in ``relation`` of a table or view that has a key, with the keys of the rows that it needs.
 
     ``keys`` are the key columns of each of them, ``known`` the values that columns of other scans can have: rows that
     were found already bound those that they are joined with. Only rows under these keys can change the answer. A
@@ -166,7 +166,7 @@ def _is_constant(node: Scalar) -> bool:
 
 
 def _before_cast(values: set[Any], cast: Cast) -> Values:
-    """The values that an exact cast turns into one of ``values``: it is one to one, and some have no original."""
+    """The preimages of ``values`` under an exact cast, which is injective; some have none."""
     narrow, wide = cast.input.type, cast.of
     found = set()
     for value in values:

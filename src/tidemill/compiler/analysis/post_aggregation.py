@@ -29,7 +29,7 @@ class PostAggregation:
         return tuple(output.field for output in self.outputs)
 
     @property
-    def asked(self) -> set[str]:
+    def columns_read(self) -> set[str]:
         """The columns of the grouping that are read."""
         scalars = (*(output.scalar for output in self.outputs), self.condition, self.times)
         return {name for scalar in scalars if scalar is not None for name in columns_in(scalar)}

@@ -25,7 +25,7 @@ from tidemill.compiler.analysis.rename import rename
 
 
 def derive(relation: Relation, changed: str) -> Relation | None:
-    """The change of ``relation`` when ``changed`` changes; None where it reads nothing of it and so stays as it is.
+    """The change of ``relation`` when ``changed`` changes; None if it does not read ``changed``.
 
     >>> derive(Scan("orders", "o", ()), "orders")
     Change(relation='orders', alias='o', columns=())
@@ -52,7 +52,7 @@ def derive_scan(scan: Scan, changed: str) -> Relation | None:
 
 
 def derive_row_wise(relation: Filter | Project | Unnest, changed: str) -> Relation | None:
-    """Filters, projections and arrays look at one row at a time: their change is theirs of the change."""
+    """Filters, projections and arrays work row by row: the same node over the change of the input."""
     change = derive(relation.input, changed)
     return None if change is None else replace(relation, input=change)
 

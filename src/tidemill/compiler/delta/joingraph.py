@@ -1,4 +1,4 @@
-"""From a block to its join graph: a tree of equalities between its leaves, and what else must hold on a path."""
+"""From a block to its join graph: a tree of equalities between its leaves, and the conditions tested on paths."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tidemill.program.joingraph import Graph, GraphMember, Lookahead, Vertex
 def graph_of(target: str, block: QueryBlock, histories: Mapping[str, StreamHistory], lookahead: Lookahead) -> Graph:
     """The join graph of ``block``, whose leaves are held by ``histories``.
 
-    The tree takes the first equalities that connect something new; others between the same leaves belong to its
-    vertex, those that would close a cycle are tried on paths. What is left unconnected meets without columns.
+    The tree takes the first equalities that connect something new; others between the same leaves belong to its vertex,
+    those that would close a cycle are tried on paths. Leaves that no equality connects are joined without columns: a
+    cross product.
     """
     members = tuple(_member(histories[leaf.alias]) for leaf in block.leaves)
     aliases = [member.alias for member in members]
@@ -40,7 +41,7 @@ def _member(history: StreamHistory) -> GraphMember:
 
 
 def _tree(aliases: list[str], edges: list[AliasPair]) -> list[AliasPair]:
-    """Edges that connect all aliases without a cycle: of those given as many as can be, and others where none is."""
+    """A spanning tree of the aliases: given edges where they connect something new, added edges elsewhere."""
     part = {alias: alias for alias in aliases}
     tree: list[AliasPair] = []
     cross = [(aliases[0], alias) for alias in aliases[1:]]

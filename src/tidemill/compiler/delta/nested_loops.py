@@ -1,4 +1,4 @@
-"""From a block to nested loops: which relation first, which by lookup, and where each condition is tried."""
+"""From a block to nested loops: the order of its leaves, their lookups, and where each condition is tested."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidemill.program.linearity import scalars_of
 from tidemill.program.statements import ArrayLoop, Query, RelationLoop, Step, Version
 
 MOST_LEAVES = 9
-"""With more leaves than this still to place, the first good one is taken without comparing."""
+"""Number of leaves still to order above which the search is greedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeafLoop:
-    """One leaf in its place: the conditions that earlier leaves answer by lookup, as column, expression, condition."""
+    """One leaf in the loop order. A lookup is a column, an expression over earlier leaves, and its condition."""
 
     leaf: Leaf
     lookup: tuple[tuple[str, Scalar, BlockCondition], ...]
@@ -31,11 +31,11 @@ BY_KEY, BY_LOOKUP, BY_CHANGE, BY_SCAN = range(4)
 
 
 def nested_loops(block: QueryBlock, keys: RelationKeys) -> Query:
-    """The block as nested loops: the change outermost, then whatever can be looked up, whole scans last.
+    """The block as nested loops: the change outermost, then lookups, full scans last.
 
     Of all orders the one with the fewest scans wins, then the one with the fewest lookups that may find many rows. So
-    the load of a join starts from the relation whose foreign keys lead to the others, and a change takes the way that
-    soonest reaches such a relation. Arrays come last: their elements multiply rows and help to find none.
+    the load of a join starts from the relation whose foreign keys lead to the others, and a change takes the shortest
+    path to such a relation. Arrays come last: their elements multiply rows, and no lookup uses them.
     """
     search = _LoopOrderSearch(block, keys)
     changes = [leaf for leaf in block.leaves if isinstance(leaf, Change)]
@@ -71,9 +71,9 @@ def _cost(loops: Sequence[LeafLoop]) -> tuple[int, int]:
 class _LoopOrderSearch:
     """Looks for the best order of a block's leaves.
 
-    What the next leaf costs depends on which leaves are bound and not on their order, so each set of bound leaves is
-    solved once. A leaf that is found by its key is taken at once, as it can only help; of the others only the best kind
-    is tried, which keeps scans for the end.
+    The cost of the next leaf depends on the set of bound leaves and not on their order, so each set is solved once
+    (dynamic programming). A leaf that is found by its key is taken at once, since it adds no rows; of the others only
+    the best kind is considered, which leaves scans to the end.
     """
 
     def __init__(self, block: QueryBlock, keys: RelationKeys) -> None:
@@ -97,12 +97,12 @@ class _LoopOrderSearch:
         return self._known[bound]
 
     def _width(self, rank: int, left: Sequence[Leaf]) -> int:
-        """Number of ways to try: one where it makes no difference, or where there would be too many sets."""
+        """Number of candidates to compare: one if all are equally good, or if there would be too many sets."""
         return 1 if rank != BY_LOOKUP or len(left) > MOST_LEAVES else len(left)
 
 
 def _reach(block: QueryBlock, leaf: Leaf, bound: Set[str], keys: RelationKeys) -> LeafLoop:
-    """The loop that finds the rows of ``leaf`` once the leaves ``bound`` have theirs."""
+    """The loop that finds the rows of ``leaf`` once the leaves ``bound`` are bound."""
     lookup: dict[str, tuple[str, Scalar, BlockCondition]] = {}
     for condition in block.conditions:
         if leaf.alias in condition.needs and condition.needs <= {leaf.alias, *bound}:
@@ -124,7 +124,7 @@ def _rank(leaf: Leaf, found: Set[str], keys: RelationKeys) -> tuple[int, Set[str
 
 
 def _equality(condition: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]]:
-    """Columns of ``leaf`` that ``condition`` says to equal an expression over other leaves."""
+    """Columns of ``leaf`` that ``condition`` equates with an expression over other leaves."""
     match condition:
         case Call(function="eq", arguments=(left, right)) if not may_fail(condition):
             yield from _sides(left, right, leaf)
@@ -132,7 +132,7 @@ def _equality(condition: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]]:
 
 
 def _sides(side: Scalar, key: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]]:
-    # An exact cast leaves the number what it is, so the column can be looked up by the wider key as it stands.
+    # An exact cast keeps the value, so the column can be looked up by the wider key.
     found = side.input if isinstance(side, Cast) and is_exact(side) else side
     own = {f"{leaf.alias}.{f.name}": f.name for f in leaf.columns}
     read = columns_in(key)
@@ -142,7 +142,7 @@ def _sides(side: Scalar, key: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]
 
 
 def _place(block: QueryBlock, loops: Sequence[LeafLoop]) -> Query:
-    """Each condition at the first loop that has all it needs; conditions at one loop keep the order of the text."""
+    """Each condition at the first loop that binds all it needs; conditions at one loop keep their order."""
     answered = [condition for loop in loops for _, _, condition in loop.lookup]
     aliases = [*(loop.leaf.alias for loop in loops), *(each.alias for each in block.arrays)]
     position = {alias: i for i, alias in enumerate(aliases)}

@@ -1,7 +1,7 @@
 """Stream history: maps of the rows of a stream that the triggers of a stage still need.
 
-A stream keeps no rows. Where a trigger needs those that came before, a map of the stage holds them, reduced to the
-columns and rows that its loops can use. So a stream costs what its views need of it, and nothing where they only sum.
+A stream keeps no rows. Where a trigger needs earlier rows, a map of the stage stores them, reduced to the columns
+and rows that its loops use. A view that only sums a stream stores no rows of it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def find_histories(
 ) -> dict[str, StreamHistory]:
     """The history for each alias under which ``queries`` read the state of a stream, or only ``sums`` of it.
 
-    Equal histories share one map. Its keys begin with the columns by which most loops enter it, so do its files: they
-    are sorted by key, and what a lookup by these columns finds lies together.
+    Equal histories share one map. Its keys begin with the columns by which most loops look rows up: files are sorted by
+    key, so the rows that such a lookup finds are adjacent.
     """
     histories: dict[str, StreamHistory] = {}
     for scan in walk(body):
@@ -77,7 +77,7 @@ def find_histories(
 
 
 def _entered_first(map_: Map, histories: Mapping[str, StreamHistory], queries: Sequence[Query]) -> Map:
-    """The map with its keys in the order of how many loops look them up; those that none looks up stand last."""
+    """The map with its keys ordered by the number of loops that look them up, unused ones last."""
     scans = [history.scan for history in histories.values() if history.map.name == map_.name]
     entries = Counter(tuple(n for n, _ in loop.lookup) for scan in scans for loop in _loops(queries, scan))
     ranked = [name for columns, _ in entries.most_common() for name in columns]
@@ -85,7 +85,7 @@ def _entered_first(map_: Map, histories: Mapping[str, StreamHistory], queries: S
 
 
 def histories_by_map(histories: Mapping[str, StreamHistory]) -> list[StreamHistory]:
-    """For each map the history that it is named after."""
+    """For each map one history that it stores."""
     first: dict[str, StreamHistory] = {}
     for history in histories.values():
         first.setdefault(history.map.name, history)
@@ -93,7 +93,7 @@ def histories_by_map(histories: Mapping[str, StreamHistory]) -> list[StreamHisto
 
 
 def read_from_history(query: Query, histories: Mapping[str, StreamHistory]) -> Query:
-    """The query with each state of a stream read from the map that holds it, whose filters need no second trial."""
+    """The query with each state of a stream read from its map, without the filters that the map has applied."""
 
     def moved(source: Step) -> Step:
         history = histories.get(source.alias)
@@ -114,8 +114,8 @@ def _history(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[Membe
         scan, Map(f"{stage}:{scan.alias}", scan.columns, tuple(sum_.value for sum_ in sums)), filters, sums
     )
     rest = [read_from_history(query, {scan.alias: whole}) for query in readers]
-    # A row must keep one column at least, if only to carry its weight through files and frames: one that is read, for
-    # an earlier stage gives out no others.
+    # A row needs at least one column to carry its weight through files and frames: one that is read, since an earlier
+    # stage outputs no others.
     keys = _columns_read(rest, scan) or _columns_read(readers, scan)[:1] or scan.columns[:1]
     return replace(whole, map=replace(whole.map, keys=keys))
 
@@ -126,6 +126,6 @@ def _columns_read(queries: Sequence[Query], scan: Scan) -> tuple[Field, ...]:
 
 
 def _loops(queries: Sequence[Query], scan: Scan) -> list[RelationLoop]:
-    """The loops over the state that ``scan`` stands for."""
+    """The loops over the state of ``scan``."""
     sources = (s for query in queries for s in query.sources if isinstance(s, RelationLoop) and s.alias == scan.alias)
     return [source for source in sources if source.version is Version.STATE]

@@ -1,10 +1,10 @@
-"""Sums that go down to the members of a join, so that these hold *extended* projected tuples.
+"""Sums pushed down to the members of a join, whose maps then hold sums besides keys (GraphIVM's extended tuples).
 
-``SUM(t.likes)`` over followers and their tweets does not ask which tweets there are: the likes of all tweets of a user,
-summed up, times the followers are the same. So the member ``t`` keeps that sum with its count, and the column of the
-likes is no key of it. A value can go down where it is exact (a product of sums is then the sum of products), cannot
-fail (it is computed for rows that meet nothing, too) and reads one member alone; and it does where some column is
-needed for nothing else. NULL adds nothing here as it adds nothing there.
+``SUM(t.likes)`` over followers and their tweets is the sum of likes of each user's tweets times the number of
+followers. So the member ``t`` stores that sum and its count, and ``likes`` is no key of its map. A value is pushed down
+if its sums are exact (a product of sums is then the sum of products), if it cannot fail (it is also computed for rows
+without partners) and if it reads one member alone; and only if some column is needed for nothing else. NULL adds
+nothing in either place.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_SUMS: MemberSums = {}
 
 
 def push_down(block: QueryBlock, target: Map | None) -> dict[str, tuple[MemberSum, ...]]:
-    """The values of ``block`` that its leaves can sum up, each by itself; what it adds to is ``target``."""
+    """The values of ``block``, which adds to ``target``, that single leaves can sum up."""
     if target is None or not all(is_ring(value.type) for value in target.values):
         return {}
     keys, values = block.outputs[: len(target.keys)], block.outputs[len(target.keys) :]
@@ -62,7 +62,7 @@ def push_down(block: QueryBlock, target: Map | None) -> dict[str, tuple[MemberSu
 
 
 def _alone(scalar: Scalar, block: QueryBlock) -> Iterator[str]:
-    """The one leaf that a value reads, where it can be summed up there."""
+    """The one leaf that a value reads, if it can be summed up there."""
     owners = block.aliases
     read = {owners.get(name) for name in columns_in(scalar)}
     if len(read) == 1 and is_ring(scalar.type) and not may_fail(scalar):
@@ -70,7 +70,7 @@ def _alone(scalar: Scalar, block: QueryBlock) -> Iterator[str]:
 
 
 def _name(block: QueryBlock, alias: str, number: int) -> str:
-    """The same name for the same sum under any alias, so that equal members can share a map."""
+    """A name for a sum that does not depend on the alias, so that equal members can share a map."""
     columns = next(leaf.columns for leaf in block.leaves if leaf.alias == alias)
     return fresh(f"sum_{number}", {f.name.partition(".")[0] for f in columns})
 

@@ -1,4 +1,4 @@
-"""First-order triggers: what a change adds to the targets of a stage, and what its whole inputs add."""
+"""First-order triggers: statements that add a change, or the whole inputs, to the targets of a stage."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def change_of(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]
 
 
 def load_of(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Iterator[Add]:
-    """The whole body. A block that reads a stream is empty at the start: a view sees a stream from its own birth on.
+    """Statements that add the whole inputs to each target of the stage.
 
-    So is one that reads rows of its own recursion.
+    Blocks that read a stream, or rows of the stage's own recursion, are empty at that time and left out.
     """
     for target, body in draft.sums:
         for block in blocks(body):

@@ -1,7 +1,7 @@
 """Spark SQL to algebra: ``parse`` reads a script, ``translate`` a query, and each kind of DML has its own.
 
-Everything a statement can do wrong is found here: unknown names, types that do not fit, constructs that cannot be
-maintained. Each error points into the text.
+All errors of a statement are found here: unknown names, type mismatches, unsupported constructs. Each error points into
+the text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNPARTITIONED: Mapping[str, Partitioning] = {}
 
 
 def parse(text: str, name: str = "sql") -> list[Statement]:
-    """The statements of a script. ``name`` is what errors call the text.
+    """The statements of a script. ``name`` is the name of the text in errors.
 
     >>> [type(statement).__name__ for statement in parse("SHOW TABLES; SELECT ';' -- a semicolon; in a comment")]
     ['ShowTables', 'Select']
@@ -59,7 +59,7 @@ def parse(text: str, name: str = "sql") -> list[Statement]:
 
 @dataclass(frozen=True)
 class TranslatedQuery:
-    """A query as algebra. Its first ``visible`` columns are the answer; ``order`` may sort by those behind them.
+    """A query as algebra. Its first ``visible`` columns are output; ``order`` may sort by the others.
 
     ``order`` is a tuple of (column index, descending, nulls first). A view by partitions has a ``partitioning``.
     """
@@ -79,11 +79,11 @@ def translate(
     functions: Mapping[str, str] = NO_FUNCTIONS,
     partitionings: Mapping[str, Partitioning] = UNPARTITIONED,
 ) -> TranslatedQuery:
-    """The meaning of ``query`` over the known ``relations``, with the keys of ``functions`` that a user brought.
+    """``query`` as algebra over the known ``relations``; ``functions`` are the keys of registered functions.
 
     ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
-    ``name`` it is the query of the view of that name: a multiset, so ORDER BY means nothing without a LIMIT. Without
-    one it is answered once, and its order and limit are kept beside the algebra.
+    ``name`` it is the query of the view of that name: a multiset, so ORDER BY without LIMIT has no effect. Without a
+    name it is a one-off query, and its order and limit are returned beside the algebra.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
@@ -113,12 +113,12 @@ def translate(
 
 
 def check_column_names(view: str, fields: Sequence[Field]) -> None:
-    """Refuse columns of a view whose names the engine needs itself."""
+    """Refuse columns of a view with reserved names."""
     for field in fields:
         if field.name in RESERVED_COLUMNS:
             raise NameTaken(
                 f'a column of view "{view}" cannot be called "{field.name}"',
-                detail="Under that name the engine carries a fact about each row.",
+                detail="The name is reserved for a column of the engine.",
                 hint="Give it another name, with AS.",
             )
 
@@ -136,7 +136,7 @@ def _tree(query: str | ParsedText | PartitionedView, name: str) -> ParsedText | 
 
 
 def translate_insert(statement: Insert, table: Table, relations: RelationFields) -> Relation:
-    """The rows that come: the table's columns in order, converted to their types; NULL where none is given."""
+    """The inserted rows: the table's columns in order, converted to their types; NULL for missing ones."""
     definitions: list[tuple[str, Relation]] = []
     queries = QueryTranslator(statement.query.source, relations, prefix="given.", definitions=definitions)
     given = queries.rows(statement.query.node).relation
@@ -160,14 +160,14 @@ def translate_insert(statement: Insert, table: Table, relations: RelationFields)
 
 
 def converted_assignment(target: Field, value: Scalar, place: TextLocation, prefix: str = "") -> Named:
-    """``value`` as it is stored in ``target``: converted, and refused where no value could be."""
+    """``value`` converted to the type of ``target``; refused if there is no conversion."""
     if not can_cast(value.type, target.type):
         raise TypeMismatch(f'column "{target.name}" is {target.type}, and {value.type} does not convert', where=place)
     return Named(prefix + target.name, convert(value, target.type))
 
 
 def translate_delete(statement: Delete, table: Table, relations: RelationFields) -> Relation:
-    """The rows that go."""
+    """The deleted rows."""
     return _matching(statement.alias, statement.where, table, relations)
 
 
@@ -198,7 +198,7 @@ def _matching(alias: str, where: ParsedText | None, table: Table, relations: Rel
 
 
 def _expressions(tree: ParsedText, alias: str, table: Table, relations: RelationFields) -> ExpressionTranslator:
-    """A translator for expressions over the rows of ``table``, which statement and expressions call ``alias``."""
+    """A translator for expressions over the rows of ``table``, under the name ``alias``."""
     pairs = zip(names_of(table.fields), Scan(table.name, alias, table.fields).fields, strict=True)
     scope = Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))
     return QueryTranslator(tree.source, relations, aliases=NameAllocator([alias, "new"])).expressions(scope)

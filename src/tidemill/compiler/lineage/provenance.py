@@ -1,7 +1,7 @@
-"""Provenance: each row of a relation with the base rows that it comes from, one row for each way in which it does.
+"""Provenance: each row of a relation with the base rows that it comes from, one row for each derivation.
 
-It is a relation again, so it is answered like any query. A row of a group comes from all rows of the group, one of a
-ranking or window from itself; what a subquery in a condition has looked at is not part of it.
+The result is a relation and is evaluated like any query. A row of a group is derived from all rows of the group, one of
+a ranking or window from its own row; rows that a subquery in a condition reads are not included.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class BaseRowColumns:
 
 @dataclass(frozen=True, slots=True)
 class WithProvenance:
-    """A relation whose own columns come first, and then those of its origins."""
+    """A relation whose own columns come first, and then the base rows it comes from."""
 
     relation: Relation
-    origins: tuple[BaseRowColumns, ...]
+    base_rows: tuple[BaseRowColumns, ...]
 
     @property
     def added(self) -> tuple[Named, ...]:
-        """The columns of the origins, passed on."""
-        return tuple(Named(f.name, column(f)) for origin in self.origins for f in origin.columns)
+        """The columns of the base rows, passed on."""
+        return tuple(Named(f.name, column(f)) for base in self.base_rows for f in base.columns)
 
 
 def provenance(relation: Relation, views: Mapping[str, Relation]) -> WithProvenance:
-    """``relation`` with the base rows of each derivation; ``views`` are looked into."""
+    """``relation`` with the base rows of each derivation; scans of ``views`` are replaced by their definitions."""
     return _Tracing(views).of(replace_set_operations(relation))
 
 
@@ -80,8 +80,8 @@ class _Tracing:
             UnionAll: self._union,
             Distinct: lambda node: self.of(node.input),
             Aggregate: self._aggregate,
-            TopK: self._chosen,
-            Window: self._chosen,
+            TopK: self._row_by_row,
+            Window: self._row_by_row,
         }
 
     def of(self, node: Relation) -> WithProvenance:
@@ -89,7 +89,7 @@ class _Tracing:
         rule = self._rules.get(type(node))
         if rule is None:
             raise Unsupported(
-                "the lineage of such a view cannot be told",
+                "the lineage of this view cannot be computed",
                 detail=f"It has a {type(node).__name__.lower()}, whose rows come from rows of its own.",
                 hint="Ask for the lineage of a view that it reads.",
             )
@@ -101,9 +101,9 @@ class _Tracing:
             shown = {f.name: f for f in below.relation.fields}
             pairs = zip(scan.fields, scan.columns, strict=True)
             own = (Named(f.name, column(shown[declared.name])) for f, declared in pairs)
-            return WithProvenance(Project(below.relation, (*own, *below.added)), below.origins)
+            return WithProvenance(Project(below.relation, (*own, *below.added)), below.base_rows)
         number = next(self._numbers)
-        fields = tuple(replace(f, name=f"origin {number}: {f.name}", nullable=True) for f in scan.columns)
+        fields = tuple(replace(f, name=f"base {number}: {f.name}", nullable=True) for f in scan.columns)
         copies = (Named(to.name, column(f)) for to, f in zip(fields, scan.fields, strict=True))
         shown_columns = (Named(f.name, column(f)) for f in scan.fields)
         return WithProvenance(Project(scan, (*shown_columns, *copies)), (BaseRowColumns(scan.relation, fields),))
@@ -123,31 +123,33 @@ class _Tracing:
     def _join(self, node: Join | OuterJoin) -> WithProvenance:
         left, right = self.of(node.left), self.of(node.right)
         joined = replace(node, left=left.relation, right=right.relation)
-        return WithProvenance(in_order(joined, node), (*left.origins, *right.origins))
+        return WithProvenance(in_order(joined, node), (*left.base_rows, *right.base_rows))
 
     def _union(self, node: UnionAll) -> WithProvenance:
-        """Each input with its own origins, and NULLs for those of the others."""
+        """Each input with its own base rows, and NULLs for those of the others."""
         below = [self.of(part) for part in node.inputs]
-        origins = tuple(origin for part in below for origin in part.origins)
+        base_rows = tuple(base for part in below for base in part.base_rows)
         parts = []
         for source, part in zip(node.inputs, below, strict=True):
-            own = {f.name: f for origin in part.origins for f in origin.columns}
-            columns = [f for origin in origins for f in origin.columns]
+            own = {f.name: f for base in part.base_rows for f in base.columns}
+            columns = [f for base in base_rows for f in base.columns]
             added = (Named(f.name, column(f) if f.name in own else Literal(None, f.type)) for f in columns)
             shown = (Named(f.name, column(f)) for f in source.fields)
             parts.append(Project(part.relation, (*shown, *added)))
-        return WithProvenance(UnionAll(tuple(parts)), origins)
+        return WithProvenance(UnionAll(tuple(parts)), base_rows)
 
     def _aggregate(self, node: Aggregate) -> WithProvenance:
         """Each group with the rows that are in it."""
-        return self._beside(node, self.of(node.input), [(key.field, key.scalar) for key in node.keys])
+        return self._joined_with_input(node, self.of(node.input), [(key.field, key.scalar) for key in node.keys])
 
-    def _chosen(self, node: TopK | Window) -> WithProvenance:
-        """Each row with those that are equal to it: which of them was taken is unknown, and does not matter."""
+    def _row_by_row(self, node: TopK | Window) -> WithProvenance:
+        """Each row with all input rows that equal it: which of the equal rows was chosen makes no difference."""
         below = self.of(node.input)
-        return self._beside(node, below, [(f, column(f)) for f in node.input.fields])
+        return self._joined_with_input(node, below, [(f, column(f)) for f in node.input.fields])
 
-    def _beside(self, node: Relation, below: WithProvenance, same: list[tuple[Field, Scalar]]) -> WithProvenance:
+    def _joined_with_input(
+        self, node: Relation, below: WithProvenance, same: list[tuple[Field, Scalar]]
+    ) -> WithProvenance:
         """The rows of ``node`` joined with those below it that have the same values."""
         number = next(self._numbers)
         values = [Named(f"same {number}: {i}", scalar) for i, (_, scalar) in enumerate(same)]
@@ -156,4 +158,4 @@ class _Tracing:
         equal = [call("null_safe_eq", column(f), column(value.field)) for f, value in pairs]
         joined = Join(rename(node, [f.name for f in node.fields]), rows, conjunction(equal) if equal else None)
         shown = (Named(f.name, column(f)) for f in node.fields)
-        return WithProvenance(Project(joined, (*shown, *below.added)), below.origins)
+        return WithProvenance(Project(joined, (*shown, *below.added)), below.base_rows)

@@ -1,7 +1,7 @@
 """The events that a view listens to, the plan for each, and the base relations that it reads.
 
-All of it is read off the program, so it is what will happen: rows that leave or stay go to the lineage, and rows that
-arrive are joined with the contents of relations. So MOVIE's two kinds of plan are enough: a delta is *joined* with the
+All of it is derived from the program: rows that leave or stay are joined with the lineage, and rows that arrive with
+the contents of relations. These are MOVIE's two kinds of plan: a delta is *joined* with the
 lineage of the view (``vx ⋈ Δ``), which reads no base data, or it is *planted* in the view's definition in place of the
 relation that changed, which reads the others.
 """
@@ -64,14 +64,14 @@ class RowEffect:
 def event_maintenance(program: Program, tables: Mapping[str, Table]) -> list[EventMaintenance]:
     """For each event that can affect the view, in the order of its relations and their columns.
 
-    ``tables`` say which columns are keys: an object with another identity is another object.
+    ``tables`` declare which columns are keys: a row with another key is another object.
     """
     stages = {stage.name for stage in program.stages}
     found: dict[Listening, EventMaintenance] = {}
     for relation in dict.fromkeys(name for stage in program.stages for name in stage.inputs if name not in stages):
         key = tables[relation].primary_key if relation in tables else ()
         for listening, moved in _events(program, relation, key):
-            found[listening] = _judged(program, relation, listening, moved)
+            found[listening] = _effects_of(program, relation, listening, moved)
     return list(found.values())
 
 
@@ -119,8 +119,8 @@ def _queries(trigger: Trigger) -> Iterator[Query]:
     return (query for statement in trigger.statements for query in queries_of(statement))
 
 
-def _judged(program: Program, relation: str, listening: Listening, moved: RowEffect) -> EventMaintenance:
-    """Follow what an event does from stage to stage."""
+def _effects_of(program: Program, relation: str, listening: Listening, moved: RowEffect) -> EventMaintenance:
+    """The effects of an event, stage by stage."""
     own = {stage.name for stage in program.stages} | {map_.name for stage in program.stages for map_ in stage.maps}
     known: dict[str, RowEffect] = {relation: moved}
     reads: dict[str, None] = {}
@@ -156,7 +156,7 @@ def _plan(event: UpdateEvent, planted: bool) -> MaintenancePlan:
 
 
 def _fired(query: Query, source: RelationLoop, moved: RowEffect) -> RowEffect:
-    """Effect of a loop over the change; nothing where the part of the change that it reads has no rows."""
+    """Effect of a loop over the change; none if the part of the change that it reads has no rows."""
     split = source.split
     decides = set() if split is None else {*split.key, *split.fixed}
     tried = {name for step in query.sources for scalar in step.filters for name in columns_in(scalar)}
@@ -178,7 +178,7 @@ def _fired(query: Query, source: RelationLoop, moved: RowEffect) -> RowEffect:
 
 
 def _elements(query: Query, source: RelationLoop, moved: RowEffect) -> RowEffect:
-    """Elements that come to an array or go from it are rows that arrive or leave."""
+    """Elements added to an array are rows that arrive, elements removed are rows that leave."""
     found = RowEffect()
     for step in query.sources:
         if isinstance(step, ArrayLoop):
@@ -195,7 +195,7 @@ def _bare(moved: RowEffect) -> set[str]:
 
 
 def _emitted(stage: Stage, moved: RowEffect) -> RowEffect:
-    """Effect on the rows of a stage. Sums and the rows of partitions change in ways that depend on their values."""
+    """Effect on the rows of a stage. For sums and partitions it depends on values, so all effects are possible."""
     if stage.finish is None:
         return moved
     outputs = stage.finish.outputs

@@ -1,4 +1,4 @@
-"""Groups of several relations at once, in which each aggregate sees the rows of one of them and of no other."""
+"""Cogroup: several relations grouped together, where each aggregate reads the rows of one of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.model.types import BOOLEAN
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Rows, the keys that they are grouped by, and the aggregates that see them."""
+    """Rows, the keys that they are grouped by, and the aggregates over them."""
 
     rows: Relation
     keys: tuple[Named, ...]
@@ -26,8 +26,8 @@ class Share:
 def cogroup(shares: Sequence[Share]) -> Aggregate:
     """The groups of all shares. The keys of each have the names of those of the first.
 
-    The rows are summed together. What an aggregate looks at is a column of its own, which is NULL in the rows of other
-    shares, and no aggregate sees a NULL: such rows make the group be there, and that is all.
+    The result is one aggregate over the union of the rows. Each argument is a column that is NULL in the rows of other
+    shares, and aggregates ignore NULLs: such rows only make the group exist.
     """
     names = [key.name for key in shares[0].keys]
     seen: list[dict[Scalar, str]] = []
@@ -56,11 +56,11 @@ def _shown(share: Share, names: Sequence[str], own: dict[Scalar, str], seen: Seq
 
 
 _THERE = Literal(True, BOOLEAN)
-"""Argument of COUNT(*) where the rows of one input are counted among those of others."""
+"""Argument given to COUNT(*): TRUE in the rows of its own share, NULL in all others."""
 
 
 def _hidden_by_null(call: AggregateCall) -> AggregateCall:
-    """``call`` so that it does not see a row in which all that it looks at is NULL."""
+    """``call`` changed so that it ignores rows in which all of its arguments are NULL."""
     if not call.scalars:
         return replace(call, argument=_THERE)
     hidden = not function_of(call).sees_nulls or call.filter is not None

@@ -1,4 +1,4 @@
-"""The equalities that correlate a subquery with the outer rows, taken out of it."""
+"""The equalities that correlate a subquery with outer rows, extracted from it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Join, Project
 from tidemill.algebra.relational.walk import columns_in, outer_columns, subqueries
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.model.types import VOID
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """``inner = outer``: an expression over the rows of a subquery, and one over the row around it."""
+    """``inner = outer``: an expression over the rows of a subquery, and one over the outer row."""
 
     inner: Scalar
     outer: Scalar
 
 
 Uncorrelated = tuple[Relation, list[Equality]]
-"""A relation that reads no outer column, and the equalities that held its rows to the row around it."""
+"""A relation that reads no outer column, and the equalities that were extracted from it."""
 
 
 def equalities(relation: Relation) -> Uncorrelated | None:
-    """``relation`` freed from its correlation; None where that is anything but equalities.
+    """``relation`` without its correlating equalities, and these; None if it is correlated in another way.
 
     >>> from tidemill.algebra.relational.relations import Scan
     >>> from tidemill.algebra.expressions.scalars import Column
@@ -49,7 +50,7 @@ def equalities(relation: Relation) -> Uncorrelated | None:
 
 
 def _where(below: Uncorrelated | None, condition: Scalar) -> Uncorrelated | None:
-    """The conjuncts of a condition that remain above those that were taken below it."""
+    """``below`` under the conjuncts of a condition that are no correlating equalities."""
     if below is None:
         return None
     relation, found = below
@@ -63,7 +64,7 @@ def _where(below: Uncorrelated | None, condition: Scalar) -> Uncorrelated | None
         else:
             return None
     rest = conjunction(kept)
-    return relation if rest is None else Filter(relation, rest), [*found, *taken]
+    return filtered(relation, rest), [*found, *taken]
 
 
 def _equality(condition: Scalar, own: set[str]) -> Equality | None:
@@ -84,7 +85,7 @@ def _from_join(join: Join, left: Uncorrelated | None, right: Uncorrelated | None
 
 
 def _from_project(project: Project, below: Uncorrelated | None) -> Uncorrelated | None:
-    """A projection must hand on the columns that are compared above it now."""
+    """A projection also outputs the columns that the extracted equalities compare."""
     if below is None:
         return None
     relation, found = below

@@ -1,31 +1,30 @@
 """Subqueries in expressions, as joins with grouped aggregates.
 
-A subquery says what to compute for one row of the query around it. Here it is computed for all of them at once, with
-nodes whose changes are known: grouped by what it is correlated by, and joined back. SQL's meaning is kept to the NULL:
+A subquery is defined for one outer row. Here it is computed for all outer rows at once, by nodes that have a
+derivative: grouped by what it is correlated by, and joined back. NULLs are treated as in SQL:
 
 ==============================  ================================================================================
-subquery                        what the rows around it are joined with
+subquery                        what the outer rows are joined with
 ==============================  ================================================================================
 not correlated                  the one row of the global aggregate
 correlated by equalities        groups by the columns that are compared
-correlated in any other way     groups by *domain*: the distinct values that the rows around it show to it
+correlated in any other way     groups by *domain*: the distinct values of the outer columns that it reads
 ==============================  ================================================================================
 
-An aggregate over nothing has a value too (COUNT is 0, SUM is NULL), so every row around needs its group, also where the
-subquery finds nothing. There are no outer joins here: the domain is added to what is grouped, as rows that no aggregate
-sees. Where a condition rejects the row that found nothing, as ``x < (SELECT SUM(y) ...)`` does, that is spared.
+An aggregate over no rows has a value too (COUNT is 0, SUM is NULL), so every outer row needs a group, even if the
+subquery finds nothing. That takes no outer join: the domain is added to the grouped rows, as rows that no aggregate
+reads. It is left out if a condition rejects outer rows without a group, as ``x < (SELECT SUM(y) ...)`` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import aggregate_field, aggregate_multiset
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts, disjunction
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -51,6 +50,7 @@ from tidemill.algebra.relational.walk import (
     with_subqueries,
 )
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered, without_nulls
 from tidemill.compiler.analysis.null_rejection import is_null_over_nothing, is_strict_in
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.correlation import Equality, equalities
@@ -74,10 +74,10 @@ def decorrelate(relation: Relation) -> Relation:
 
 
 class _Decorrelation:
-    """Goes from the leaves to the root, and in a subquery from the outside in.
+    """Works from the leaves to the root, and within a subquery from the outside in.
 
-    So what a subquery is joined to is free of subqueries already, and what is nested in it has its outer columns in its
-    own input once the subquery has been joined.
+    So the relation that a subquery is joined to has no subqueries, and a nested subquery finds its outer columns in its
+    own input once the subquery around it has been joined.
     """
 
     def __init__(self, relation: Relation) -> None:
@@ -103,11 +103,10 @@ class _Decorrelation:
 
     def _closed_filter(self, input_: Relation, condition: Scalar) -> Relation:
         parts = conjuncts(condition)
-        plain = conjunction([part for part in parts if not subqueries(part) and not may_fail(part)])
-        shown = input_ if plain is None else Filter(input_, plain)
+        shown = filtered(input_, *(part for part in parts if not subqueries(part) and not may_fail(part)))
         joined, values = self._attached(input_, shown, _values_in(condition), parts)
-        filtered = self._without(Filter(joined, condition), values)
-        return Project(filtered, tuple(Named(field.name, column(field)) for field in input_.fields))
+        found = self._without(Filter(joined, condition), values)
+        return Project(found, tuple(Named(field.name, column(field)) for field in input_.fields))
 
     def _without(self, node: Relation, values: Mapping[Subquery, Scalar]) -> Relation:
         """``node`` with values in place of subqueries; the select list or HAVING of one may hold others in turn."""
@@ -118,7 +117,8 @@ class _Decorrelation:
     ) -> tuple[Relation, dict[Subquery, Scalar]]:
         """``joined`` with columns for all subqueries ``found``, and the expression that each of them becomes.
 
-        ``shown`` has the rows to which they are shown, and ``conditions`` are those that the rows must fulfil.
+        ``shown`` has the outer rows for which they are evaluated, and ``conditions`` are those that the rows must
+        fulfil.
         """
         values: dict[Subquery, Scalar] = {}
         for subquery in dict.fromkeys(found):
@@ -137,7 +137,8 @@ class _Decorrelation:
 class _Attachment:
     """One subquery on its way into a join.
 
-    ``rejecting``: a row for which it is NULL is not wanted anyway. ``required``: only rows for which it is true are.
+    ``rejecting``: outer rows for which it is NULL are filtered out. ``required``: only those for which it is true
+    remain.
     """
 
     def __init__(self, decorrelation: _Decorrelation, shown: Relation, rejecting: bool, required: bool) -> None:
@@ -150,7 +151,7 @@ class _Attachment:
         self._domain_alias = decorrelation.alias("domain")
 
     def attach(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
-        """``joined`` with columns from which the value of ``relation`` comes, and how it comes from them."""
+        """``joined`` with additional columns, and the value of ``relation`` as an expression over them."""
         value, total = _peeled(relation)
         if not isinstance(total, Aggregate) or total.keys:
             return self._attach_row(joined, relation)
@@ -165,61 +166,63 @@ class _Attachment:
             return self._attach_truth(joined, total, value)
         sums = [column(aggregate_field(call)) for call in calls if _over_nothing(call).value is None]
         self._rejecting = self._rejecting and is_null_over_nothing(value, sums)
-        return self._attach_total(joined, total, _Told.of(calls)), value
+        return self._attach_total(joined, total, _GroupOutput.of(calls)), value
 
     def _attach_truth(self, joined: Relation, total: Aggregate, value: Scalar) -> tuple[Relation, Scalar]:
-        """A truth value is computed beside the groups, so that nothing is told to other rows while it stays the same.
+        """A truth value is computed in the groups, so that outer rows see no change while it stays the same.
 
-        Where it must be true, the groups for which it is are the only ones that are told.
+        If it must be true, only the groups for which it is true are joined.
         """
         over_nothing = {call.name: _over_nothing(call) for call in total.aggregates}
         nothing = Literal(evaluate_scalar(substitute(value, over_nothing), {}), BOOLEAN)
         truth = Named(f"{self._alias}.truth", value)
         if not self._required:
             self._rejecting = self._rejecting and nothing.value is None
-            return self._attach_total(joined, total, _Told((truth,), (nothing,))), column(truth.field)
+            return self._attach_total(joined, total, _GroupOutput((truth,), (nothing,))), column(truth.field)
         self._rejecting = nothing.value is not True
-        return self._attach_total(joined, total, _Told((truth,), (nothing,), value)), Literal(True, BOOLEAN)
+        return self._attach_total(joined, total, _GroupOutput((truth,), (nothing,), value)), Literal(True, BOOLEAN)
 
-    def _attach_total(self, joined: Relation, total: Aggregate, told: _Told) -> Relation:
+    def _attach_total(self, joined: Relation, total: Aggregate, output: _GroupOutput) -> Relation:
         """A global aggregate: by itself, by the columns of equalities, or by domain."""
         outer = outer_columns(total)
         if not outer:
-            return Join(joined, self._closed(told.over(total)))
+            return Join(joined, self._closed(output.over(total)))
         taken = equalities(total.input)
         if taken is not None and all(outer.isdisjoint(columns_in(scalar)) for scalar in expressions(total)):
-            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1], told)
+            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1], output)
         domain = self._domain(outer)
         groups = dependent_total(total, domain, complete=not self._rejecting)
-        return self._joined_back(joined, told.over(groups), domain)
+        return self._joined_back(joined, output.over(groups), domain)
 
     def _domain(self, outer: Collection[str]) -> Domain:
-        """The values that the rows around show to the subquery; it is read wherever these are asked for."""
+        """The values of outer columns that the subquery reads."""
         domain = domain_of(self._shown, outer, self._domain_alias)
         return replace(domain, relation=self._once(domain.relation))
 
     def _joined_back(self, joined: Relation, rows: Relation, domain: Domain) -> Relation:
-        """Both sides stand in one join for each pattern of NULLs."""
+        """``joined`` joined with groups by domain; both sides occur once for each pattern of NULLs."""
         return join_back(self._once(joined), self._once(self._closed(rows)), domain)
 
-    def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality], told: _Told) -> Relation:
-        """Groups by what is compared. A NULL equals nothing: it needs no group, and finds none."""
+    def _attach_groups(
+        self, joined: Relation, total: Aggregate, found: Sequence[Equality], output: _GroupOutput
+    ) -> Relation:
+        """Groups by the compared columns. NULL equals nothing, so rows with NULL need no group and find none."""
         keys = tuple(Named(f"{self._alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
-        groups = Aggregate(_known(total.input, [key.scalar for key in keys]), keys, total.aggregates)
+        groups = Aggregate(without_nulls(total.input, [key.scalar for key in keys]), keys, total.aggregates)
         outer = [equality.outer for equality in found]
         equal = [Call("eq", (column(key.field), one), BOOLEAN) for key, one in zip(keys, outer, strict=True)]
         if self._rejecting:
-            return Join(joined, self._closed(told.over(groups)), conjunction(equal))
+            return Join(joined, self._closed(output.over(groups)), conjunction(equal))
         source = source_of(self._shown, set().union(*map(columns_in, outer)))
         shown = tuple(Named(key.name, one) for key, one in zip(keys, outer, strict=True))
-        groups = padded(groups, Project(_known(source, outer), shown))
+        groups = padded(groups, Project(without_nulls(source, outer), shown))
         nullable = [one for one in outer if is_nullable(one)]
         joined = self._once(joined) if nullable else joined
-        matched = Join(joined, self._closed(told.over(groups)), conjunction(equal))
-        return _with_unknown(joined, matched, told, nullable)
+        matched = Join(joined, self._closed(output.over(groups)), conjunction(equal))
+        return _with_unknown(joined, matched, output, nullable)
 
     def _attach_row(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
-        """Any other relation of at most one row: by domain, with a NULL for each value for which it has none."""
+        """Any other relation of at most one row: by domain, with NULL for values for which it has no row."""
         domain = self._domain(outer_columns(relation))
         value = Named(f"{self._alias}.value", column(relation.fields[0]))
         rows: Relation = Project(dependent(relation, domain), (*domain.keys, value))
@@ -233,8 +236,8 @@ class _Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """The columns of a subquery's groups that outer rows read: ``outputs``, of those that fulfil ``condition``.
+class _GroupOutput:
+    """The columns of a subquery's groups that outer rows read: ``outputs`` of the groups that fulfil ``condition``.
 
     ``over_nothing`` are the values of the outputs where the subquery finds no row.
     """
@@ -244,14 +247,14 @@ class _Told:
     condition: Scalar | None = None
 
     @staticmethod
-    def of(calls: Sequence[AggregateCall]) -> _Told:
+    def of(calls: Sequence[AggregateCall]) -> _GroupOutput:
         """The aggregates as they are."""
         outputs = tuple(Named(call.name, column(aggregate_field(call))) for call in calls)
-        return _Told(outputs, tuple(map(_over_nothing, calls)))
+        return _GroupOutput(outputs, tuple(map(_over_nothing, calls)))
 
     def over(self, groups: Aggregate) -> Relation:
-        """The groups as they are told: their keys, then the outputs."""
-        kept = groups if self.condition is None else Filter(groups, self.condition)
+        """The columns that outer rows read of ``groups``: their keys, then the outputs."""
+        kept = filtered(groups, self.condition)
         keys = tuple(Named(key.name, column(key.field)) for key in groups.keys)
         shown = keys + self.outputs
         return kept if [o.name for o in shown] == [f.name for f in groups.fields] else Project(kept, shown)
@@ -262,20 +265,20 @@ def _over_nothing(call: AggregateCall) -> Literal:
 
 
 def _is_truth(value: Scalar, names: Collection[str]) -> bool:
-    """True if ``value`` is a truth value over these aggregates alone, that can be computed for any group."""
+    """True if ``value`` is a BOOLEAN over these aggregates alone that cannot fail."""
     alone = columns_in(value).issubset(names) and not subqueries(value)
     return value.type == BOOLEAN and alone and not may_fail(value)
 
 
 def _values_in(scalar: Scalar) -> list[Subquery]:
-    """The subqueries in ``scalar``; ``quantifiers`` has left no others."""
+    """The subqueries in ``scalar``; ``replace_quantifiers`` has left no EXISTS, IN, ANY or ALL."""
     return [found for found in subqueries(scalar) if isinstance(found, Subquery)]
 
 
 def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
-    """The value of a subquery over what lies below its filters and projections; NULL where a filter is not passed.
+    """The value of a subquery over the relation below its filters and projections; NULL where a filter is not true.
 
-    Below them a global aggregate has exactly one row, so a condition on it decides between its value and none.
+    A global aggregate below them has exactly one row, so a filter on it selects between its value and NULL.
     """
     values: dict[str, Scalar] = {}
     conditions: list[Scalar] = []
@@ -288,29 +291,19 @@ def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
             value = substitute(value, values)
             conditions = [substitute(condition, values) for condition in conditions]
         relation = relation.input
-    # What stands below is tried first, as it may protect what stands above it.
+    # Conditions further down are evaluated first, since those above may fail without them.
     condition = conjunction(conditions[::-1])
     if condition is None:
         return value, relation
     return Case(((condition, value),), Literal(None, value.type), value.type), relation
 
 
-def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
-    """The rows of ``relation`` in which none of ``scalars`` is NULL."""
-    known = conjunction([Call("is_not_null", (scalar,), BOOLEAN) for scalar in scalars if is_nullable(scalar)])
-    return relation if known is None else Filter(relation, known)
-
-
-def _with_unknown(joined: Relation, matched: Relation, told: _Told, nullable: Sequence[Scalar]) -> Relation:
-    """``matched`` and beside it the rows of ``joined`` in which one of ``nullable`` is NULL: they match nothing."""
+def _with_unknown(joined: Relation, matched: Relation, output: _GroupOutput, nullable: Sequence[Scalar]) -> Relation:
+    """``matched``, and the rows of ``joined`` in which one of ``nullable`` is NULL, which match nothing."""
     if not nullable:
         return matched
     kept = tuple(Named(field.name, column(field)) for field in joined.fields)
-    found = tuple(Named(output.name, column(output.field)) for output in told.outputs)
-    nothing = tuple(Named(output.name, value) for output, value in zip(told.outputs, told.over_nothing, strict=True))
-    unknown: Scalar = reduce(_either, [Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
+    found = tuple(Named(one.name, column(one.field)) for one in output.outputs)
+    nothing = tuple(Named(one.name, value) for one, value in zip(output.outputs, output.over_nothing, strict=True))
+    unknown = disjunction([Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
     return UnionAll((Project(matched, kept + found), Project(Filter(joined, unknown), kept + nothing)))
-
-
-def _either(left: Call, right: Call) -> Call:
-    return Call("or", (left, right), BOOLEAN)

@@ -1,4 +1,4 @@
-"""Definitions: a relation that is read more than once is written once, so programs grow with the text of a view."""
+"""Definitions (WITH): a relation that is read more than once is defined once, so programs stay linear in the view."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tidemill.algebra.relational.walk import (
 from tidemill.compiler.analysis.rename import fresh, rename, short
 
 FEW_LEAVES = 4
-"""A relation that reads no more relations than this is copied where it is named twice; others become definitions.
+"""Number of scans up to which a relation that is read twice is copied; larger ones become definitions.
 
-A copy can have conditions of its own and be looked up in the tables themselves, a definition is a stage of its own.
+Filters can be pushed into a copy, and it is looked up in the tables; a definition becomes a stage.
 """
 
 
 def hoist(relation: Relation) -> Relation:
-    """``relation`` with all definitions in it at its top, those that others read before them."""
+    """``relation`` with all of its definitions at the top, in the order of their dependencies."""
     found: list[tuple[str, Relation]] = []
 
     def without(node: Relation) -> Relation:
@@ -64,13 +64,13 @@ class Definitions:
     def __init__(self, relation: Relation) -> None:
         nodes = list(walk_all(relation))
         self._taken = {name for node in nodes if isinstance(node, With) for name, _ in node.definitions}
-        # The rows last found by a recursion, and partitions, are relations to those within them alone.
+        # The rows last found by a recursion, and partitions, are visible only inside of them.
         self._inner = {node.name for node in nodes if isinstance(node, Recursive)}
         self._inner.update(slice_.name for node in nodes if isinstance(node, TimePartitioned) for slice_ in node.slices)
         self._added: list[tuple[str, Relation]] = []
 
     def rewritten(self, relation: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:
-        """``relation`` with ``rewrite`` done to its body and to each definition; what that adds comes before it."""
+        """``relation`` with its body and each definition rewritten; added definitions come before their readers."""
         definitions: list[tuple[str, Relation]] = []
         for name, below in relation.definitions if isinstance(relation, With) else ():
             changed = rewrite(below)
@@ -83,9 +83,9 @@ class Definitions:
         return added
 
     def once(self, relation: Relation) -> Relation:
-        """``relation`` as something that may be named many times: itself where it is small, else a definition.
+        """``relation`` in a form that may be read many times: itself if it is small, else a definition.
 
-        A subquery that reads the row around it is another one for each row, and stays what it is.
+        A correlated subquery depends on the outer row and is not shared.
         """
         if (
             count_leaves(relation) <= FEW_LEAVES

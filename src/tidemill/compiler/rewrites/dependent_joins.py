@@ -1,7 +1,7 @@
-"""Relations computed for many rows around them at once.
+"""Dependent joins: a correlated relation computed for all outer values at once (Neumann and Kemper).
 
-A *domain* holds the distinct values that rows show to a subquery. ``dependent(relation, domain)`` is the union, over
-all values, of ``relation`` for such a row, each with the value that it was for. One rule for each node.
+A *domain* holds the distinct values of the outer columns that a subquery reads. ``dependent(relation, domain)`` is the
+union of ``relation`` over all values, each row with its value. There is one rule for each node.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tidemill.algebra.relational.walk import (
     with_expressions,
 )
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.rename import fresh, rename
 from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN
@@ -46,7 +47,7 @@ NULL_PATTERNS = 2
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Distinct values of outer columns: ``columns`` says under which names ``relation`` has them."""
+    """Distinct values of outer columns; ``columns`` maps these to the columns of ``relation``."""
 
     alias: str
     relation: Relation
@@ -69,7 +70,7 @@ class Domain:
 
 
 def domain_of(relation: Relation, outer: Collection[str], alias: str) -> Domain:
-    """The values that the columns ``outer`` have in ``relation``, and perhaps some more; for no columns, one row."""
+    """The values of the columns ``outer`` in ``relation``, and possibly others; without columns, one row."""
     if not outer:
         return Domain(alias, Values(((),), ()), {})
     source = source_of(relation, outer)
@@ -83,16 +84,16 @@ def domain_of(relation: Relation, outer: Collection[str], alias: str) -> Domain:
 
 
 def source_of(relation: Relation, outer: Collection[str]) -> Relation:
-    """The smallest part of ``relation`` that has the columns ``outer``, with at least the values that they have in it.
+    """The smallest part of ``relation`` that has the columns ``outer``, with at least their values in ``relation``.
 
-    What it is joined with could only take values away, and a value too many makes a group that is never read.
+    Joins above it can only remove values, and the group of a surplus value is never read.
     """
     match relation:
         case Filter(input=input_, condition=condition):
             below = source_of(input_, outer)
             known = {field.name for field in below.fields}
             kept = conjunction([c for c in conjuncts(condition) if columns_in(c) <= known and not may_fail(c)])
-            return below if kept is None else Filter(below, kept)
+            return filtered(below, kept)
         case Join(left=left, right=right):
             for side in (left, right):
                 if {field.name for field in side.fields}.issuperset(outer):
@@ -106,7 +107,7 @@ def source_of(relation: Relation, outer: Collection[str]) -> Relation:
 
 
 def part_with(relation: Relation, outer: Collection[str]) -> Relation:
-    """The part of ``relation`` that ``source_of`` takes, as it stands there: without the filters and columns above."""
+    """The part of ``relation`` that ``source_of`` returns, without the filters and projections above it."""
     match relation:
         case Filter(input=input_):
             return part_with(input_, outer)
@@ -158,7 +159,7 @@ def _row_by_row(node: Repeat | Unnest, domain: Domain) -> Relation:
 
 
 def _part_by_part(node: TopK | Window | Match, domain: Domain) -> Relation:
-    """Rows that are ordered for one outer value form a partition of their own among the rows for all values."""
+    """Ordered nodes: the rows for each outer value are a partition."""
     shown = with_expressions(node, map(domain.on, expressions(node)))
     assert isinstance(shown, TopK | Window | Match)
     values = tuple(domain.columns.values())
@@ -166,7 +167,7 @@ def _part_by_part(node: TopK | Window | Match, domain: Domain) -> Relation:
 
 
 def dependent_join(join: Join, domain: Domain) -> Relation:
-    """A side that reads no outer column is the same for all values; sides that both do must be for the same one."""
+    """A side that reads no outer column is joined as it is; two dependent sides are joined on equal values."""
     conditions = [] if join.condition is None else [domain.on(join.condition)]
     if not outer_columns(join.right):
         return Join(dependent(join.left, domain), join.right, conjunction(conditions))
@@ -181,7 +182,7 @@ def dependent_join(join: Join, domain: Domain) -> Relation:
 
 
 def dependent_total(node: Aggregate, domain: Domain, complete: bool = True) -> Aggregate:
-    """A global aggregate for each value; where not ``complete``, only for those for which it has rows."""
+    """A global aggregate for each value; unless ``complete``, only for values that have rows."""
     rows = dependent(node.input, domain)
     calls = _calls_on(node, domain)
     if not complete:
@@ -190,10 +191,7 @@ def dependent_total(node: Aggregate, domain: Domain, complete: bool = True) -> A
 
 
 def padded(groups: Aggregate, keys: Relation) -> Aggregate:
-    """``groups`` with a group for each row of ``keys`` as well, over nothing where there was none.
-
-    How often a key comes makes no difference.
-    """
+    """``groups`` with a group for each row of ``keys`` as well, over no rows if it is new; keys may repeat."""
     names = [key.name for key in groups.keys]
     kept = tuple(Named(name, column(field)) for name, field in zip(names, keys.fields, strict=True))
     return cogroup([Share(groups.input, groups.keys, groups.aggregates), Share(keys, kept)])
@@ -207,9 +205,9 @@ def _calls_on(node: Aggregate, domain: Domain) -> tuple[AggregateCall, ...]:
 
 
 def join_back(left: Relation, right: Relation, domain: Domain) -> Relation:
-    """Each row of ``left`` with the row of ``right`` for its value of the domain, where NULL is a value like any other.
+    """Each row of ``left`` joined with the row of ``right`` for its value of the domain, where NULL equals NULL.
 
-    An index finds no NULL, so a column that can be NULL makes two joins of one: where it is, and where it is not.
+    An index finds no NULL, so each nullable column doubles the joins: one for NULL, one for other values.
     """
     fields = {field.name: column(field) for field in left.fields}
     pairs = [(fields[outer], own) for outer, own in domain.columns.items()]

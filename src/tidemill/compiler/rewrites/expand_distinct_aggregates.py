@@ -1,14 +1,14 @@
-"""Aggregates over DISTINCT become plain ones, over rows that come once.
+"""Aggregates over DISTINCT become plain ones over distinct rows.
 
-``COUNT(DISTINCT x)`` is COUNT over ``SELECT DISTINCT keys, x``. Beside other aggregates the rows of all are summed
-together, and each sees its own::
+``COUNT(DISTINCT x)`` is COUNT over ``SELECT DISTINCT keys, x``. Beside other aggregates the rows of all are grouped
+together, and each aggregate reads its own::
 
     SELECT k, SUM(n), COUNT(DISTINCT x) FROM t GROUP BY k
 
     SELECT k, SUM(n), COUNT(x) FROM (SELECT k, n, NULL AS x FROM t
                                      UNION ALL SELECT k, NULL, x FROM (SELECT DISTINCT k, x FROM t)) GROUP BY k
 
-A multiset has the count of each value, so aggregates over multisets stay as they are.
+Aggregates over multisets stay as they are: their state has each value once, with its count.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from tidemill.algebra.aggregates.registry import needs_multiset, required_argume
 from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Project
 from tidemill.algebra.relational.walk import transform
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN
 
 DistinctTerm = tuple[tuple[Scalar, ...], Scalar | None]
-"""The arguments and the FILTER of an aggregate over DISTINCT; those that agree in them see the same rows."""
+"""The arguments and the FILTER of an aggregate over DISTINCT; equal terms share their distinct rows."""
 
 
 def expand_distinct_aggregates(relation: Relation) -> Relation:
@@ -49,7 +50,7 @@ def _is_distinct(call: AggregateCall) -> bool:
 
 
 def _shares(node: Aggregate) -> Iterator[Share]:
-    """The rows as they are, and then those of each term. A group is there where the first share has a row of it."""
+    """The rows as they are, then the distinct rows of each term. A group exists if the first share has a row of it."""
     plain = tuple(call for call in node.aggregates if not _is_distinct(call))
     there = not node.keys or bool(plain)
     if plain:
@@ -64,18 +65,18 @@ def _shares(node: Aggregate) -> Iterator[Share]:
 
 
 def _known_share(node: Aggregate, calls: Sequence[AggregateCall], condition: Scalar | None) -> Share:
-    """The distinct arguments in rows that the aggregates look at, and no others."""
+    """The distinct arguments of the rows that the aggregates read, and no others."""
     conditions = [] if condition is None else [condition]
     conditions += [Call("is_not_null", (one,), BOOLEAN) for one in required_arguments(calls[0]) if is_nullable(one)]
     looked_at = conjunction(conditions)
-    rows = node.input if looked_at is None else Filter(node.input, looked_at)
+    rows = filtered(node.input, looked_at)
     return _share(node, rows, calls, calls[0].scalars[: 1 + len(calls[0].others)])
 
 
 def _whole_share(
     node: Aggregate, calls: Sequence[AggregateCall], arguments: Sequence[Scalar], condition: Scalar | None
 ) -> Share:
-    """The distinct arguments in all rows, NULL in those that FILTER leaves out: no group is missing."""
+    """The distinct arguments of all rows, NULL where FILTER excludes the row, so that no group is missing."""
     if condition is not None:
         arguments = [Case(((condition, one),), Literal(None, one.type), one.type) for one in arguments]
     return _share(node, node.input, calls, arguments)

@@ -14,6 +14,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, UnionAll, Values
 from tidemill.algebra.relational.walk import columns_in, transform, walk_all
 from tidemill.compiler.analysis.blocks import count_blocks
+from tidemill.compiler.analysis.filters import filtered, without_nulls
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.correlation import equalities
 from tidemill.compiler.rewrites.definitions import Definitions
@@ -21,7 +22,7 @@ from tidemill.compiler.rewrites.dependent_joins import padded, part_with, source
 from tidemill.model.types import BIGINT, BOOLEAN, Field
 
 NameOnce = Callable[[Relation], Relation]
-"""Makes of a relation one that may be named many times (see ``Definitions``)."""
+"""Returns a form of a relation that may be read many times (see ``Definitions``)."""
 
 
 def expand_outer_joins(relation: Relation) -> Relation:
@@ -29,11 +30,11 @@ def expand_outer_joins(relation: Relation) -> Relation:
 
     ``l LEFT JOIN r ON c`` are the pairs of ``l JOIN r ON c``, and with NULLs for ``r`` the rows of ``l`` for which NOT
     EXISTS (SELECT * FROM r WHERE c). So a row loses its NULLs when its first partner arrives, and gets them back when
-    the last one leaves: both are changes of a truth value, which ``quantifiers`` keeps by counting.
+    the last one leaves: both are changes of a truth value, which ``replace_quantifiers`` maintains by a count.
 
     Where ``c`` is a set of equalities, ``l`` is joined with the rows of ``r`` and, with NULLs, with the keys of ``l``
-    that ``r`` does not have. That is the same, and names ``l`` once: many outer joins in a row stay one join. A side
-    that is named more than once is a definition where it is large, so a chain of outer joins is linear in its length.
+    that ``r`` does not have. This reads ``l`` once, so that a chain of outer joins stays one join. A side that is read
+    more than once becomes a definition if it is large, so the program is linear in the length of the chain.
     """
     taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
     definitions = Definitions(relation)
@@ -67,7 +68,7 @@ def _rewritten(node: OuterJoin, alias: str, once: NameOnce) -> Relation:
 
 def _alone(kept: Relation, other: Relation, condition: Scalar | None) -> Relation:
     """The rows of ``kept`` that have no partner in ``other``."""
-    partners = other if condition is None else Filter(other, condition)
+    partners = filtered(other, condition)
     return Filter(kept, call("not", Exists(partners)))
 
 
@@ -84,19 +85,19 @@ def _padded(rows: Relation, fields: Sequence[Field]) -> Relation:
 def _joined_by_key(
     kept: Relation, other: Relation, condition: Scalar | None, alias: str, once: NameOnce
 ) -> Relation | None:
-    """``kept`` with its partners, or with NULLs, where equalities decide; None where they do not."""
+    """``kept`` joined with its partners or with NULLs; None if the condition is no conjunction of equalities."""
     taken = None if condition is None else equalities(Filter(other, condition))
     if taken is None or not taken[1]:
         return None
     partners, found = taken
     own = [equality.outer for equality in found]
     nullable = [key for key in own if is_nullable(key)]
-    # With two keys that can be NULL there would be no one row that stands for what has no key.
+    # With two nullable keys one row of NULLs could not stand for all rows without a key.
     if len(nullable) > 1 or (nullable and count_blocks(other) > 1) or not _read(own) <= {f.name for f in kept.fields}:
         return None
     kept = _with_source_once(kept, _read(own), once)
     keys = tuple(Named(f"{alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
-    groups = Aggregate(_known(partners, [key.scalar for key in keys]), keys, ())
+    groups = Aggregate(without_nulls(partners, [key.scalar for key in keys]), keys, ())
     sides = _partners(groups, _missing(kept, groups, own, alias), other.fields, f"{alias}.keyless")
     equal = [call("eq", one, column(key.field)) for one, key in zip(own, keys, strict=True)]
     if not nullable:
@@ -109,7 +110,7 @@ def _joined_by_key(
 
 
 def _partners(groups: Aggregate, missing: Relation, fields: Sequence[Field], keyless: str) -> tuple[Relation, Relation]:
-    """The rows under their keys, and NULLs under the keys that are missing. None of them is for rows without a key."""
+    """The rows by their keys, and NULLs for the missing keys; neither has rows without a key."""
     keys = tuple(Named(key.name, column(key.field)) for key in groups.keys)
     shown = tuple(Named(f.name, column(f)) for f in fields)
     nulls = tuple(Named(f.name, Literal(None, f.type)) for f in fields)
@@ -118,32 +119,27 @@ def _partners(groups: Aggregate, missing: Relation, fields: Sequence[Field], key
 
 
 def _keyless(fields: Sequence[Field]) -> Values:
-    """The one row of NULLs that a row without a key is joined with. Its last column tells it from the others."""
+    """The row of NULLs that rows without a key are joined with, marked by its last column."""
     *others, last = fields
     nulls = (replace(f, nullable=True) for f in others)
     return Values(((*(None for _ in others), True),), (*nulls, last))
 
 
 def _missing(kept: Relation, groups: Aggregate, own: Sequence[Scalar], alias: str) -> Relation:
-    """Groups over nothing: one for each key of ``kept`` that ``groups`` do not have."""
+    """Empty groups: one for each key of ``kept`` that ``groups`` does not have."""
     count = AggregateCall(f"{alias}.rows", "count", None, BIGINT)
     source = source_of(kept, _read(own))
     keys = tuple(Named(key.name, scalar) for key, scalar in zip(groups.keys, own, strict=True))
-    counted = padded(replace(groups, aggregates=(count,)), Project(_known(source, own), keys))
+    counted = padded(replace(groups, aggregates=(count,)), Project(without_nulls(source, own), keys))
     none = Call("eq", (Column(count.name, BIGINT, nullable=False), Literal(0, BIGINT)), BOOLEAN)
     return Filter(counted, none)
 
 
 def _with_source_once(kept: Relation, columns: set[str], once: NameOnce) -> Relation:
-    """``kept`` where the part of it that has the keys, which is named again, may be named many times."""
+    """``kept`` with the part that has the keys, which is read again, in a form that may be read many times."""
     part = part_with(kept, columns)
     shared = once(part)
     return transform(kept, lambda node: shared if node is part else node) if shared is not part else kept
-
-
-def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
-    known = conjunction([Call("is_not_null", (scalar,), BOOLEAN) for scalar in scalars if is_nullable(scalar)])
-    return relation if known is None else Filter(relation, known)
 
 
 def _read(scalars: Sequence[Scalar]) -> set[str]:

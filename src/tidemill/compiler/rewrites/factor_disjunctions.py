@@ -1,13 +1,10 @@
-"""Conditions that every branch of an OR repeats, taken out of it."""
+"""Factoring: conditions that every branch of an OR repeats are moved out of it."""
 
 from __future__ import annotations
 
-from functools import reduce
-
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts, disjunction
 from tidemill.algebra.expressions.scalars import Call, Scalar
 from tidemill.compiler.analysis.failures import may_fail
-from tidemill.model.types import BOOLEAN
 
 
 def factor_disjunctions(condition: Scalar) -> list[Scalar]:
@@ -19,6 +16,7 @@ def factor_disjunctions(condition: Scalar) -> list[Scalar]:
     >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.algebra.expressions.scalars import Column
     >>> from tidemill.algebra.text import text_of
+    >>> from tidemill.model.types import BOOLEAN
     >>> a, b, c = (Column(name, BOOLEAN) for name in "abc")
     >>> [text_of(part) for part in factor_disjunctions(call("or", call("and", a, b), call("and", a, c)))]
     ['a', 'b OR c']
@@ -34,7 +32,7 @@ def _factored(condition: Scalar) -> list[Scalar]:
     rests = [conjunction([part for part in branch if part not in common]) for branch in branches]
     if any(rest is None for rest in rests):
         return common
-    return [*common, reduce(_either, [rest for rest in rests if rest is not None])]
+    return [*common, disjunction([rest for rest in rests if rest is not None])]
 
 
 def _disjuncts(condition: Scalar) -> list[Scalar]:
@@ -42,7 +40,3 @@ def _disjuncts(condition: Scalar) -> list[Scalar]:
         case Call(function="or", arguments=arguments):
             return [part for argument in arguments for part in _disjuncts(argument)]
     return [condition]
-
-
-def _either(left: Scalar, right: Scalar) -> Scalar:
-    return Call("or", (left, right), BOOLEAN)

@@ -1,36 +1,37 @@
-"""Window functions of which only the first places are asked for, as a top-k of each partition.
+"""Window functions filtered by a bound on the rank, as a top-k of each partition.
 
-``ROW_NUMBER() <= k`` keeps the first k rows of a part, ``RANK() <= k`` these and their peers. A window computes all
-rows of a partition again whenever one changes; a top-k looks at its first rows only.
+``ROW_NUMBER() <= k`` keeps the first k rows of a partition, ``RANK() <= k`` these and their peers. A window recomputes
+all rows of a touched partition; a top-k reads only its first rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, TopK, Window
 from tidemill.algebra.relational.walk import children, columns_in, with_children, with_subqueries
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.compiler.analysis.failures import is_exact
+from tidemill.compiler.analysis.filters import filtered
 
 
 def infer_top_k(relation: Relation) -> Relation:
-    """``relation`` without the window functions that nothing reads, and with top-ks where these are enough."""
+    """``relation`` without unread window functions, and with a top-k in place of a bounded rank."""
     return _visited(relation, None)
 
 
 def _visited(node: Relation, read: set[str] | None) -> Relation:
-    """``node``, of whose columns those in ``read`` are read; None means all."""
+    """``node`` rewritten, given that only its columns ``read`` are read; None means all."""
     node = with_subqueries(node, lambda subquery: replace(subquery, relation=_visited(subquery.relation, None)))
     match node:
         case Project(input=input_, outputs=outputs):
-            asked = tuple(output for output in outputs if read is None or output.name in read) or outputs[:1]
-            below = set().union(*(columns_in(output.scalar) for output in asked))
-            return Project(_visited(input_, below), asked)
+            needed = tuple(output for output in outputs if read is None or output.name in read) or outputs[:1]
+            below = set().union(*(columns_in(output.scalar) for output in needed))
+            return Project(_visited(input_, below), needed)
         case Filter(input=Window() as window, condition=condition):
             return _bounded(_needed(window, read, condition), condition, read)
         case Window():
@@ -40,21 +41,21 @@ def _visited(node: Relation, read: set[str] | None) -> Relation:
 
 
 def _below(node: Relation) -> Relation:
-    """``node`` with its inputs visited. Below a window or top-k all columns are read: they decide between equals."""
+    """``node`` with its inputs visited. Below a window or top-k all columns are read, since they order ties."""
     return with_children(node, [_visited(child, None) for child in children(node)])
 
 
 def _needed(window: Window, read: set[str] | None, *above: Scalar) -> Relation:
-    """``window`` with the functions that are read, by what stands above it as well; none of it where none is."""
+    """``window`` with only the functions that are read, also by ``above``; its input if none is."""
     if read is None:
         return window
-    asked = read.union(*map(columns_in, above))
-    calls = tuple(call for call in window.calls if call.name in asked)
+    needed = read.union(*map(columns_in, above))
+    calls = tuple(call for call in window.calls if call.name in needed)
     return replace(window, calls=calls) if calls else window.input
 
 
 def _bounded(node: Relation, condition: Scalar, read: set[str] | None) -> Relation:
-    """The rows of ``node`` for which ``condition`` holds, as a top-k where it bounds the place of the rows."""
+    """The rows of ``node`` for which ``condition`` holds, as a top-k if it bounds a rank."""
     if isinstance(node, Window):
         for call in node.calls:
             bounds = _Bounds.of(call, condition)
@@ -64,25 +65,20 @@ def _bounded(node: Relation, condition: Scalar, read: set[str] | None) -> Relati
 
 
 def _top(window: Window, call: WindowCall, bounds: _Bounds, condition: Scalar, read: set[str] | None) -> Relation:
-    """The rows within ``bounds``: without the place where it is not read, else with it, counted among the first."""
+    """The rows within ``bounds``: a top-k, with the window above it if the rank is read."""
     input_ = _visited(window.input, None)
     first = TopK(input_, window.partition, window.order, bounds.last, ties=call.function == "rank")
     if read is not None and read.union(*map(columns_in, bounds.rest)).isdisjoint(one.name for one in window.calls):
         skipped = bounds.first - 1
         left = None if bounds.last is None else max(bounds.last - skipped, 0)
-        return _filtered(replace(first, limit=left, offset=skipped), bounds.rest)
-    if bounds.last is not None and all(map(_looks_back, window.calls)):
-        return _filtered(replace(window, input=first), [*bounds.lower, *bounds.rest])
+        return filtered(replace(first, limit=left, offset=skipped), *bounds.rest)
+    if bounds.last is not None and all(map(_ignores_later_rows, window.calls)):
+        return filtered(replace(window, input=first), *bounds.lower, *bounds.rest)
     return Filter(replace(window, input=input_), condition)
 
 
-def _filtered(relation: Relation, conditions: Sequence[Scalar]) -> Relation:
-    condition = conjunction(conditions)
-    return relation if condition is None else Filter(relation, condition)
-
-
-def _looks_back(call: WindowCall) -> bool:
-    """True if a function says the same of a row without the rows after it."""
+def _ignores_later_rows(call: WindowCall) -> bool:
+    """True if a function does not depend on later rows."""
     match call.function, call.arguments:
         case (("row_number" | "rank" | "dense_rank"), _):
             return True
@@ -99,9 +95,9 @@ RankBounds = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The places, counted from 1, that a condition leaves to a row.
+    """The ranks, from 1, that a condition allows.
 
-    ``lower`` are those of its parts that say where they begin, ``rest`` those that say nothing of places.
+    ``lower`` are its conjuncts that bound the rank from below, ``rest`` those that do not mention it.
     """
 
     first: int
@@ -111,7 +107,7 @@ class _Bounds:
 
     @classmethod
     def of(cls, call: WindowCall, condition: Scalar) -> _Bounds | None:
-        """The bounds of ROW_NUMBER or RANK in ``condition``; None where it has none that a top-k can keep."""
+        """The bounds of ROW_NUMBER or RANK in ``condition``; None if it has none that a top-k can apply."""
         if call.function not in ("row_number", "rank"):
             return None
         lower: list[Scalar] = []
@@ -126,14 +122,14 @@ class _Bounds:
                 last = most if last is None else min(last, most)
             if least is None and most is None:
                 rest.append(part)
-        # Peers have one rank: a top-k cannot begin among them.
+        # Peers have the same rank, so a top-k by rank has no offset.
         if (call.function == "rank" and first > 1) or (first == 1 and last is None):
             return None
         return cls(first, None if last is None else max(last, 0), tuple(lower), tuple(rest))
 
 
 def _places(condition: Scalar, name: str) -> RankBounds:
-    """The first and the last place for which ``condition`` holds; no bounds where it says anything else."""
+    """The first and the last rank for which ``condition`` holds; no bounds if it is another condition."""
     match condition:
         case Call(function, (left, Literal(value=int() as place))) if _column(left) == name:
             return _RANGES[function](place) if function in _RANGES else (None, None)
@@ -143,7 +139,7 @@ def _places(condition: Scalar, name: str) -> RankBounds:
 
 
 def _column(scalar: Scalar) -> str | None:
-    """The name of the column that ``scalar`` is, perhaps in a wider type."""
+    """The name of the column ``scalar``, possibly cast to a wider type; None if it is another expression."""
     while isinstance(scalar, Cast) and is_exact(scalar):
         scalar = scalar.input
     return scalar.name if isinstance(scalar, Column) else None

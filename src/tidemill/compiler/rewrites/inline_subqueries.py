@@ -32,7 +32,7 @@ def inline_subqueries(relation: Relation) -> Relation:
     """``relation`` with an expression in place of every subquery whose rows come from no table.
 
     ``(SELECT SUM(1) WHERE c)`` is 1 where ``c`` holds, else NULL. So ``1 <= (SELECT SUM(1) WHERE c)``, as a condition,
-    is ``c`` itself, and what was nested two deep is nested one deep.
+    is ``c`` itself, which removes a level of nesting.
     """
     return transform(relation, _inlined)
 
@@ -48,7 +48,7 @@ def _inlined(node: Relation) -> Relation:
 
 
 def _inlined_value(subquery: SubqueryExpression) -> Scalar:
-    """The value of a subquery, if it reads no table; EXISTS, IN and their like are no values of their relation."""
+    """The value of a scalar subquery that reads no table; other subquery expressions stay."""
     value = _value(subquery.relation) if isinstance(subquery, Subquery) else None
     return subquery if value is None else value
 
@@ -58,7 +58,7 @@ def _inlined_value(subquery: SubqueryExpression) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class InlinedRow:
-    """The one row that a relation may have: there where all of ``conditions`` hold, with its values by name."""
+    """The only row of a relation, which exists if all ``conditions`` hold, and its values by name."""
 
     conditions: tuple[Scalar, ...]
     values: Mapping[str, Scalar]
@@ -70,7 +70,7 @@ class InlinedRow:
 
 
 def _value(relation: Relation) -> Scalar | None:
-    """The value of a subquery as an expression over the columns around it; None where it reads a table."""
+    """The value of a subquery as an expression over outer columns; None if it reads a table."""
     row = _row(relation)
     if row is None:
         return None
@@ -109,7 +109,7 @@ def _constant(relation: Values) -> InlinedRow | None:
 
 
 def _aggregate(call: AggregateCall, row: InlinedRow) -> Scalar:
-    """An aggregate over a row that may be there: its value over that row, or over none."""
+    """An aggregate over a row that may exist: its value over that row, or over no rows."""
     function = function_of(call)
     assert function.over_one_row is not None
     seen = row.where(call.filter)
@@ -133,14 +133,14 @@ def _simplified(condition: Scalar) -> Scalar:
 
 
 def _without_case(condition: Scalar) -> Scalar:
-    """``c`` for a condition that only asks, by comparing constants, which branch ``CASE WHEN c`` took."""
+    """``c`` for a condition that compares ``CASE WHEN c`` with constants and so only tests which branch was taken."""
     cases = [node for node in walk(condition) if isinstance(node, Case)]
     if len(cases) != 1 or subqueries(_with_case(condition, Literal(None, cases[0].of))):
         return condition
     match cases[0]:
-        case Case(branches=((asked, Literal() as taken),), default=Literal() as default):
+        case Case(branches=((tested, Literal() as taken),), default=Literal() as default):
             if _holds(_with_case(condition, taken)) and _holds(_with_case(condition, default)) is False:
-                return asked
+                return tested
     return condition
 
 

@@ -1,7 +1,7 @@
-"""Relations whose partitions have nothing to do with each other, as ordinary ones that carry the number along.
+"""Time-partitioned relations with independent partitions, as ordinary relations with a column for the partition number.
 
-Where partition i is made from partitions i of feeds alone, of the same length, it is what a query says of the rows that
-have number i. So that query, grouped by the number too, gives all partitions at once, and is kept by deltas.
+If partition i reads only partition i of feeds of the same length, it is the body over the rows with number i. So the
+body, additionally grouped by the number, computes all partitions at once and is maintained by deltas.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidemill.algebra.relational.walk import children, expressions, subqueries, 
 
 
 def partitionwise(relation: Relation) -> Relation:
-    """``relation`` with an ordinary one in place of each that is made partition by partition and need not be."""
+    """``relation`` with its time-partitioned relations replaced by ordinary ones where partitions are independent."""
     return transform(relation, lambda node: _ordinary(node) if isinstance(node, TimePartitioned) else node)
 
 
@@ -53,25 +53,25 @@ def _ordinary(node: TimePartitioned) -> Relation:
 
 
 def _stays_in_place(node: TimePartitioned) -> bool:
-    """True if partition i reads partitions i alone, of feeds that are cut as the relation itself is."""
+    """True if partition i reads only partition i, of feeds with partitions of the same length."""
     alike = all(feed.every == node.every for feed in node.feeds)
     here = Subscript()
     return alike and all(slice_.low == slice_.high == here and slice_.feed != node.name for slice_ in node.slices)
 
 
 class _NotPartitionwiseError(Exception):
-    """A body says something of partitions in which no row is, or of several at once."""
+    """A body has rows for partitions without input rows, or combines several partitions."""
 
 
 class _Lifting:
-    """Gives every relation of a body the number of the partition as its first column."""
+    """Adds the partition number as the first column of every relation of a body."""
 
     def __init__(self, node: TimePartitioned) -> None:
         self._feeds = {slice_.name: feed for slice_ in node.slices for feed in node.feeds if feed.name == slice_.feed}
         self._names = count(1)
 
     def lift(self, node: Relation) -> Relation:
-        """``node`` for all partitions at once. It must have no rows where the slices have none."""
+        """``node`` for all partitions at once. It must have no rows for a partition without input rows."""
         if any(map(subqueries, expressions(node))):
             raise _NotPartitionwiseError
         match node:
@@ -106,7 +106,7 @@ class _Lifting:
         )
 
     def _lift_join(self, join: Join) -> Relation:
-        """Rows meet within their partition. Constant rows, which are in all partitions, meet all rows."""
+        """Rows are joined within their partition; constant rows belong to all partitions."""
         constant = [_is_constant(side) for side in children(join)]
         if all(constant):
             raise _NotPartitionwiseError
@@ -132,13 +132,13 @@ def _passed(lifted: Relation) -> Named:
 
 
 def _within(numbers: Sequence[Column], condition: Scalar | None) -> Scalar | None:
-    """The condition of a join within partitions. Numbers come first: rows of two partitions must not make it fail."""
+    """The condition of a join within partitions: first equal numbers, without which ``condition`` might fail."""
     same = [call("eq", *numbers)] if len(numbers) > 1 else []
     return conjunction([*same, *([] if condition is None else [condition])])
 
 
 def _met(join: Join | OuterJoin, numbers: Sequence[Column], number: Scalar) -> Relation:
-    """The rows of a join with one ``number`` as the first column, in place of those of its sides."""
+    """The rows of a join with ``number`` as the first column, in place of the numbers of both sides."""
     sides = {side.name for side in numbers}
     others = [Named(f.name, column(f)) for f in join.fields if f.name not in sides]
     return Project(join, (Named(numbers[0].name, number), *others))

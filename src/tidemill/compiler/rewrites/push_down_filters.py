@@ -1,12 +1,12 @@
-"""Filters as far down as they may go, so that a stage holds and visits as few rows as possible.
+"""Filter pushdown, so that a stage stores and visits as few rows as possible.
 
-Projections need no pass of their own: ``blocks`` merges them, and columns that nothing reads are never asked for.
+Projections need no pass: ``blocks`` merges them, and unread columns are dropped when stages are drafted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.algebra.expressions.conditions import conjunction
@@ -35,6 +35,7 @@ from tidemill.algebra.relational.walk import (
 from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
 from tidemill.compiler.analysis.common_subqueries import common_subqueries, is_grouped
 from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.rewrites.factor_disjunctions import factor_disjunctions
 from tidemill.compiler.rewrites.inline_subqueries import inline_subqueries
 
@@ -44,10 +45,9 @@ ConditionList = list[Scalar]
 def push_down_filters(relation: Relation) -> Relation:
     """``relation`` with each condition at the lowest node that has its columns.
 
-    Two things stop a condition. One that can fail stays where it was written, because a condition below it may protect
-    it (``x <> 0`` before ``10 / x > 1``). And nothing is pushed into a grouped subquery that occurs more than once: its
-    uses would no longer be equal, and would be kept twice. In a subquery of an expression, columns from around it are
-    constants: they hold up nothing.
+    A condition that can fail is not moved, because it may rely on a condition below it (``x <> 0`` before ``10 / x >
+    1``). And nothing is pushed into a grouped subquery that occurs more than once: its uses would differ, and be stored
+    twice. In a subquery of an expression, outer columns count as constants.
     """
     relation = _with_normal_subqueries(inline_subqueries(relation))
     return _Pushing(common_subqueries(relation)).push(relation, [])
@@ -66,7 +66,7 @@ class _Pushing:
 
     def push(self, node: Relation, conditions: ConditionList) -> Relation:
         if conditions and is_grouped(node) and self._occurrences[canonical(node)] > 1:
-            return _filtered(self.push(node, []), conditions)
+            return filtered(self.push(node, []), *conditions)
         match node:
             case Filter():
                 return self._push_filter(node, conditions)
@@ -85,18 +85,18 @@ class _Pushing:
             case TopK() | Window() | Match():
                 return self._push_parts(node, conditions)
         below = [self.push(child, []) for child in children(node)]
-        return _filtered(with_children(node, below), conditions)
+        return filtered(with_children(node, below), *conditions)
 
     def _push_filter(self, node: Filter, conditions: ConditionList) -> Relation:
         parts = factor_disjunctions(node.condition)
         movable = [part for part in parts if not may_fail(part)]
         fixed = [part for part in parts if may_fail(part)]
-        return _filtered(self.push(node.input, movable + conditions), fixed)
+        return filtered(self.push(node.input, movable + conditions), *fixed)
 
     def _push_project(self, node: Project, conditions: ConditionList) -> Relation:
         values = {output.name: output.scalar for output in node.outputs}
         below, above = _translated(conditions, values)
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
     def _push_join(self, node: Join, conditions: ConditionList) -> Relation:
         parts = [] if node.condition is None else factor_disjunctions(node.condition)
@@ -113,21 +113,21 @@ class _Pushing:
         return UnionAll(tuple(inputs))
 
     def _push_aggregate(self, node: Aggregate, conditions: ConditionList) -> Relation:
-        """A condition on grouping columns alone keeps or drops whole groups, so it may as well drop their rows."""
+        """A condition on grouping columns alone keeps or drops whole groups, so it is applied to their rows."""
         keys = {key.name: key.scalar for key in node.keys}
-        # A global aggregate has its row even when no row passes: nothing may go below it.
+        # A global aggregate has a row even over no rows, so no condition may be pushed below it.
         sums = {call.name for call in node.aggregates}
         on_keys = [c for c in conditions if keys and columns_in(c).isdisjoint(sums)]
         below, above = _translated(on_keys, keys)
         above += [condition for condition in conditions if condition not in on_keys]
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
     def _push_unnest(self, node: Unnest, conditions: ConditionList) -> Relation:
         """Conditions that read no element are tested before a row is multiplied by its elements."""
         own = {f.name for f in node.columns}
         above = [condition for condition in conditions if not columns_in(condition).isdisjoint(own)]
         below = [condition for condition in conditions if condition not in above]
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
     def _push_parts(self, node: TopK | Window | Match, conditions: ConditionList) -> Relation:
         """A condition on partition columns keeps or drops whole partitions, as with groups."""
@@ -135,13 +135,13 @@ class _Pushing:
         parting = {scalar.name for scalar in node.partition if isinstance(scalar, Column)}
         below = [condition for condition in conditions if columns_in(condition) & own <= parting]
         above = [condition for condition in conditions if condition not in below]
-        return _filtered(replace(node, input=self.push(node.input, below)), above)
+        return filtered(replace(node, input=self.push(node.input, below)), *above)
 
 
 def _translated(conditions: ConditionList, values: Mapping[str, Scalar]) -> tuple[ConditionList, ConditionList]:
-    """Conditions on computed columns as conditions on what these are computed from; and those that stay above.
+    """Conditions with computed columns replaced by their expressions, and those that stay above the projection.
 
-    These could fail below, or would compute a subquery a second time.
+    The latter could fail below it, or would evaluate a subquery twice.
     """
     below: ConditionList = []
     above: ConditionList = []
@@ -162,8 +162,3 @@ def _sides(conditions: ConditionList, join: Join) -> tuple[ConditionList, Condit
     left = [c for c, read in zip(conditions, reads, strict=True) if read and read <= lefts]
     right = [c for c, read in zip(conditions, reads, strict=True) if read and read <= rights]
     return left, right, [c for c in conditions if c not in left and c not in right]
-
-
-def _filtered(relation: Relation, conditions: Sequence[Scalar]) -> Relation:
-    condition = conjunction(conditions)
-    return relation if condition is None else Filter(relation, condition)

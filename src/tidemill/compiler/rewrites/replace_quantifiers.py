@@ -1,23 +1,22 @@
 """EXISTS, IN and comparisons with ANY or ALL rows of a query, as subqueries that count.
 
-Whether there is a row is whether the count of rows is above zero. The truth value is computed within the subquery, so
-outer rows see only a change of that value: a sixth row next to five others is none.
+EXISTS is true if the count of rows is above zero. This truth value is computed within the subquery, so outer rows see a
+change only if it changes: a sixth row next to five others is none.
 
 Where only the truth of a condition matters (in WHERE, HAVING and ON), false and NULL are the same, and IN is EXISTS:
 ``x IN (SELECT y ...)`` is ``EXISTS (SELECT ... WHERE x = y)``. Elsewhere, and below NOT, the rows for which the
-comparison is NULL are counted separately. They are those in which a compared column is NULL, and all of them where the
-compared value is: so what was tied to the rows around by equalities stays tied by equalities.
+comparison is NULL are counted separately. These are the rows in which a compared column is NULL, and all rows if the
+compared value is NULL: so a subquery that is correlated by equalities stays so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product
 
 from tidemill.algebra.aggregates.call import AggregateCall
-from tidemill.algebra.expressions.conditions import conjunction, conjuncts
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts, disjunction
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -45,10 +44,10 @@ from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, BOOLEAN
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-"""Each comparison and the one that is true where it is false. Both are NULL where a side is NULL."""
+"""Each comparison and its negation; both are NULL if a side is NULL."""
 
 MOST_PATTERNS = 8
-"""In so many ways may the comparison of a row with another be NULL, to be counted one by one."""
+"""Number of patterns of NULLs in a comparison of rows up to which each is counted by a subquery."""
 
 
 def replace_quantifiers(relation: Relation) -> Relation:
@@ -57,7 +56,7 @@ def replace_quantifiers(relation: Relation) -> Relation:
 
 
 class _Quantifiers:
-    """Gives the subqueries that it makes names that the query does not have yet; equal ones get equal names."""
+    """State of the rewrite: new names for columns, the same for equal subqueries."""
 
     def __init__(self, relation: Relation) -> None:
         self._taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
@@ -78,7 +77,7 @@ class _Quantifiers:
 
     def _true(self, scalar: Scalar) -> Scalar:
         """A condition that is true where ``scalar`` is."""
-        if not _asks(scalar):
+        if not _has_quantifier(scalar):
             return scalar
         match scalar:
             case Call("and" | "or", arguments):
@@ -96,10 +95,10 @@ class _Quantifiers:
     def _false(self, scalar: Scalar) -> Scalar:
         """A condition that is true where ``scalar`` is false."""
         match scalar:
-            case Call("and" | "or" as name, arguments) if _asks(scalar):
+            case Call("and" | "or" as name, arguments) if _has_quantifier(scalar):
                 dual = "or" if name == "and" else "and"
                 return replace(scalar, function=dual, arguments=tuple(map(self._false, arguments)))
-            case Call("not", (negated,)) if _asks(scalar):
+            case Call("not", (negated,)) if _has_quantifier(scalar):
                 return self._true(negated)
             case Exists(relation):
                 return self._none(relation)
@@ -110,8 +109,8 @@ class _Quantifiers:
         return Call("not", (self._value(scalar),), BOOLEAN)
 
     def _value(self, scalar: Scalar) -> Scalar:
-        """``scalar`` itself: true, false or NULL, or any other value that is computed from such."""
-        if not _asks(scalar):
+        """``scalar`` with its quantifiers replaced: true, false or NULL, or another value computed from them."""
+        if not _has_quantifier(scalar):
             return scalar
         match scalar:
             case Exists(relation):
@@ -122,7 +121,7 @@ class _Quantifiers:
                 open_ = [(self._ever(unknown), Literal(None, BOOLEAN)) for unknown in unknowns(scalar)]
                 return Case(((self._any(scalar), Literal(True, BOOLEAN)), *open_), Literal(False, BOOLEAN), BOOLEAN)
             case Case(branches=branches):
-                # A branch is taken where its condition is true, so a condition in CASE is one as in WHERE.
+                # A branch is taken if its condition is true, so NULL and false are the same here, as in WHERE.
                 tests = [(self._true(test), self._value(value)) for test, value in branches]
                 return replace(scalar, branches=tuple(tests), default=self._value(scalar.default))
         below = children(scalar)
@@ -131,11 +130,11 @@ class _Quantifiers:
     # ------------------------------------------------------------------------------------------------------- counting
 
     def _any(self, scalar: Quantified) -> Scalar:
-        """A condition that is true where that of ``scalar`` is true for some row."""
+        """A condition that is true if the condition of ``scalar`` is true for some row."""
         ends = _ends(scalar)
         if not ends:
             return self._some(self._filter(scalar.relation, scalar.condition))
-        return reduce(_either, [self._end(scalar.relation, end) for end in ends])
+        return disjunction([self._end(scalar.relation, end) for end in ends])
 
     def _not_any(self, scalar: Quantified) -> Scalar:
         """The opposite of ``_any``: true where that is false or NULL."""
@@ -158,7 +157,7 @@ class _Quantifiers:
         return none if unknown.guard is None else Call("or", (self._false(unknown.guard), none), BOOLEAN)
 
     def _filter(self, relation: Relation, condition: Scalar | None) -> Relation:
-        """The rows that fulfil a condition, which may hold questions in turn."""
+        """The rows that fulfil a condition, which may contain quantifiers itself."""
         return relation if condition is None else self._node(Filter(relation, condition))
 
     def _some(self, relation: Relation) -> Subquery:
@@ -181,13 +180,13 @@ class _Quantifiers:
         return self._aliases[relation]
 
 
-def _asks(scalar: Scalar) -> bool:
-    """True if ``scalar`` holds a question about all rows of a query."""
+def _has_quantifier(scalar: Scalar) -> bool:
+    """True if ``scalar`` contains EXISTS, IN, ANY or ALL."""
     return any(not isinstance(found, Subquery) for found in subqueries(scalar))
 
 
 def _opposite(scalar: Quantified) -> Quantified:
-    """ALL rows fulfil a condition unless ANY does the opposite, and the other way round; NULL stays NULL."""
+    """The negation: ALL of a condition is NOT ANY of its negation, and vice versa; NULL stays NULL."""
     match scalar.condition:
         case Call(function=name, arguments=arguments) if name in OPPOSITE:
             opposite = Call(OPPOSITE[name], arguments, BOOLEAN)
@@ -196,14 +195,10 @@ def _opposite(scalar: Quantified) -> Quantified:
     return replace(scalar, condition=opposite, all=not scalar.all)
 
 
-def _either(left: Scalar, right: Scalar) -> Scalar:
-    return Call("or", (left, right), BOOLEAN)
-
-
 # ---------------------------------------------------------------------------------------------------------------- ends
 
 ENDS = {"lt": ("max",), "le": ("max",), "gt": ("min",), "ge": ("min",), "ne": ("min", "max")}
-"""Where a comparison holds for some value, it holds for one at these ends of all values."""
+"""If a comparison holds for some value, it holds for the least or the greatest."""
 
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
 
@@ -219,7 +214,7 @@ class ExtremeComparison:
 
 
 def _ends(scalar: Quantified) -> list[ExtremeComparison]:
-    """The comparisons that are enough to know whether one of many is true; none where all have to be looked at."""
+    """Comparisons with the least and the greatest value that decide ANY; none if all values must be compared."""
     own = {field.name for field in scalar.relation.fields}
     match scalar.condition:
         case Call(name, (left, right)) if name in ENDS:
@@ -235,7 +230,7 @@ def _ends(scalar: Quantified) -> list[ExtremeComparison]:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Rows for which a comparison is NULL: those with ``condition``, where ``guard`` is true of the row around them."""
+    """Rows for which a comparison is NULL: those that fulfil ``condition``, if ``guard`` is true of the outer row."""
 
     rows: Relation
     condition: Scalar | None = None
@@ -243,40 +238,40 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """Test that a comparison is not false: by ``condition`` on a row, and by ``guard`` on the row around it."""
+class _NotFalse:
+    """One way in which a comparison is not false: ``condition`` on the row, ``guard`` on the outer row."""
 
     condition: Scalar | None = None
     guard: Scalar | None = None
 
 
 def unknowns(scalar: Quantified) -> list[Unknown]:
-    """The rows for which the condition of ``scalar`` is NULL; one that is in several of these makes no difference.
+    """The rows for which the condition of ``scalar`` is NULL; they may overlap.
 
-    A conjunction is NULL where a part is NULL and no other is false: each part is true, or NULL by one of its sides.
+    A conjunction is NULL if a conjunct is NULL and none is false: each is true, or NULL because of one of its sides.
     """
     if not is_nullable(scalar.condition):
         return []
     own = {field.name for field in scalar.relation.fields}
-    ways = [_ways(part, own) for part in conjuncts(scalar.condition)]
-    patterns = list(product(*ways))[1:]
-    if not all(ways) or len(patterns) > MOST_PATTERNS:
+    cases = [_not_false(part, own) for part in conjuncts(scalar.condition)]
+    patterns = list(product(*cases))[1:]
+    if not all(cases) or len(patterns) > MOST_PATTERNS:
         return [Unknown(scalar.relation, _is_null(scalar.condition))]
     return [_unknown(scalar.relation, pattern) for pattern in patterns]
 
 
-def _ways(part: Scalar, own: set[str]) -> list[_Way]:
-    """In which ways ``part`` is not false, beginning with: it is true; none where it is no plain comparison."""
+def _not_false(part: Scalar, own: set[str]) -> list[_NotFalse]:
+    """The ways in which ``part`` is not false, the first being that it is true; none if it is no plain comparison."""
     match part:
         case Call(name, (left, right)) if name in OPPOSITE:
             outer, inner = (left, right) if own.isdisjoint(columns_in(left)) else (right, left)
             if own.isdisjoint(columns_in(outer)):
-                missing = [_Way(condition=_is_null(inner))] if is_nullable(inner) else []
-                return [_Way(part), *missing, *([_Way(guard=_is_null(outer))] if is_nullable(outer) else [])]
+                missing = [_NotFalse(condition=_is_null(inner))] if is_nullable(inner) else []
+                return [_NotFalse(part), *missing, *([_NotFalse(guard=_is_null(outer))] if is_nullable(outer) else [])]
     return []
 
 
-def _unknown(relation: Relation, pattern: Sequence[_Way]) -> Unknown:
+def _unknown(relation: Relation, pattern: Sequence[_NotFalse]) -> Unknown:
     condition = conjunction([way.condition for way in pattern if way.condition is not None])
     guard = conjunction([way.guard for way in pattern if way.guard is not None])
     return Unknown(relation, condition, guard)

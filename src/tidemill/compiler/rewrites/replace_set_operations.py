@@ -19,9 +19,8 @@ _HERE, _ELSEWHERE, _NONE = Literal(True, BOOLEAN), Literal(None, BOOLEAN), Liter
 def replace_set_operations(relation: Relation) -> Relation:
     """``relation`` without INTERSECT and EXCEPT; the same rows.
 
-    The rows of both sides are summed up together, and each group knows how many come from which side: a change of
-    either side touches the groups of the rows that it brings, and no others. NULLs group together, which is just how
-    these operators compare.
+    Equal rows of both sides are one group with a count for each side, so a change of either side touches only the
+    groups of its own rows. NULLs group together, as these operators compare them.
     """
     return transform(relation, _rewritten)
 
@@ -57,7 +56,7 @@ def _counted(node: Intersect | Except) -> _RowCounts:
 
 
 def _tagged(side: Relation, names: list[str], sides: tuple[str, str], number: int) -> Relation:
-    """The rows of one side, with a column for each side that says whether they are of it."""
+    """The rows of one side, with a column for each side: TRUE for their own, else NULL."""
     shown = [Named(name, column(f)) for name, f in zip(names, side.fields, strict=True)]
     tags = [Named(name, _HERE if i == number else _ELSEWHERE) for i, name in enumerate(sides)]
     return Project(side, (*shown, *tags))

@@ -1,8 +1,7 @@
 """Row identity: columns that identify the rows of a relation, carried along where they would be left out.
 
-A row of a table is known by its primary key, one of a join by the keys of both sides, and one that comes from the
-element of an array by the row, the element, and the how-many-eth of its equals it is: so an element that goes takes no
-other one with it, wherever it stood.
+A row of a table is identified by its primary key, one of a join by the keys of both sides, and an element of an array
+by the row, the element, and its number among equal elements: so removing an element changes the identity of no other.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ Identified = tuple[Relation, frozenset[str]]
 
 
 def identified(relation: Relation, tables: Mapping[str, Table]) -> Identified | None:
-    """``relation`` with more columns where those it has do not identify its rows; None where none could do.
+    """``relation`` with additional columns if its own do not identify its rows; None if no columns do.
 
-    Its own columns keep their names and places; what is added comes after them.
+    Its own columns keep their names and positions; added ones follow.
     """
     match relation:
         case Scan():
@@ -56,7 +55,7 @@ def _of_scan(scan: Scan, tables: Mapping[str, Table]) -> Identified | None:
 
 
 def with_columns(scan: Scan, table: Table, names: Collection[str]) -> Scan:
-    """``scan`` with these columns of its table, too."""
+    """``scan`` with these columns of its table as well."""
     there = {f.name for f in scan.columns}
     return replace(scan, columns=(*scan.columns, *(f for f in table.fields if f.name in names and f.name not in there)))
 
@@ -89,9 +88,9 @@ def _of_join(join: Join, tables: Mapping[str, Table]) -> Identified | None:
 
 
 def _of_unnest(unnest: Unnest, tables: Mapping[str, Table]) -> Identified | None:
-    """Elements come with their numbers; where positions are read, these identify them as well.
+    """Elements are identified by their numbers, or by their positions if these are read.
 
-    Element and number stay together in a pair, which is never NULL where the element may be: so it can be looked up.
+    Element and number are one struct, which is never NULL even if the element is, so it can be looked up.
     """
     below = identified(unnest.input, tables)
     if below is None:
@@ -124,7 +123,7 @@ def in_order(relation: Relation, like: Relation) -> Relation:
 
 
 def sunk(unnest: Unnest) -> Relation:
-    """``unnest`` below the joins above the relation that its array is read of."""
+    """``unnest`` pushed below joins, to the relation that has its array."""
     match unnest.input:
         case Filter(input=input_, condition=condition):
             return Filter(sunk(replace(unnest, input=input_)), condition)

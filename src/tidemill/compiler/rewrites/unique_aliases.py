@@ -1,4 +1,4 @@
-"""Unique aliases: every scan, and every array that is unnested, gets an alias that no other one has."""
+"""Unique aliases for all scans and unnested arrays."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidemill.compiler.analysis.rename import fresh, rename
 def unique_aliases(relation: Relation) -> Relation:
     """``relation`` with an alias of its own for each scan and each unnested array; its columns keep their names.
 
-    A subquery that is used twice brings the same aliases twice, and once its projections are merged away the columns of
-    the two uses would be one. A projection above the renamed node gives back the old names, so nothing above notices.
+    A subquery that is used twice has the same aliases twice, and once its projections are merged the columns of the two
+    uses would be the same. A projection above the renamed node restores the old names.
 
     >>> from tidemill.algebra.relational.relations import Join
     >>> pairs = unique_aliases(Join(Scan("t", "a", ()), Scan("t", "a", ())))

@@ -29,15 +29,20 @@ from tidemill.algebra.relational.walk import children, scans, transform, walk, w
 from tidemill.compiler.analysis.array_columns import array_columns, found_by_elements
 from tidemill.compiler.analysis.blocks import count_blocks
 from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
-from tidemill.compiler.analysis.common_subqueries import GROUPED, common_subqueries, core, is_grouped, shared
+from tidemill.compiler.analysis.common_subqueries import (
+    GROUPED,
+    below_projections,
+    common_subqueries,
+    is_grouped,
+    shared,
+)
 from tidemill.compiler.analysis.rename import rename, short
 from tidemill.compiler.rewrites.row_identity import identified, sunk
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 
 MOST_BLOCKS = 9
-"""A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
-
+"""Number of blocks of a join above which a side becomes a stage. A join of sums has a block for each pair."""
 
 MOST_ALIKE = 6
 """The change of a relation that a join reads n times has 2**n - 1 terms; where n is larger, a side becomes a stage."""
@@ -46,11 +51,11 @@ MOST_JOINED = 50
 """A join of more relations than this is cut: each of its relations has a trigger that visits all others."""
 
 MANY_BLOCKS = 4
-"""A sum of so many blocks that stands in a view twice is computed once."""
+"""Number of blocks from which a sum that occurs twice in a view becomes a stage."""
 
 
 class StageCutter:
-    """Takes grouped subqueries out of a tree, innermost first, and sums that would multiply too often."""
+    """Cuts grouped subqueries out of a tree, innermost first, and sums whose blocks would multiply too often."""
 
     def __init__(self, view: str, relation: Relation, tables: Mapping[str, Table] | None) -> None:
         self._view = view
@@ -70,33 +75,33 @@ class StageCutter:
             self._definitions = dict(node.definitions)
             return self.opened(self._resolved(node.body))
         if isinstance(node, Aggregate) and any(map(needs_multiset, node.aggregates)):
-            return replace(node, input=self._single(self._closed(node.input)))
+            return replace(node, input=self._shared_input(self._closed(node.input)))
         if isinstance(node, GROUPED):
             return replace(node, input=self._closed(node.input))
         if isinstance(node, Filter | Project | Repeat):
             return replace(node, input=self.opened(node.input))
         return self._inside(node)
 
-    def _single(self, node: Relation) -> Relation:
-        """Rows that go to several maps at once: where they come from a join or a sum, that is done once for all."""
+    def _shared_input(self, node: Relation) -> Relation:
+        """The input of several maps: a join or a sum becomes a stage, so that it is computed once for all of them."""
         leaves = sum(isinstance(leaf, Scan) for leaf in walk(node))
         return node if leaves <= 1 else self._read(node)
 
     def _closed(self, node: Relation) -> Relation:
         if is_grouped(node) and (self._is_whole(node) or _is_repeated(node)):
             return self._read(node)
-        few = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
-        if isinstance(node, Join | UnionAll) and not few and canonical(node) in self._shared:
+        small = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
+        if isinstance(node, Join | UnionAll) and not small and canonical(node) in self._shared:
             return self._read(node)
         return self._inside(node)
 
     def _read(self, node: Relation, identity: frozenset[str] | None = None) -> Relation:
-        """The rows of a stage of its own that keeps ``node``. Constants stay outside, where they decide conditions.
+        """A scan of a new stage for ``node``. Constant columns stay outside, where conditions can be folded.
 
         ``identity`` are columns that identify its rows.
         """
         if not self._recursive.isdisjoint(scans(node)):
-            return self._within(node)
+            return self._recursive_step(node)
         names = [f.name for f in node.fields]
         if isinstance(node, Project):
             shown = tuple(output for output in node.outputs if not isinstance(output.scalar, Literal))
@@ -106,13 +111,13 @@ class StageCutter:
                 return Project(read, tuple(columns.get(output.name, output) for output in node.outputs))
         return rename(self._stage(node, identity), names)
 
-    def _within(self, node: Relation) -> Relation:
-        """A part of a recursion that goes on from its last rows: these are of its own stage, and no other sees them."""
+    def _recursive_step(self, node: Relation) -> Relation:
+        """The step of a recursion. It reads rows of its own stage, so no part of it can be cut out."""
         if is_grouped(node):
             raise Unsupported(
-                "a recursive query cannot ask a subquery about each of its rows",
-                detail="Whether the subquery finds something would have to be known of all rows of a round at once.",
-                hint="Join with a subquery in FROM that has the rows in question, and let that one ask.",
+                "a recursive part cannot have a correlated subquery over its own rows",
+                detail="The subquery would have to see all rows of an iteration at once.",
+                hint="Join with a subquery in FROM that does not read the recursive rows.",
             )
         return self._inside(node)
 
@@ -128,20 +133,20 @@ class StageCutter:
         if isinstance(node, Join):
             cut = [found_by_elements(node, side) for side in children(node)]
             if self._tables is not None:
-                joined = with_children(node, self._told_apart(node, cut))
-                # The identity of rows stays within reach of the stage, and is no column of the join.
+                joined = with_children(node, self._identified_sides(node, cut))
+                # The identity of rows is available to the stage, but is no column of the join.
                 return _with_fields(joined, node)
             sides = zip(children(node), cut, strict=True)
-            return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
+            return with_children(node, self._limit_blocks(*(self._read(s) if c else self._closed(s) for s, c in sides)))
         return with_children(node, [self._closed(child) for child in children(node)])
 
     def _defined(self, scan: Scan) -> Relation:
-        """The scan of a definition, which is a stage from its first reader on."""
+        """The scan of a definition, which becomes a stage when it is first read."""
         stage = self._stage(self._resolved(self._definitions[scan.relation]), None)
         return rename(replace(stage, alias=scan.alias), [f.name for f in scan.fields])
 
     def _resolved(self, relation: Relation) -> Relation:
-        """``relation`` where subqueries that stay in expressions read stages, and no definitions."""
+        """``relation`` whose subqueries in expressions read stages in place of definitions."""
 
         def scanned(node: Relation) -> Relation:
             return self._defined(node) if isinstance(node, Scan) and node.relation in self._definitions else node
@@ -152,13 +157,13 @@ class StageCutter:
         return transform(relation, within)
 
     def _with_key(self, scan: Scan) -> Relation:
-        """The scan with the key of its table within reach of its stage, and the columns that it had."""
+        """The scan with its columns, and the key of its table available to its stage."""
         assert self._tables is not None
         whole = identified(scan, self._tables)
         return scan if whole is None else _with_fields(whole[0], scan)
 
-    def _told_apart(self, join: Join, cut: list[bool]) -> list[Relation]:
-        """The sides of a join, cut out where elements of arrays, or a relation that is read twice, make rows alike."""
+    def _identified_sides(self, join: Join, cut: list[bool]) -> list[Relation]:
+        """The sides of a join, cut out if keys do not identify rows: array elements, or a relation read twice."""
         assert self._tables is not None
         left, right = children(join)
         twice = not _read_of(left).isdisjoint(_read_of(right))
@@ -169,22 +174,22 @@ class StageCutter:
                 sides.append(self._read(*whole))
             else:
                 sides.append(self._read(side) if found else self._closed(side))
-        return self._few(*sides)
+        return self._limit_blocks(*sides)
 
-    def _few(self, *sides: Relation) -> list[Relation]:
-        """The sides of a join, cut out where their sums would multiply too often, smaller sums first.
+    def _limit_blocks(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join, cut out while their blocks would multiply too often, smaller sums first.
 
-        A sum with constant rows is cut out last: its rows decide conditions, and would not if they were stored.
+        A sum with constant rows is cut out last: conditions over constants can be folded, but not over stored rows.
         """
-        few = self._unlike(*sides)
-        places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
+        limited = self._limit_scans(*sides)
+        places = [place for place, side in enumerate(limited) if count_blocks(side) > 1]
         for place in sorted(places, key=lambda i: (_has_constants(sides[i]), count_blocks(sides[i]))):
-            if prod(map(count_blocks, few)) > MOST_BLOCKS:
-                few[place] = self._read(few[place])
-        return few
+            if prod(map(count_blocks, limited)) > MOST_BLOCKS:
+                limited[place] = self._read(limited[place])
+        return limited
 
-    def _unlike(self, *sides: Relation) -> list[Relation]:
-        """The sides of a join, of which one is cut out where both together read too much, or one relation too often."""
+    def _limit_scans(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join; one is cut out if both together read too many relations, or one relation too often."""
         times = [count_scans(side) for side in sides]
         both = times[0] + times[1]
         often = [name for name, n in both.items() if n > MOST_ALIKE] or (both if both.total() > MOST_JOINED else ())
@@ -194,8 +199,8 @@ class StageCutter:
         return [self._read(side) if i == place else side for i, side in enumerate(sides)]
 
     def _is_whole(self, node: Relation) -> bool:
-        """True if all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
-        return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
+        """True if all uses of the grouping below ``node`` have the same filters and projections above it."""
+        return self._occurrences[canonical(node)] == self._occurrences[canonical(below_projections(node))]
 
     def _stage(self, node: Relation, identity: frozenset[str] | None) -> Scan:
         """A scan of the stage that keeps ``node``, made when it is first met."""
@@ -220,7 +225,7 @@ def _with_fields(relation: Relation, like: Relation) -> Relation:
 
 
 def _read_of(relation: Relation) -> set[str]:
-    """The relations that a block reads itself, and not through a stage."""
+    """The relations that a block reads directly, not through a stage."""
     if isinstance(relation, Scan):
         return {relation.relation}
     return set() if isinstance(relation, GROUPED) else set().union(*map(_read_of, children(relation)))
@@ -241,7 +246,7 @@ def count_scans(relation: Relation) -> Counter[str]:
 
 
 def _is_repeated(relation: Relation) -> bool:
-    """True if the rows of a grouping come as often as it says: that is said of its own rows, in its own stage."""
+    """True if the rows of a grouping are repeated, which is done in the grouping's own stage."""
     while isinstance(relation, Filter | Project):
         relation = relation.input
     return isinstance(relation, Repeat)

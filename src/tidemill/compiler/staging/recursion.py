@@ -1,9 +1,9 @@
-"""A recursion as a stage: what is found in which iteration, and what counts there.
+"""A recursion as a stage: the rows found in each iteration, and those of them that count.
 
 The base is found in iteration 0. Rows that a step finds from one that counts in iteration i are found in iteration
 i + 1. The step reads the rows that count from a map of the stage, with their iterations, so its changes are derived
 like those of any join: a change of a table meets the rows that count, and a change of the rows that count meets the
-tables. The latter is the trigger that goes on from one iteration to the next (see
+tables. The latter is the trigger that computes an iteration from the one before (see
 ``program.statements.IterationEmission``).
 """
 
@@ -24,7 +24,7 @@ from tidemill.program.stages import Emission, IterationEmission
 from tidemill.program.statements import Trigger
 
 LAST_ITERATION = "round of the last row"
-"""The column in which a step carries the iteration of the row that it goes on from; no query calls one so."""
+"""The column in which a step carries the iteration of the row that it reads; not a name that a query can use."""
 
 LAST = Column(LAST_ITERATION, BIGINT, nullable=False)
 
@@ -33,7 +33,7 @@ LAST = Column(LAST_ITERATION, BIGINT, nullable=False)
 class Recursion:
     """The state of a recursive query, and what is summed into ``found``.
 
-    ``columns`` say what the columns of the query are called in the maps.
+    ``columns`` maps the columns of the query to those of the maps.
     """
 
     found: Map
@@ -54,12 +54,12 @@ def recursion(name: str, node: Recursive) -> Recursion:
 
 
 def with_iteration_trigger(finish: Emission | None, triggers: Mapping[str, Trigger]) -> Emission | None:
-    """``finish`` with the trigger by which its iterations follow from each other, where it has iterations."""
+    """``finish`` with the trigger from one iteration to the next, if it has iterations."""
     return replace(finish, again=triggers[finish.kept]) if isinstance(finish, IterationEmission) else finish
 
 
 def _columns(node: Recursive) -> tuple[Field, ...]:
-    """The columns by which the step calls the rows last found."""
+    """The columns of the rows last found, as the step names them."""
     return next(leaf.columns for leaf in walk(node.step) if isinstance(leaf, Scan) and leaf.relation == node.name)
 
 

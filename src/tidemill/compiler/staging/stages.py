@@ -18,7 +18,7 @@ from tidemill.algebra.aggregates.registry import finalize, multiset_entries, nee
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Recursive, Scan, TopK, Window
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Project, Recursive, Scan, TopK, Window
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import (
     expressions,
@@ -27,6 +27,7 @@ from tidemill.algebra.relational.walk import (
     walk_all,
 )
 from tidemill.compiler.analysis.blocks import blocks, used_columns
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_post_aggregation
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.unique_aliases import unique_aliases
@@ -52,7 +53,7 @@ class DraftMap:
 class StageDraft:
     """A stage before a strategy makes its triggers.
 
-    ``body`` is what the stage sums up: a tree without aggregates, whose columns are the keys of ``map`` and then its
+    ``body`` is summed up by the stage: a tree without aggregates, whose columns are the keys of ``map`` and then its
     values, or the stage's output where there is no map. ``extra_maps`` are summed up as well. The body of a recursion
     reads ``recursive_map``, the map of the rows that count, to which only its iterations add; of a time-partitioned
     relation it is the map of the computed rows. ``identity`` are columns carried along to identify its rows.
@@ -105,7 +106,7 @@ class StageDraft:
 
     @property
     def has_subqueries_above(self) -> bool:
-        """True if a subquery stands in what is computed from the stage's state: in HAVING, or next to aggregates."""
+        """True if an expression over the stage's state holds a subquery: in HAVING, or next to aggregates."""
         if self.emission is None:
             return False
         above = [output.scalar for output in self.emission.outputs]
@@ -129,10 +130,10 @@ def draft_stages(
 ) -> list[StageDraft]:
     """The stages of ``view`` in the order in which changes pass through them.
 
-    They are drafted from the last to the first, because a stage gives out only what later ones read: an aggregate that
-    no later stage reads is not even summed. ``compile_body`` compiles the queries of partitions. Where ``tables`` are
-    given, inputs of joins are identified by their keys: relations that a join reads twice and elements of arrays become
-    stages with an identity.
+    They are drafted from the last to the first, because a stage outputs only the columns that later ones read: an
+    aggregate that no later stage reads is not summed. ``compile_body`` compiles the queries of partitions. Where
+    ``tables`` are given, inputs of joins are identified by their keys: relations that a join reads twice and elements
+    of arrays become stages with an identity.
     """
     drafts: list[StageDraft] = []
     cutter = StageCutter(view, relation, tables)
@@ -151,7 +152,7 @@ def draft_stages(
 def _reads(body: Relation) -> Iterator[tuple[str, set[str]]]:
     """Each relation that a body reads, with the columns that it reads of it; a relation may come several times.
 
-    Where nothing is read but how often rows come, the first column is there to carry that. A subquery that stays in an
+    If only the weights are read, the first column carries them. A subquery that stays in an
     expression may read all columns.
     """
     nested = (q.relation for node in walk(body) for scalar in expressions(node) for q in subqueries(scalar))
@@ -168,17 +169,17 @@ def _draft(name: str, tree: Relation, needed: set[str] | None, compile_body: Com
     """The stage of one tree, giving out the ``needed`` columns; None means all."""
     above, node = split_post_aggregation(tree)
     if needed is not None:
-        # A row must keep one column at least, if only to carry its weight through files and frames.
+        # A row needs at least one column to carry its weight through files and frames.
         outputs = tuple(o for o in above.outputs if o.name in needed) or above.outputs[:1]
         above = replace(above, outputs=outputs)
     if isinstance(node, Distinct):
         return _draft_distinct(name, node, above)
     if isinstance(node, TopK | Window | Match):
-        return _draft_parts(name, node, above)
+        return _draft_partitions(name, node, above)
     if isinstance(node, Recursive):
         return _draft_recursive(name, node, above)
     if isinstance(node, TimePartitioned):
-        return _draft_layered(name, node, above, compile_body)
+        return _draft_time_partitioned(name, node, above, compile_body)
     if isinstance(node, Aggregate):
         return _draft_aggregate(name, node, above)
     return _draft_linear(name, tree, above)
@@ -191,13 +192,13 @@ def _draft_linear(name: str, tree: Relation, above: PostAggregation) -> StageDra
 
 
 def _draft_distinct(name: str, node: Distinct, above: PostAggregation) -> StageDraft:
-    """DISTINCT is a map with no values: a row is out while its weight is positive."""
+    """DISTINCT is a map with no values: a row is output while its weight is positive."""
     map_ = Map(f"{name}/distinct", node.fields)
     return StageDraft(name, above.fields, unique_aliases(node.input), map_, above.finish(map_.name))
 
 
 def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> StageDraft:
-    """GROUP BY is a map of sums: each aggregate that is read comes from partial sums, and equal ones are one.
+    """GROUP BY is a map of sums: each aggregate that is read is computed from partial sums, and equal sums are shared.
 
     Any other aggregate has a map with the multiset of its arguments; equal multisets are one map.
     """
@@ -208,7 +209,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
     multiset_reads: list[MultisetRead] = []
     weight = Column(WEIGHT, BIGINT, nullable=False)
     for call in node.aggregates:
-        if call.name not in above.asked:
+        if call.name not in above.columns_read:
             continue
         if needs_multiset(call):
             found = multisets.setdefault(
@@ -233,16 +234,16 @@ def _multiset_map(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
     seen, condition = multiset_entries(call)
     taken = {key.name for key in node.keys}
     entries = tuple(Named(fresh(f"value_{i}", taken), scalar) for i, scalar in enumerate(seen))
-    rows = node.input if condition is None else Filter(node.input, condition)
+    rows = filtered(node.input, condition)
     body = Project(rows, (*node.keys, *entries))
     return DraftMap(Map(name, body.fields), unique_aliases(body))
 
 
-def _draft_parts(name: str, node: TopK | Window | Match, above: PostAggregation) -> StageDraft:
-    """Top-k, windows and patterns are a map of all rows: their partition, then their order, then the rest.
+def _draft_partitions(name: str, node: TopK | Window | Match, above: PostAggregation) -> StageDraft:
+    """Top-k, windows and patterns are a map of all rows, keyed by partition, then order, then the other columns.
 
-    Rows that are equal in their order stand in the order of their columns. Among such rows the columns that have been
-    moved to the front are equal, so the map's rows have the same order as those of the node.
+    Ties are ordered by all columns. Among tied rows the columns that were moved to the front are equal, so the map's
+    rows have the same order as those of the node.
     """
     entries: dict[Scalar, Named] = {}
     taken = {f.name for f in node.input.fields}
@@ -264,7 +265,7 @@ def _draft_parts(name: str, node: TopK | Window | Match, above: PostAggregation)
 
 
 def _draft_recursive(name: str, node: Recursive, above: PostAggregation) -> StageDraft:
-    """A recursion is a map of what is found in each iteration, and one of the rows that count there."""
+    """A recursion is a map of the rows found in each iteration, and one of the rows that count there."""
     kept = recursion(name, node)
     above = above.over(kept.columns)
     iterations = IterationEmission(
@@ -273,8 +274,10 @@ def _draft_recursive(name: str, node: Recursive, above: PostAggregation) -> Stag
     return StageDraft(name, above.fields, unique_aliases(kept.body), kept.found, iterations, recursive_map=kept.kept)
 
 
-def _draft_layered(name: str, node: TimePartitioned, above: PostAggregation, compile_body: CompileBody) -> StageDraft:
-    """A relation made partition by partition is a map of each feed, one of its numbers, and one of what was made."""
+def _draft_time_partitioned(
+    name: str, node: TimePartitioned, above: PostAggregation, compile_body: CompileBody
+) -> StageDraft:
+    """A time-partitioned relation is a map for each feed, one of partition numbers, and one of the computed rows."""
     made = time_partition_maps(name, node, compile_body)
     above = above.over(made.columns)
     slices = replace(made.emission, outputs=above.outputs, condition=above.condition)
@@ -284,7 +287,7 @@ def _draft_layered(name: str, node: TimePartitioned, above: PostAggregation, com
 
 
 def _bare(scalar: Scalar) -> Scalar:
-    """A column is the same one wherever it is read, also where a reader does not know that it is never NULL."""
+    """The column without its nullability: readers may differ in it."""
     return replace(scalar, nullable=True) if isinstance(scalar, Column) else scalar
 
 

@@ -1,7 +1,7 @@
-"""A relation made partition by partition as a stage: what it keeps of its feeds, and the queries that make partitions.
+"""A time-partitioned relation as a stage: the columns that it stores of its feeds, and the queries that compute it.
 
-The queries are compiled like views, over the slices as tables. What they read of these says which columns of a feed are
-kept at all. See ``algebra.relational.time_partitions`` for what the relation means, and ``program.stages`` for the
+The queries are compiled like views, over the slices as tables. The columns that they read decide which columns of a
+feed are stored. See ``algebra.relational.time_partitions`` for what the relation means, and ``program.stages`` for the
 stage.
 """
 
@@ -31,9 +31,9 @@ CompileBody = Callable[[str, Relation, Mapping[str, Table]], Program]
 
 @dataclass(frozen=True, slots=True)
 class TimePartitionMaps:
-    """The state of a relation made partition by partition, and what is summed into each map that statements fill.
+    """The state of a time-partitioned relation, and the rows that are summed into each map that statements fill.
 
-    ``columns`` say what the columns of the relation are called in the map ``kept``.
+    ``columns`` maps the columns of the relation to those of the map ``kept``.
     """
 
     numbers: tuple[Map, Relation]
@@ -53,7 +53,7 @@ def time_partition_maps(name: str, node: TimePartitioned, compile_body: CompileB
     same = node.initialize == node.update
     initialize = update if same else _loaded(compile_body(f"{name}/initialize", node.initialize, tables))
     used = _used(node, (initialize, update))
-    # A feed that no slice reads only says which partitions there are, and the numbers tell that.
+    # A feed that no slice reads only decides which partitions exist, which the numbers record.
     read = [feed for feed in node.feeds if any(slice_.feed == feed.name for slice_ in node.slices)]
     feeds = [_fed(name, feed, scanned[feed.name], used[feed.name]) for feed in read]
     numbers = Map(f"{name}/numbers", (_NUMBER,))
@@ -77,7 +77,7 @@ _NUMBER = Field(PARTITION_NUMBER, BIGINT, nullable=False)
 
 
 def _loaded(body: Program) -> Program:
-    """A query that is only ever loaded from whole emission: no change reaches it."""
+    """A query that is only loaded from whole inputs, never changed."""
     return replace(body, stages=tuple(replace(stage, inputs=(), triggers=()) for stage in body.stages))
 
 
@@ -114,7 +114,7 @@ def _fed(name: str, feed: PartitionedInput, columns: Sequence[Field], used: set[
     kept = [(to, f) for to, f in zip(columns, own[len(own) - len(columns) :], strict=True) if to.name in used]
     if feed.every:
         kept.insert(0, (_NUMBER, own[0]))
-    kept = kept or [(columns[0], own[0])]  # of rows that are only counted the first column carries how often they come
+    kept = kept or [(columns[0], own[0])]  # the first column carries the weight of rows that are only counted
     rows = feed.rows_in_partitions if feed.every else feed.rows
     outputs = tuple(Named(to.name, column(f)) for to, f in kept)
     return Map(f"{name}/feed:{feed.name}", tuple(to for to, _ in kept)), Project(rows, outputs)

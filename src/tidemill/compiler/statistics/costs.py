@@ -1,7 +1,7 @@
 """Cost of one changed row in a stage: the highest cost class among its steps, the reason, and what would lower it.
 
-The classes are those that EXPLAIN shows and ``tidemill bench sql`` measures. They speak of work; what comes out of it,
-the rows of the view that do change, can be more than any of them.
+The classes are those that EXPLAIN shows and ``tidemill bench sql`` measures. They measure work; the
+number of rows of the view that change can be larger than any of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, Relati
 
 
 class CostClass(IntEnum):
-    """Cost classes, cheapest first: of one changed row, in the size of what is there already."""
+    """Cost classes of one changed row, cheapest first, in the size of the state."""
 
     CONSTANT = 0
     LOGARITHMIC = 1
@@ -56,7 +56,7 @@ _SPELLED = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A class, the reason in words, and a way to a lower class if there is one. ``recomputes``: all again."""
+    """A class, the reason, and a hint to a lower class. ``recomputes``: the state is recomputed."""
 
     kind: CostClass
     why: str
@@ -68,7 +68,7 @@ class Cost:
 
 
 def highest_cost(costs: Sequence[Cost]) -> Cost:
-    """The cost that decides. Of equal ones the first."""
+    """The highest cost; the first of equal ones."""
     return max(costs, key=lambda cost: (cost.recomputes, cost.kind))
 
 
@@ -85,8 +85,8 @@ def cost_of_stage(stage: Stage, program: Program) -> Cost:
 def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
     """Cost of a changed row in a trigger.
 
-    A lookup costs what it finds, and by all keys of a map that is one entry. A loop over all rows of a relation costs
-    the data, unless that is a global aggregate, which has one row.
+    A lookup costs the entries that it finds: one if it is by all keys of a map. A loop over all rows of a relation is
+    O(data), unless that is a global aggregate, which has one row.
     """
     keys = {map_.name: {f.name for f in map_.keys} for stage in program.stages for map_ in stage.maps}
     single = {stage.name for stage in program.stages if isinstance(stage.finish, GroupEmission) and stage.finish.always}
@@ -96,9 +96,9 @@ def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
     loops = [step for step in state if isinstance(step, RelationLoop)]
     scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
     if any(isinstance(statement, Replace) for statement in trigger.statements) and (scanned or not state):
-        return Cost(CostClass.DATA, "everything is computed again", "Let the strategy be auto.", recomputes=True)
+        return Cost(CostClass.DATA, "everything is computed again", "Use strategy auto.", recomputes=True)
     if scanned and trigger.relation in single:
-        return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}, when its one row is another one")
+        return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}, when its one row changes")
     if scanned:
         hint = "An equality between the tables would make it a lookup."
         return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}", hint)
@@ -154,7 +154,7 @@ def _read_cost(read: MultisetRead) -> Cost:
 
 def _ranking(rows: TopK) -> Cost:
     if rows.limit is None:
-        return Cost(CostClass.PARTITION, "without a limit all rows of a touched part after the offset are looked at")
+        return Cost(CostClass.PARTITION, "without a limit all rows of a touched partition after the offset are read")
     return Cost(
         CostClass.LOGARITHMIC, f"an ordered index, of which the first {rows.offset + rows.limit:,} rows are read"
     )
@@ -175,7 +175,7 @@ def _matching(rows: Match) -> Cost:
     late = "rows after a late one are read again until nothing changes"
     if rows.partition:
         return Cost(CostClass.PARTITION, f"a row that comes last is one step of an automaton; {late}")
-    hint = "Part the rows by a key, so that a late row has only rows of its key read again."
+    hint = "Add PARTITION BY, so that a late row causes only rows of its own key to be read again."
     return Cost(CostClass.DATA, late, hint)
 
 
@@ -184,21 +184,21 @@ def _going_on(again: Trigger) -> Cost:
     scanned = dict.fromkeys(loop.relation for loop in loops if not loop.lookup)
     if scanned:
         hint = "An equality with the rows last found would make it a lookup."
-        return Cost(CostClass.DATA, f"each round that changes visits all of {' and '.join(scanned)}", hint)
-    return Cost(CostClass.MATCHES, "each row whose round changes is looked up where it leads to")
+        return Cost(CostClass.DATA, f"each iteration that changes visits all of {' and '.join(scanned)}", hint)
+    return Cost(CostClass.MATCHES, "each row found in another iteration is looked up where it leads to")
 
 
 def _making(emission: TimePartitionEmission) -> Cost:
     if any(emission.map_of(slice_) == emission.kept for slice_ in emission.slices):
-        return Cost(CostClass.PARTITION, "touched partitions are made again, and those after them while they change")
+        return Cost(CostClass.PARTITION, "touched partitions are recomputed, and those after them while they change")
     if any(slice_.low is None for slice_ in emission.slices):
-        hint = "Subscripts for all that it reads would let fewer partitions be touched."
-        return Cost(CostClass.PARTITION, "the touched partition and all later ones are made again", hint)
-    return Cost(CostClass.PARTITION, "the partitions that read a touched one are made again")
+        hint = "With subscripts on all that it reads, a change would touch fewer partitions."
+        return Cost(CostClass.PARTITION, "the touched partition and all later ones are recomputed", hint)
+    return Cost(CostClass.PARTITION, "the partitions that read a touched one are recomputed")
 
 
 def _is_near(call: WindowCall) -> bool:
-    """True if a window function looks no further than some rows around: a change is seen by its neighbours alone."""
+    """True if a window function reads a bounded number of neighbours, so that a change affects only these."""
     if call.function in OFFSETS:
         return not call.ignore_nulls
     bounded = call.frame.start is not None and call.frame.end is not None

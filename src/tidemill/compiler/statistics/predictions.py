@@ -24,7 +24,7 @@ from tidemill.program.stages import GroupEmission, Program, Stage
 from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Trigger, Version
 
 PASSING = 1 / 3
-"""The part of all rows that pass a condition of which nothing is known."""
+"""Assumed selectivity of a condition."""
 
 ENTRY_BYTES = 16
 """Bytes of an entry besides its columns: its slot in a table, and the hash of its key."""
@@ -112,7 +112,7 @@ def _costs(trigger: Trigger, known: Mapping[str, RelationSize]) -> Iterator[tupl
 
 
 class _LoopEstimate:
-    """Nested loops under way: how many rows they have found, how many they visited, what values these have."""
+    """Estimate of nested loops so far: rows found, rows visited, and distinct values of their columns."""
 
     def __init__(self, known: Mapping[str, RelationSize]) -> None:
         self._known = known
@@ -140,7 +140,7 @@ class _LoopEstimate:
     def _take_source(self, source: RelationLoop) -> None:
         if source.version is Version.CHANGE:
             self.visits += 1
-            # One row seldom meets itself: a second loop over the change finds nothing.
+            # One row seldom joins with itself: a second loop over the change finds nothing.
             self.rows *= 0.0 if self._changed else 1.0
             self._values |= {f"{source.alias}.{f.name}": 1.0 for f in source.columns}
             self._changed = True
@@ -163,6 +163,6 @@ class _LoopEstimate:
         return PASSING
 
     def values(self, scalar: Scalar) -> float:
-        """Number of values an expression has, no more than there are rows to have them."""
+        """Number of distinct values of an expression, at most the number of rows."""
         found = prod(self._values.get(name, 1.0) for name in columns_in(scalar))
         return max(1.0, min(found, self.rows) if not self._changed else found)

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from tidemill.model.schema import Table
 
 UPDATE = 2.0
-"""Entries that could be visited in the time in which one is updated."""
+"""Cost of updating an entry, in visits."""
 
 FANOUT = 4.0
-"""Rows that refer to one row, where nothing better is known."""
+"""Assumed number of rows that refer to one row."""
 
 MATCHES = 10.0
-"""Rows that a lookup finds by columns that are no key of anything."""
+"""Assumed number of rows that a lookup by non-key columns finds."""
 
 MANY = 1e6
-"""Rows of the largest relation."""
+"""Assumed number of rows of the largest relation."""
 
 DistinctCounts = Callable[[str, str], int | None]
 """Number of distinct values of a column of a relation; None where it is unknown."""

@@ -3,7 +3,7 @@
 Where viewlets keep a map for every way in which a change can reach the view, here each relation has one map, reduced
 to what the join and the view use. That costs memory in the size of the data and not of the joins between them, and
 a change costs what it adds to the view. The triggers are those of first-order deltas over these maps, so any runtime
-can run them; a runtime that knows join graphs walks the graph instead (see ``program.joingraph``).
+can run them; a runtime that supports join graphs walks the graph instead (see ``program.joingraph``).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tidemill.program.maps import Map
 from tidemill.program.stages import IterationEmission, Program, Stage
 from tidemill.program.statements import Add, Query, RelationLoop, Trigger, Version
 
-GRAPH = Reason("GRAPH", "every row is held once, with what it meets, so a change costs what it finds on its way")
+GRAPH = Reason("GRAPH", "rows are stored once, with their join partners, so a change costs the partners that it visits")
 
 
 def joingraph(draft: StageDraft, context: StageContext) -> Stage:
     """The stage that holds every input in a map of its own, and walks from a change to the others.
 
-    With option ``serve`` other than ``both`` the rows of the view are not stored: a reader makes them from these maps.
-    What is only to be read does nothing for its rows when a change comes. Only the rows of the view itself can be left
-    to its readers: later stages follow the changes of the others.
+    With option ``serve`` other than ``both`` the rows of the view are not stored but computed from these maps when
+    read. A view with ``serve = 'read'`` computes no rows when a change comes. This holds for the rows of the view
+    itself only: later stages need the changes of the others.
     """
     serve = Serve(context.options["serve"]) if draft.name == context.view else Serve.BOTH
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
@@ -46,9 +46,9 @@ def joingraph(draft: StageDraft, context: StageContext) -> Stage:
 
 
 def _refusal(draft: StageDraft, found: Sequence[QueryBlock], serve: Serve) -> str:
-    """Why a stage is no join that can be walked; empty where it is one."""
+    """The reason why a stage cannot be walked as a join graph; empty if it can."""
     if isinstance(draft.emission, IterationEmission):
-        return "rows follow from rows, round after round"
+        return "it is recursive: rows follow from rows of the iteration before"
     if any(block.arrays for block in found):
         return "elements of arrays are no rows of a relation"
     joins = any(len(block.leaves) > 1 for block in found)
@@ -58,7 +58,7 @@ def _refusal(draft: StageDraft, found: Sequence[QueryBlock], serve: Serve) -> st
 def _unserved(view: str, serve: Serve, refusal: str) -> Unsupported:
     return Unsupported(
         f"view \"{view}\" cannot be served with serve = '{serve.value}'",
-        detail=f"Its rows cannot be made from a join graph, since {refusal}.",
+        detail=f"Its rows cannot be computed from a join graph, since {refusal}.",
         hint="Leave the option out: then the rows are stored.",
     )
 
@@ -114,7 +114,7 @@ def _growths(histories: Mapping[str, StreamHistory], streams: Set[str]) -> Itera
 
 
 def _kept_rows(adds: Iterable[Add], draft: StageDraft, serve: Serve) -> Iterator[Add]:
-    """Statements that load the view: none if it is only computed when read, and no rows that are not stored."""
+    """Statements that load the view: none for rows that are computed when read."""
     for add in adds:
         if serve is Serve.BOTH or (serve is Serve.SUBSCRIBE and add.target != draft.name):
             yield add
@@ -136,7 +136,7 @@ def _graphs(
 def _reader(
     draft: StageDraft, whole: list[Add], histories: Mapping[str, StreamHistory], members: tuple[Map, ...]
 ) -> Stage:
-    """The stage that makes the rows when they are read, from the maps that hold the graph."""
+    """The stage that computes the rows when they are read, from the maps of the graph."""
     return Stage(
         name=draft.name,
         output=draft.output,

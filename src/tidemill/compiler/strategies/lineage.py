@@ -1,13 +1,13 @@
 """Lineage: every row of a join is kept with the keys of the rows that it comes from.
 
-That map is ``OIDs_for_v`` of MOVIE; besides the keys it has the columns that the view shows. A row that leaves a table,
-and one that takes its place without moving a *condition attribute* (a column that decides what it meets), is joined
-with the lineage: whatever the row before has met, this one meets, and the columns of the others are at hand. So neither
-deletions nor most modifications read a table. Only rows that arrive are joined with the other tables, as in ``delta``:
-that is to *plant the delta*.
+That map is ``OIDs_for_v`` of MOVIE; besides the keys it has the columns that the view shows. A deleted row, and an
+updated one whose *condition attributes* (the columns in conditions) stay the same, is joined with the lineage: its join
+partners are those of the old row, and their columns are stored there. So neither
+deletions nor most modifications read a table. Only rows that arrive are joined with the other tables, as in ``delta``,
+which MOVIE calls *planting the delta*.
 
-Joined with the lineage, the rows that stay take out what the old ones gave and put in what the new ones give. The rows
-of a join come out of its lineage; to a view that sums them up, statements add alike.
+For an updated row the contribution of the old row is subtracted and that of the new one added, to the rows of a join or
+to the sums of an aggregate alike.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from tidemill.program.reads import sources_of
 from tidemill.program.stages import GroupEmission, IterationEmission, Stage
 from tidemill.program.statements import Add, ChangeSubset, Query, RelationLoop, Split, Step, Trigger, Version
 
-LINEAGE = Reason("LINEAGE", "each row is kept with the keys that it comes from, so what leaves or stays reads no table")
+LINEAGE = Reason("LINEAGE", "rows are stored with the keys they come from, so deletions and most updates read no table")
 
 
 @dataclass(frozen=True, slots=True)
 class JoinLineage:
     """The lineage of one join: a row of ``map`` for each row of ``block``, whose leaves have the keys ``keys``.
 
-    ``held`` says under which name the map has each column of the leaves that it holds.
+    ``held`` maps the stored columns of the leaves to those of ``map``.
     """
 
     target: str
@@ -54,11 +54,11 @@ class JoinLineage:
     held: Mapping[str, str]
 
     def load(self) -> Add:
-        """The lineage of what is there."""
+        """Statements that load the lineage."""
         return Add(self.map.name, nested_loops(self._rows(), self.keys))
 
     def on_change(self, relation: str, *, shown: bool) -> Iterator[Add]:
-        """Statements for a change of ``relation``: to the rows that are ``shown``, then to the lineage."""
+        """Statements for a change of ``relation``: first to the rows ``shown``, then to the lineage."""
         targets = [*([(self.target, self.block)] if shown else []), (self.map.name, self._rows())]
         for leaf in self.block.leaves:
             if leaf.relation == relation:
@@ -67,7 +67,7 @@ class JoinLineage:
                     yield Add(target, self._arriving(leaf, block))
 
     def rows(self) -> GroupEmission:
-        """The rows of the block, as those of its lineage."""
+        """The rows of the block, read from its lineage."""
         columns = {f.name: Column(f.name, f.type, f.nullable) for f in self.map.keys}
         values: dict[str, Scalar] = {name: columns[own] for name, own in self.held.items()}
         outputs = (Named(output.name, substitute(output.scalar, values)) for output in self.block.outputs)
@@ -89,7 +89,7 @@ class JoinLineage:
             if f.name not in self.keys[leaf.relation]:
                 continue
             if f.nullable:
-                # An element of an array may be NULL, and is then the same as before.
+                # An element of an array may be NULL, and NULL equals NULL here.
                 filters.append(call("null_safe_eq", self._kept(alias, name), Column(name, f.type)))
             else:
                 lookup.append((self.held[name], Column(name, f.type, nullable=False)))
@@ -115,7 +115,7 @@ class JoinLineage:
         return RelationLoop(leaf.relation, leaf.alias, Version.CHANGE, leaf.columns)
 
     def _split(self, leaf: Leaf, part: ChangeSubset) -> Split:
-        """The change of a leaf by its key; its columns in conditions must stay for a row to stay."""
+        """The change of a leaf split by its key; a row stays if its columns in conditions stay the same."""
         tried = {name for condition in self.block.conditions for name in columns_in(condition.scalar)}
         key = self.keys[leaf.relation]
         own = [f.name for f in leaf.columns]
@@ -129,21 +129,24 @@ class JoinLineage:
 
 
 def lineage(draft: StageDraft, context: StageContext) -> Stage:
-    """The stage that keeps the lineage of each of its joins; what joins nothing follows from its change alone."""
+    """The stage that stores the lineage of each of its joins; blocks without a join need only the change."""
     keys, streams = context.keys, context.streams
     if isinstance(draft.emission, IterationEmission) or draft.own_maps:
-        raise NotAccepted("its rows follow from its own rows")
+        raise NotAccepted("it is recursive")
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
     if not streams.isdisjoint(draft.inputs):
-        raise NotAccepted("a stream does not keep the rows that others would meet")
+        raise NotAccepted("a stream keeps no rows to join with")
     joins = [_derivations(draft.name, n, target, block, keys) for n, (target, block) in enumerate(_joining(found), 1)]
     alone = [(target, block) for target, block in found if len(block.leaves) == 1]
-    # Where there is one join and nothing above it, each row of the lineage is a row of the view.
+    # With one join and nothing above it, each row of the lineage is a row of the view.
     traced = draft.map is None and len(found) == len(joins) == 1
     triggers = [
         Trigger(
             name,
-            (*_told(alone, name, keys), *(add for join in joins for add in join.on_change(name, shown=not traced))),
+            (
+                *_change_alone(alone, name, keys),
+                *(add for join in joins for add in join.on_change(name, shown=not traced)),
+            ),
         )
         for name in draft.inputs
     ]
@@ -163,7 +166,7 @@ def _joining(found: list[tuple[str, QueryBlock]]) -> Iterator[tuple[str, QueryBl
     return ((target, block) for target, block in found if len(block.leaves) > 1)
 
 
-def _told(alone: list[tuple[str, QueryBlock]], name: str, keys: RelationKeys) -> Iterator[Add]:
+def _change_alone(alone: list[tuple[str, QueryBlock]], name: str, keys: RelationKeys) -> Iterator[Add]:
     """Statements that read the change alone."""
     for target, block in alone:
         (leaf,) = block.leaves
@@ -190,13 +193,13 @@ def _derivations(stage: str, number: int, target: str, block: QueryBlock, keys: 
 def _check(block: QueryBlock, keys: RelationKeys) -> None:
     """Refuse a join whose rows the keys of its relations do not identify."""
     if block.arrays:
-        raise NotAccepted("elements of arrays stand beside a join that they are no part of")
+        raise NotAccepted("it unnests an array beside a join")
     seen: set[str] = set()
     for leaf in block.leaves:
         if leaf.relation not in keys or not keys[leaf.relation] <= {f.name for f in leaf.columns}:
             raise NotAccepted(f'rows of "{leaf.relation}" have no key')
         if leaf.relation in seen:
-            raise NotAccepted(f'"{leaf.relation}" stands in one join twice')
+            raise NotAccepted(f'"{leaf.relation}" occurs twice in one join')
         seen.add(leaf.relation)
 
 

@@ -18,8 +18,8 @@ def partition(draft: StageDraft, context: StageContext) -> Stage:
 
 
 def must_be_partitioned(draft: StageDraft) -> str:
-    """Why no other strategy can maintain a stage."""
-    return "its rows are made partition by partition" if isinstance(draft.emission, TimePartitionEmission) else ""
+    """The reason why no other strategy can maintain a stage; empty if others can."""
+    return "its rows are computed partition by partition" if isinstance(draft.emission, TimePartitionEmission) else ""
 
 
 def require_partitions(view: str, relation: Relation) -> None:
@@ -27,8 +27,8 @@ def require_partitions(view: str, relation: Relation) -> None:
     if not any(isinstance(node, TimePartitioned) for node in walk_all(relation)):
         raise Unsupported(
             f'view "{view}" cannot use strategy "partition"',
-            detail="It does not say from which partitions each of its own is made.",
-            hint="Use INITIALIZE and UPDATE with subscripts, as in v[i-1], or let the strategy be auto.",
+            detail="It does not define each partition from other partitions.",
+            hint="Use INITIALIZE and UPDATE with subscripts, as in v[i-1], or use strategy auto.",
         )
 
 

@@ -1,27 +1,25 @@
-"""Recomputation: a change of any input computes the whole stage again. The baseline, and the last resort."""
+"""Recomputation: a change of any input recomputes the whole stage. The baseline for comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tidemill.algebra.node import Relation
-from tidemill.compiler.analysis.blocks import QueryBlock, RelationKeys, blocks
-from tidemill.compiler.delta.derive import derive
+from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.nested_loops import nested_loops
+from tidemill.compiler.delta.triggers import change_of
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import Reason, StageContext, Strategy
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Replace, Trigger
 
-AGAIN = Reason("AGAIN", "everything is computed again, so the cost follows the data")
+AGAIN = Reason("AGAIN", "everything is recomputed, so the cost follows the data")
 
 
 def recompute(draft: StageDraft, context: StageContext) -> Stage:
     """The stage whose triggers replace its state by the sum over all rows, at a cost of O(data) for each epoch.
 
-    What the stage emits is the difference to what it had before, so its readers cannot tell it from one that is kept
-    fresh by deltas.
+    The stage emits the difference to its old rows, so its readers see the same changes as from a stage that is
+    maintained by deltas.
     """
     keys = context.keys
     sums = {
@@ -37,24 +35,16 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
         load=tuple(Add(target, query) for target, queries in sums.items() for query in queries),
         triggers=triggers,
         finish=with_iteration_trigger(
-            draft.emission, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own_maps}
+            draft.emission, {name: Trigger(name, tuple(change_of(draft, name, keys))) for name in draft.own_maps}
         ),
         strategy="recompute",
     )
 
 
 def _from_inputs(draft: StageDraft, body: Relation) -> list[QueryBlock]:
-    """The blocks that read inputs alone: a recursion starts from these, and goes on from rows of its own."""
+    """The blocks that read only inputs, not the stage's own maps: the base of a recursion."""
     return [block for block in blocks(body) if draft.own_maps.isdisjoint(leaf.relation for leaf in block.leaves)]
 
 
-def _further(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
-    """Statements for a change of a map of the stage."""
-    for target, body in draft.sums:
-        change = derive(body, name)
-        if change is not None:
-            yield from (Add(target, nested_loops(block, keys)) for block in blocks(change))
-
-
-# What a stream brought is not kept, so there is nothing to compute from again.
+# Rows of a stream are not kept, so nothing can be recomputed from them.
 STRATEGY = Strategy("recompute", recompute, reason=lambda _: AGAIN, supports_streams=False, keeps_partitions=True)

@@ -1,7 +1,7 @@
-"""The declaration of a strategy: everything that the compiler, EXPLAIN and the engine know about it.
+"""The declaration of a strategy: all that the compiler, EXPLAIN and the engine use of it.
 
-A strategy is one file that ends in one ``Strategy``, listed in ``STRATEGIES`` (``compiler.strategies``). Nothing else
-asks for its name: ``choose`` and the passes read the declaration, and runtimes see only the stages that it makes.
+A strategy is one file that ends in one ``Strategy``, listed in ``STRATEGIES`` (``compiler.strategies``). No other
+code depends on its name: ``choose`` and the passes read the declaration, and runtimes see only compiled stages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidemill.program.stages import (
 
 
 class Reason(NamedTuple):
-    """Why a strategy or a runtime is what it is: a code, and the sentence that EXPLAIN shows."""
+    """The reason for a strategy or a runtime: a code, and the sentence that EXPLAIN shows."""
 
     code: str
     text: str
@@ -52,7 +52,7 @@ ITERATIONS = Reason(
 
 
 def reason_of_emission(stage: Stage) -> Reason:
-    """Why first-order deltas suit a stage, by how its rows come out of its state."""
+    """The reason for first-order deltas, by the kind of the stage's emission."""
     emission = stage.finish
     match emission:
         case None:
@@ -78,7 +78,8 @@ class NotAccepted(Exception):
 class StrategyOption:
     """An option that a view can give to a strategy.
 
-    Other strategies ignore it, unless ``refusal`` says why they cannot do what its other values ask for.
+    Other strategies ignore it, unless ``refusal`` gives the reason why values other than the default need this
+    strategy.
     """
 
     name: str
@@ -106,9 +107,9 @@ def _accept(view: str, relation: Relation) -> None:
 class Strategy:
     """A way to maintain stages.
 
-    ``compile`` makes the stage or raises ``NotAccepted``; it is then kept by first-order deltas, and its note begins
-    with ``missing``. ``accept_view`` refuses views as a whole. ``claims`` is a test for stages that only this strategy
-    can maintain, and says why; it maintains no others.
+    ``compile`` returns the stage or raises ``NotAccepted``; it is then maintained by first-order deltas, and its note
+    begins with ``missing``. ``accept_view`` refuses whole views. ``claims`` returns the reason why only this strategy
+    can maintain a stage, empty if others can; such a strategy maintains no other stages.
     """
 
     name: str
@@ -118,7 +119,7 @@ class Strategy:
     accept_view: Callable[[str, Relation], None] = _accept
     claims: Callable[[StageDraft], str] | None = None
     rewrite: Callable[[Relation], Relation] = lambda relation: relation
-    """A pass of its own, once subqueries are joins."""
+    """An additional pass after ``join_subqueries``."""
     reason: Callable[[Stage], Reason] = reason_of_emission
     cost: Callable[[Program, Mapping[str, RelationSize]], Prediction] = predict
     """Predicted entries, bytes and work of a program, given the sizes of what it reads."""
@@ -128,7 +129,7 @@ class Strategy:
     takes_subqueries: bool = False
     """Subqueries in expressions stay as they are, as far as it accepts them."""
     keeps_partitions: bool = False
-    """Time-partitioned relations stay so, also where ordinary ones would do."""
+    """Time-partitioned relations are not rewritten to ordinary ones."""
     identifies_rows: bool = False
     """Inputs of joins are identified by keys, so stages carry them along."""
     lists_events: bool = False

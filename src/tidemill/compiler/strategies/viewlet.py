@@ -1,7 +1,7 @@
-"""Viewlets: the deltas of the deltas are materialized too, until each trigger adds up sums that are there already.
+"""Viewlets: deltas of deltas are materialized as well, so that each trigger only adds up stored sums.
 
-A first-order delta joins the change with the other relations. Here what it joins with is a map that is kept fresh by a
-delta of its own, so most statements are one lookup and one addition. See ``compiler.viewlets``.
+A first-order delta joins the change with the other relations. Here the other relations are joined in a map that
+is maintained by its own delta, so most statements are one lookup and one addition. See ``compiler.viewlets``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemill.compiler.viewlets.transform import Transform
 from tidemill.program.maps import Map
 from tidemill.program.stages import IterationEmission, Stage
 
-VIEWLET = Reason("VIEWLET", "what a change joins with is summed up beforehand, so a change costs lookups and additions")
+VIEWLET = Reason("VIEWLET", "the joins of a change are materialized as sums, so a change costs lookups and additions")
 
 
 def viewlet(draft: StageDraft, context: StageContext) -> Stage:
@@ -35,13 +35,14 @@ def viewlet(draft: StageDraft, context: StageContext) -> Stage:
 def _transformed(draft: StageDraft, context: StageContext) -> Stage:
     keys, streams, static = context.keys, context.streams, context.static
     if draft.extra_maps:
-        raise NotViewlet("it has aggregates that are no sums")
+        raise NotViewlet("it has aggregates other than sums")
     if isinstance(draft.emission, IterationEmission):
-        raise NotViewlet("rows follow from rows, round after round")
+        raise NotViewlet("it is recursive: rows follow from rows of the iteration before")
     target = draft.map or Map(draft.name, draft.output)
     queries = translate(draft)
-    # What reads sums sees them move with every row, so such triggers take one row at a time. Nested aggregates do; and
-    # whether sums over ranges do, the transform tells. Such triggers fill the maps as well, so all relations need one.
+    # A trigger that reads sums must see each row's effect on them, so it takes one row at a time: with nested
+    # aggregates always, with sums over ranges if the transform uses them. It also loads the maps, so all relations need
+    # a trigger.
     row_by_row = any(query.lifts for query in queries)
     costs = MaterializationCosts(keys, queries, frozenset() if row_by_row else static)
     depth = _depth(context.options["depth"], queries)

@@ -1,4 +1,4 @@
-"""Short names in place of ids, once the steps of a statement have their places."""
+"""Short aliases in place of the ids of steps, once the steps of a statement are ordered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named(query: Query, steps: Sequence[Planned]) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class _Naming:
-    """Renames steps and what expressions read of them."""
+    """Renames steps and the columns that expressions read of them."""
 
     aliases: Mapping[str, str]
 

@@ -1,8 +1,8 @@
-"""The auxiliary views of a stage: each kept once, whatever names the queries that ask for it have.
+"""The auxiliary views of a stage: equal queries share one, whatever names they use.
 
-Two queries are the same view when they are equal after renaming (duplicate view elimination). What they sum up may
-differ: a view takes on every term that is asked for, so maps with equal keys over the same rows are one map with
-several values.
+Two queries are the same view when they are equal after renaming (duplicate view elimination). Their sums may differ:
+terms are added to a view when a query needs them, so maps with equal keys over the same rows are one map with several
+values.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField
 
 MOST_ORDERS = 24
-"""Of a view with more ways to number its atoms, equal ones may be missed; they are then kept twice."""
+"""Number of atom orders above which equal views may not be recognized, and are then stored twice."""
 
 MOST_VIEWS = 250
-"""A stage that would need more maps than this is better kept in another way."""
+"""Number of maps above which a stage is maintained by another strategy."""
 
 
 @dataclass
 class AuxiliaryView:
-    """A map and the query that it holds. Terms are added as statements ask for them."""
+    """A map and the query that it materializes. Terms are added when statements need them."""
 
     name: str
     query: CalculusQuery
@@ -46,7 +46,7 @@ class AuxiliaryView:
 
 @dataclass(frozen=True, slots=True)
 class ViewMatch:
-    """A view that answers a query: for each key of the query the key of the map, for each term the value."""
+    """A view that materializes a query: for each key of the query the key of the map, for each term the value."""
 
     view: AuxiliaryView
     keys: tuple[Field, ...]
@@ -54,7 +54,7 @@ class ViewMatch:
 
 
 class AuxiliaryViews:
-    """All views of one stage, by what they mean."""
+    """All views of one stage, by canonical query."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
@@ -64,7 +64,7 @@ class AuxiliaryViews:
         return iter(self._views.values())
 
     def find(self, query: CalculusQuery) -> ViewMatch:
-        """The view for ``query``, made where there is none."""
+        """The view for ``query``, created if there is none."""
         named = canonical(query)
         keys = tuple(sorted(dict.fromkeys(named.keys), key=text_of))
         form = narrowed(replace(named, keys=keys, terms=()))
@@ -109,7 +109,7 @@ def _widened(atom: Atom, other: Atom) -> Atom:
 
 
 def canonical(query: CalculusQuery) -> CalculusQuery:
-    """The query under names that follow from its shape alone: equal queries become equal, keys keep their order.
+    """The query under names that depend on its shape alone; keys keep their order.
 
     Atoms are ordered by relation; of the orders of those that read the same relation, the one with the least text wins.
 
@@ -121,7 +121,7 @@ def canonical(query: CalculusQuery) -> CalculusQuery:
 
 
 def _shape(query: CalculusQuery) -> tuple[str, str]:
-    """Sort key of orders: what is grouped and by what, and only then what is summed up."""
+    """Sort key of an order of atoms: first atoms, keys and conditions, then the terms."""
     grouped = replace(query, terms=(), keys=tuple(sorted(query.keys, key=text_of)))
     return repr(narrowed(grouped)), repr(query.terms)
 
@@ -154,7 +154,7 @@ def _named(query: CalculusQuery, order: Sequence[Atom]) -> CalculusQuery:
 
 
 def _with_lifts_named(query: CalculusQuery) -> CalculusQuery:
-    """Lifts in the order of what they mean, under names that follow from it."""
+    """Lifts in canonical order, under canonical names."""
     lifts = [replace(lift, alias="", query=canonical(lift.query)) for lift in query.lifts]
     order = sorted(range(len(lifts)), key=lambda i: repr(lifts[i]))
     names: dict[str, Scalar] = {}
@@ -168,7 +168,7 @@ def _with_lifts_named(query: CalculusQuery) -> CalculusQuery:
 
 
 def _sorted(query: CalculusQuery) -> CalculusQuery:
-    # Conditions that can fail keep their order, after all others: one of these may be what protects them.
+    # Conditions that can fail come after all others and keep their order, since they may rely on earlier ones.
     safe = sorted((c for c in query.conditions if not is_fragile(c)), key=text_of)
     conditions = dict.fromkeys((*safe, *(c for c in query.conditions if is_fragile(c))))
     return replace(query, terms=tuple(map(collected, query.terms)), conditions=tuple(conditions))

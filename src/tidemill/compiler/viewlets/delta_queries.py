@@ -9,8 +9,8 @@ assignment of an aggregate      new minus old: the nested sum before the change,
 ==============================  ====================================================================
 
 So the change of a product without nested aggregates has one relation less: its degree falls. A nested aggregate does
-not get simpler, but its change is felt at few keys only: those that the changed row has. Correlation by equality passes
-that on to the query around it, as variables that are *bound* (range restriction).
+not get simpler, but it changes at few keys only: those of the changed row. By equality correlation these keys are
+variables of the outer query, which are then *bound* (range restriction).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, Pro
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, Lift
 
 Moves = Mapping[str, tuple[Polynomial, ...]]
-"""For each lift that changes, by how much: its count, then its sums."""
+"""The change of each lift: its count, then its sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaQuery:
     """A product with some atoms replaced by events, counted ``sign`` times.
 
-    ``bound`` are variables that are known from the event. Lifts in ``moves`` are read as they will be after the change,
-    all others as they are.
+    ``bound`` are variables that the event binds. Lifts in ``moves`` are read as of after the change, all others as of
+    before.
     """
 
     query: CalculusQuery
@@ -57,7 +57,7 @@ def delta_queries(query: CalculusQuery, relation: str) -> Iterator[DeltaQuery]:
         yield DeltaQuery(replace(query, atoms=atoms), moves=moves)
     settled: dict[str, tuple[Polynomial, ...]] = {}
     for bound, lifts in _restrictions(query, relation):
-        # Telescoping: the lifts before these are new already, those after them still old.
+        # Telescoping sum: the lifts before these are new, those after them old.
         yield DeltaQuery(query, -1, bound, dict(settled))
         settled |= {lift.alias: moves[lift.alias] for lift in lifts}
         yield DeltaQuery(query, 1, bound, dict(settled))
@@ -69,7 +69,7 @@ def _choices(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:
 
 
 def moved(lift: Lift, relation: str) -> tuple[Polynomial, ...]:
-    """Amount that one changed row adds to the sums of a nested aggregate over ``relation`` alone, where it is read."""
+    """The change of a nested aggregate over ``relation`` alone by one changed row, at the keys that are read."""
     (atom,) = lift.query.atoms
     row = _row(atom, relation)
     keys = [substitute(key, row) for key in lift.query.keys]
@@ -84,7 +84,7 @@ def moved(lift: Lift, relation: str) -> tuple[Polynomial, ...]:
 
 
 def _restrictions(query: CalculusQuery, relation: str) -> list[tuple[Mapping[str, Scalar], list[Lift]]]:
-    """The lifts over ``relation``, those that are felt at the same rows together, with the variables that are bound."""
+    """The lifts over ``relation``, grouped by the variables that a change of them binds."""
     groups: dict[tuple[tuple[str, Scalar], ...], list[Lift]] = {}
     for lift in query.lifts:
         if relation in lift.query.relations:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """Decisions that are open to the transform.
+    """Options of the transform.
 
-    ``base``: maps hold base relations, row by row. ``whole``: what is left of a product is one map, connected or not.
+    ``base``: maps hold base relations, row by row. ``whole``: the rest of a product is one map, connected or not.
     ``ranges``: comparisons become ranges of ordered maps, and turning points. ``weighs``: a join is materialized only
-    where that is cheaper than to loop over it. ``recomputes``: the view is computed again on every change.
+    where that is cheaper than to loop over it. ``recomputes``: the view is recomputed on every change.
     """
 
     base: bool = False
@@ -27,4 +27,4 @@ DEPTHS = {
     "naive": Depth(whole=True),
     "full": Depth(ranges=True, weighs=True),
 }
-"""The depths that a view can ask for: re-evaluation, first-order deltas, the transform as it stands, and all of it."""
+"""The depths by name: re-evaluation, first-order deltas, the plain transform, and the transform with all options."""

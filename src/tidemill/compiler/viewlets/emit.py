@@ -1,4 +1,4 @@
-"""From plans to statements: steps in order, conditions where they can be tried, amounts as expressions."""
+"""From plans to statements: the order of steps, the place of conditions, and amounts as expressions."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from tidemill.program.maps import Map, RingField
 from tidemill.program.statements import MapRead, MapSeek, Query, Range, RelationLoop, Step, Version
 
 CHANGE, FACTOR, SUMS, ENTRY, SLICE, SCAN = range(6)
-"""In which order steps are taken: what may end the work first, and what multiplies it last."""
+"""Ranks of steps: selective ones first, those that multiply rows last."""
 
 
 def query_of(plan: StatementPlan, target: Map, row: str = "") -> Query:
-    """The plan as the query of a statement that adds to ``target``; a changed row is called ``row``, where given."""
+    """The plan as the query of a statement that adds to ``target``; ``row`` is the alias of a changed row, if given."""
     steps = tuple(replace(s, alias=row or s.alias) if isinstance(s, EventStep) else s for s in plan.steps)
     return _QueryBuilder(replace(plan, steps=steps), target).query()
 
 
 def guards_of(plan: StatementPlan) -> list[tuple[str, str]]:
-    """The sums that must not be negative for the plan's turning points to be right, as map and value."""
+    """The sums, as map and value, that must not be negative for the plan's turning points to be correct."""
     found = []
     for turn in plan.steps:
         if isinstance(turn, TurningPointStep):
@@ -52,7 +52,7 @@ def guards_of(plan: StatementPlan) -> list[tuple[str, str]]:
 
 @dataclass
 class _QueryBuilder:
-    """One plan on its way to a query: ``placed`` are the steps that have their place."""
+    """Builds the query of one plan; ``placed`` are the steps ordered so far."""
 
     plan: StatementPlan
     target: Map
@@ -71,9 +71,10 @@ class _QueryBuilder:
     # ------------------------------------------------------------------------------------------------------- order
 
     def _place(self) -> None:
-        """Steps in the order that cuts work off soonest; each condition at the first step that has all it reads."""
+        """Steps in the order of their rank; each condition at the first step that binds all it reads."""
         left = list(self.plan.steps)
-        # What can fail waits for all steps, and for what may protect it: it sees no row that SQL would not show to it.
+        # Conditions that can fail come last, so that they are evaluated for no row that SQL would not evaluate them
+        # for.
         fragile = [condition for condition in self.plan.conditions if is_fragile(condition)]
         waiting = [condition for condition in self.plan.conditions if condition not in fragile]
         bound: set[str] = set()
@@ -87,7 +88,7 @@ class _QueryBuilder:
             bound.add(step.id)
             waiting = self._try(waiting, bound, step.id)
         waiting = self._try(waiting + fragile, bound, self.placed[-1].id if self.placed else "")
-        assert not waiting, "every condition finds its place"
+        assert not waiting, "some condition could not be placed"
 
     def _rank(self, step: Planned, waiting: Sequence[Scalar], bound: set[str]) -> tuple[int, int]:
         match step:
@@ -105,16 +106,16 @@ class _QueryBuilder:
                 assert_never(step)
 
     def _multiplies(self, step: Planned) -> bool:
-        """True if a reading is a source: nothing is added where it finds nothing."""
+        """True if a reading multiplies all amounts: where it finds nothing, nothing is added."""
         return isinstance(step, ReadStep) and not step.bounds and step.id in self.plan.factors
 
     def _try(self, conditions: Sequence[Scalar], bound: set[str], here: str) -> list[Scalar]:
-        """Put the conditions that can be tried now at the step ``here``; the others wait."""
+        """Place the conditions that can be evaluated at the step ``here``; the others remain."""
         self.filters.setdefault(here, []).extend(c for c in conditions if ids_in(c) <= bound)
         return [condition for condition in conditions if not ids_in(condition) <= bound]
 
     def _take_equalities(self, step: Planned, waiting: list[Scalar], bound: set[str]) -> list[Scalar]:
-        """Conditions that say what a key of a loop equals are answered by its lookup."""
+        """Turn equalities on keys of a loop into its lookup."""
         if not isinstance(step, LoopStep):
             return waiting
         taken = {name for name, _ in step.lookup}
@@ -184,12 +185,12 @@ class _QueryBuilder:
     # ----------------------------------------------------------------------------------------------------- amounts
 
     def _amounts(self) -> tuple[Scalar | None, list[Scalar]]:
-        """The weight and the values. Where each is multiplied by the rows' own weights, the query does it by itself."""
+        """The weight and the values, without the weights of rows if the query multiplies by these itself."""
         weights = [weight(s.id) for s in self.placed if isinstance(s, EventStep | LoopStep) or self._multiplies(s)]
         amounts, bare = self.plan.amounts, [_divided(amount, weights) for amount in self.plan.amounts]
         rows = [amount for amount in bare if amount is not None and not self._reads_sums(amount)]
         plain = len(rows) == len(amounts) and rows[0] == UNIT
-        assert plain or not self.plan.rounds, "a sum of DOUBLEs is made of rows, not of sums"
+        assert plain or not self.plan.rounds, "a sum of DOUBLEs is computed from rows, not from sums"
         given = rows if plain else amounts
         values = [as_value(a, value.type) for a, value in zip(given[1:], self.target.values, strict=True)]
         return None if plain else scalar_of(amounts[0]), values

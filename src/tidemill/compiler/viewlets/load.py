@@ -34,7 +34,7 @@ def load_of(query: CalculusQuery, target: Map, keys: RelationKeys) -> s.Query:
 
 
 def _placed(conditions: list[Scalar], leaves: tuple[Scan, ...]) -> Iterator[BlockCondition]:
-    """Each condition with the leaves that must be bound before it is tried: all of them, where it could fail."""
+    """Each condition with the leaves that must be bound before it is evaluated: all of them if it can fail."""
     owners = {f.name: leaf.alias for leaf in leaves for f in leaf.fields}
     everything = frozenset(owners.values())
     for condition in conditions:

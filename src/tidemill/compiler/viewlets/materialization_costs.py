@@ -6,8 +6,8 @@ rate of its own trigger. So a map of a join is worth its upkeep where it is read
 Otherwise it is cheaper to loop over the rows of one relation and look up the others: the atom is *exposed*.
 
 Rates follow from sizes, since each row arrives once. Where sizes are not given they follow from keys: a relation whose
-primary key others are joined by is smaller than these by ``FANOUT``. Where nothing is known of a join, it is
-materialized: then a change costs no more than the entries that it moves.
+primary key others are joined by is smaller than these by ``FANOUT``. A join without estimates is materialized: then a
+change costs no more than the entries that it changes.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class MaterializationCosts:
     # --------------------------------------------------------------------------------------------------- statistics
 
     def size(self, relation: str) -> float:
-        """Number of rows a relation has."""
+        """Number of rows of a relation."""
         if relation in self._rows:
             return float(self._rows[relation])
         if relation not in self._sizes:
-            self._sizes[relation] = MANY  # what refers to itself in a circle is not made smaller by that
+            self._sizes[relation] = MANY  # a cycle of references does not reduce the estimate
             children = [self.size(child) for (child, _), parent in self._parents.items() if parent == relation]
             self._sizes[relation] = max(1.0, min(children, default=MANY * FANOUT) / FANOUT)
         return self._sizes[relation]
 
     def rate(self, relation: str) -> float:
-        """Number of rows of a relation change while the largest one is filled."""
+        """Number of rows of a relation that change while the largest relation is filled."""
         return 0.0 if relation in self._static else self.size(relation)
 
     def _references(self, query: CalculusQuery) -> Iterator[tuple[tuple[str, str], str]]:
@@ -60,7 +60,7 @@ class MaterializationCosts:
                     yield from (((child.relation, f.name), parent.relation) for name, f in pairs if name in key)
 
     def _key(self, atom: Atom) -> set[str]:
-        """The variables that the primary key of an atom is bound to; none, where it has none or does not use it."""
+        """The variables of the primary key of an atom; none if it has no key or does not use it."""
         bound = dict(zip((f.name for f in atom.columns), atom.variables, strict=True))
         key = self._keys.get(atom.relation, frozenset())
         return {bound[name] for name in key} if key <= bound.keys() else set()
@@ -68,7 +68,7 @@ class MaterializationCosts:
     # ---------------------------------------------------------------------------------------------------- estimates
 
     def exposed(self, atoms: Sequence[Atom], known: Set[str], rate: float) -> list[Atom]:
-        """The atoms of a join to loop over, in that order; none where it is cheaper to materialize the join.
+        """The atoms of a join to loop over, in that order; none if materializing the join is cheaper.
 
         The join is read ``rate`` times, once the variables ``known`` have values.
         """
@@ -104,7 +104,7 @@ class MaterializationCosts:
         return visits + self.rate(atom.relation) * UPDATE + sum(self._cheapest(p, reached, visits)[0] for p in rest)
 
     def _found(self, atoms: Sequence[Atom], known: Set[str]) -> float:
-        """Number of rows a join has, once ``known`` have values."""
+        """Number of rows of a join for given values of ``known``."""
         found, reached, left = 1.0, set(known), list(atoms)
         while left:
             atom = min(left, key=lambda atom: self._matches(atom, reached))
@@ -114,7 +114,7 @@ class MaterializationCosts:
         return found
 
     def _matches(self, atom: Atom, known: Set[str]) -> float:
-        """Number of rows of an atom a lookup by ``known`` finds."""
+        """Number of rows that a lookup in an atom by ``known`` finds."""
         key, bound = self._key(atom), known & set(atom.variables)
         if key and key <= bound:
             return 1.0
@@ -122,13 +122,13 @@ class MaterializationCosts:
         return max(1.0, min([size / self._distinct(atom, name) for name in bound] or [size]))
 
     def _distinct(self, atom: Atom, variable: str) -> float:
-        """Number of values a column has: as many as the relation that it refers to has rows."""
+        """Number of distinct values of a column: the number of rows of the relation that it refers to."""
         parent = self._parents.get((atom.relation, atom.column(variable).name))
         return self.size(atom.relation) / MATCHES if parent is None else self.size(parent)
 
 
 def connected(atoms: Sequence[Atom], known: Set[str]) -> list[tuple[Atom, ...]]:
-    """The atoms, as far as they are joined by more than what is ``known``."""
+    """Groups of atoms that share variables other than ``known``."""
     parts: list[tuple[Atom, ...]] = []
     for atom in atoms:
         near = [part for part in parts if variables(part) & set(atom.variables) - known]

@@ -1,7 +1,7 @@
 """The materialization decision: from which maps a product of the calculus is computed.
 
-The variables of the changed row are known, and what is left falls apart wherever it is joined by them alone. Each part
-is materialized as one map:
+The variables of the changed row are known. The rest of the product decomposes into parts that share only known
+variables, and each part is materialized as one map:
 
 1. *Decomposition*: parts that share no unknown variable are maps of their own, looked up by what is known.
 2. *Factorization*: of every term, each part sums up the factors that belong to it; the statement multiplies the sums.
@@ -10,7 +10,7 @@ is materialized as one map:
 4. *Nested aggregates*: one that is correlated by equality with a part, and can be maintained with it, goes into its
    map; any other is read by the statement, and the variables that it is compared with become keys.
 
-Which atoms of a part are looped over instead is a matter of costs (see ``materialization_costs``).
+Which atoms of a part are looped over instead is decided by costs (see ``materialization_costs``).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery
 
 @dataclass(frozen=True, slots=True)
 class Materialization:
-    """Decides for one stage. With ``row_by_row``, events are single rows: two of one relation are the same row.
+    """Decides for one stage. With ``row_by_row`` two events of one relation are the same changed row.
 
-    ``grouped`` says that the stage sums up, so its keys have fewer values than there are rows.
+    ``grouped``: the stage aggregates, so its keys have fewer values than there are rows.
     """
 
     views: AuxiliaryViews
@@ -41,7 +41,7 @@ class Materialization:
     grouped: bool
 
     def exposed(self, query: CalculusQuery, known: Set[str], apart: Set[str], relation: str | None) -> list[Atom]:
-        """The atoms whose rows are looped over when ``relation`` changes: all, or where the costs say so."""
+        """The atoms that are looped over when ``relation`` changes: all, or those chosen by costs."""
         if self.depth.base:
             return _reachable(query.state, known)
         if relation is None or not self.depth.weighs:
@@ -51,7 +51,7 @@ class Materialization:
 
 
 def _reachable(atoms: Sequence[Atom], known: Set[str]) -> list[Atom]:
-    """The atoms in an order in which as many as can be are looked up by what is bound before them."""
+    """The atoms in an order in which as many as possible are looked up by variables bound before them."""
     chosen: list[Atom] = []
     while left := [atom for atom in atoms if atom not in chosen]:
         reached = known | variables(chosen)

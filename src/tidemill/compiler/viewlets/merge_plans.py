@@ -1,6 +1,6 @@
 """Plans with the same loops become one.
 
-Amounts add up as polynomials, so what several plans have in common is computed once: the change of TPC-H Q18 by a line
+Amounts add up as polynomials, so common parts of several plans are computed once: the change of TPC-H Q18 by a line
 item is three products in the calculus, and one statement.
 """
 
@@ -15,7 +15,7 @@ from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, Pro
 
 
 def merge_plans(plans: Iterable[StatementPlan], row_by_row: bool) -> list[StatementPlan]:
-    """Plans that differ in what they add, but not in what they loop over, as one.
+    """Plans with the same loops merged into one, their amounts added.
 
     Row by row, a statement may read a map and multiply by it in some of its terms only. In bulk every map is joined, so
     plans must agree in all of them.
@@ -48,6 +48,6 @@ def _pruned(plan: StatementPlan) -> StatementPlan:
 
 
 def _under(plan: StatementPlan, i: int, common: Sequence[Scalar]) -> Polynomial:
-    """An amount of a plan; those of its conditions that others do not share count as factors."""
+    """An amount of a plan, with the conditions that other plans do not share as factors."""
     own = tuple(condition for condition in plan.conditions if condition not in common)
     return multiplied(plan.amounts[i], (ProductTerm(1, own),)) if own else plan.amounts[i]

@@ -1,4 +1,4 @@
-"""One product on its way to a plan: each part is bound to a map, and all expressions to columns of steps."""
+"""Builds the plan of a product: each part is bound to a map, and all expressions to columns of steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tidemill.program.statements import RangeBound
 
 @dataclass(frozen=True, slots=True)
 class _FactoredTerm:
-    """A term of a query: what the statement multiplies, and by part the sum that it takes of it."""
+    """A term of a query: the factors of the statement, and for each part the sum that is read from it."""
 
     coefficient: int
     factors: tuple[Scalar, ...]
@@ -43,7 +43,7 @@ class _FactoredTerm:
 def plans(
     decisions: Materialization, delta: DeltaQuery, relation: str | None, turning: bool = False
 ) -> Iterator[StatementPlan]:
-    """Plans that compute ``delta`` when ``relation`` changes; without one, from the state.
+    """Plans that compute ``delta`` when ``relation`` changes; without a relation, from the state.
 
     With ``turning`` a condition on a running sum is answered by a descent where it can be.
     """
@@ -80,7 +80,7 @@ def _alternatives(condition: Scalar, delta: DeltaQuery) -> list[tuple[tuple[Scal
 
 
 class PlanBuilder:
-    """One product on its way to a plan. ``values`` says what each variable is, once a step has bound it."""
+    """Builds the plan of one product. ``values`` maps each bound variable to a column of a step."""
 
     def __init__(self, decisions: Materialization, delta: DeltaQuery, relation: str | None, turning: bool) -> None:
         self.decisions, self.delta, self.query, self.turning = decisions, delta, delta.query, turning
@@ -95,7 +95,7 @@ class PlanBuilder:
         self.factors: set[str] = set()
 
     def plan(self) -> StatementPlan | None:
-        """The plan, or None where the product is zero whatever the data are."""
+        """The plan; None if the product is always zero."""
         terms = [[self._split(term) for term in polynomial] for polynomial in self.query.terms]
         fixed = self._fixed([factor for products in terms for product in products for factor in product.factors])
         for part in self.pattern.parts:
@@ -129,7 +129,7 @@ class PlanBuilder:
     # -------------------------------------------------------------------------------------------------- what is where
 
     def _split(self, term: ProductTerm) -> _FactoredTerm:
-        """A term as what the statement multiplies, and what each part sums up for it."""
+        """A term split into the factors of the statement and the sums of the parts."""
         homes: dict[QueryPart, list[Scalar]] = {}
         rest = []
         for factor in term.factors:
@@ -180,7 +180,7 @@ class PlanBuilder:
             self._read(part, keys)
 
     def _span(self, part: QueryPart, known: Sequence[str], fixed: set[str]) -> VariableRange | None:
-        """A range, where it takes the place of a scan, or of a lookup that may find many entries."""
+        """A range that replaces a scan, or a lookup that may find many entries; None if there is none."""
         looped = part in self.pattern.parts[: len(self.pattern.exposed)]
         if looped or not self.decisions.depth.ranges:
             return None
@@ -190,12 +190,12 @@ class PlanBuilder:
         left = [condition for condition in self.pattern.pulled if condition not in span.conditions]
         free = self._needed(part, fixed, left)
         groups = [*part.columns(free), *part.keys]
-        # Groups are looped over, and each is one range of its own: good where they are few. A NULL cannot be looked up.
+        # Groups are looped over, with a range in each, which pays if they are few. A NULL cannot be looked up.
         scattered = groups and (known or not self.decisions.grouped or any(map(is_nullable, groups)))
         return None if scattered or self._is_single(part, [*known, *free]) else span
 
     def _is_single(self, part: QueryPart, known: Sequence[str]) -> bool:
-        """True if ``known`` leaves at most one row: they have the primary key of an atom, its row those of others."""
+        """True if ``known`` determine one row: they have the key of an atom, and its row those of the others."""
         reached, left = set(known), list(part.atoms)
         while found := [atom for atom in left if self._has_key(atom, reached)]:
             reached |= variables(found)
@@ -250,13 +250,13 @@ class PlanBuilder:
         return tuple((f.name, values[f.name]) for f in found.view.keys if f.name in values)
 
     def _key(self, key: Scalar) -> Scalar:
-        """A key of the query: what a loop has bound it to, or computed from what is known."""
+        """A key of the query: bound by a loop, or computed from known variables."""
         return self.values.get(text_of(key)) or self._resolved(key)
 
     # -------------------------------------------------------------------------------------------------- expressions
 
     def _resolved(self, scalar: Scalar) -> Scalar:
-        """``scalar`` over columns of steps. A lift is read when its numbers are first asked for."""
+        """``scalar`` over columns of steps. A step for a lift is added when its numbers are first read."""
         for lift in self.pattern.lifts_in(columns_in(scalar)):
             if lift.numbers[0].name not in self.values:
                 self._read_lift(lift)
@@ -304,7 +304,7 @@ def _numbers(id_: str, values: Sequence[RingField]) -> tuple[Column, ...]:
 
 
 def _holding(conditions: Sequence[Scalar]) -> list[Scalar] | None:
-    """The conditions that say something; None where one of them is never true."""
+    """The conditions that are not always true; None if one is never true."""
     left = []
     for condition in map(settled, conditions):
         match condition:

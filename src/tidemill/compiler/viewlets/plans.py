@@ -1,8 +1,8 @@
 """Plans: how one product of the calculus is computed from events and maps.
 
-A plan is a statement before its steps are put in order: maps that are looped over, maps whose numbers are read, and
-what of all that is multiplied and added. Every step has an *id* that follows from what it does, so the same step in two
-plans has the same columns. Then plans with the same loops add up as polynomials do: like terms become one.
+A plan is a statement before its steps are ordered: maps that are looped over, maps whose numbers are read, and the
+amounts that are added. Every step has an *id* that depends on what it does, so the same step in two plans has the same
+columns. Then plans with the same loops add up as polynomials do: like terms become one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tidemill.program.maps import RingField
 from tidemill.program.statements import RangeBound
 
 ROW = "row"
-"""Alias of a changed row where the view's own text has none for it."""
+"""Alias of a changed row if the view has none for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventStep:
-    """The change of a relation. ``lookup`` ties its columns to those of an event before it, as a self join does."""
+    """The change of a relation. ``lookup`` equates its columns with those of an earlier event, as in a self join."""
 
     relation: str
     alias: str
@@ -132,7 +132,7 @@ class StatementPlan:
 
     @property
     def rounds(self) -> bool:
-        """True if a plan adds DOUBLEs: their products with counts are made by the map, which does not round them."""
+        """True if a plan adds DOUBLEs: the map multiplies them by counts, without rounding."""
         factors = [factor for amount in self.amounts for term in amount for factor in term.factors]
         return any(factor.type != BOOLEAN and not is_ring(factor.type) for factor in factors)
 

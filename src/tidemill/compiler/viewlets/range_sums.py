@@ -19,7 +19,7 @@ Resolve = Callable[[Scalar], Scalar]
 
 @dataclass(frozen=True, slots=True)
 class VariableRange:
-    """A range of ``variable``: what lies in it passes all of ``conditions``. ``turns`` find its ends."""
+    """A range of ``variable`` in which all ``conditions`` hold. ``turns`` find its ends."""
 
     variable: str
     lower: RangeBound | None
@@ -31,7 +31,7 @@ class VariableRange:
 def find_range(
     part: QueryPart, pattern: BindingPattern, fixed: Set[str], views: AuxiliaryViews, resolve: Resolve, turning: bool
 ) -> VariableRange | None:
-    """The first variable of ``part`` that the statement needs for nothing but comparisons with what it knows.
+    """The range of the first variable of ``part`` that the statement only compares with known values.
 
     ``fixed`` are variables whose own values it needs. ``resolve`` turns known variables into columns of steps.
     """
@@ -82,11 +82,11 @@ class _Spanning:
         )
 
     def _is_unknown(self, names: Set[str]) -> bool:
-        """True if something that has no value yet stands behind ``names``."""
+        """True if ``names`` depend on variables that are not bound yet."""
         return not self.pattern.reached(names).isdisjoint(self.pattern.unknown)
 
     def _turn(self, condition: Scalar, lifts: list[Lift]) -> TurningPointStep | None:
-        """The condition as a turning point: it must fall with sums over all keys beyond the variable."""
+        """The condition as a turning point: it must be monotonic in sums over all keys beyond the variable."""
         lift, *others = lifts
         numbers = {number_.name for number_ in lift.numbers}
         known = not self._is_unknown(columns_in(condition) - numbers)
@@ -110,7 +110,7 @@ class _Spanning:
         return False
 
     def _covers(self, lift: Lift) -> bool:
-        """True if every value of the variable is a key that the lift sums over, so that it can be found among those."""
+        """True if every value of the variable is a key of the lift, so that it can be found among these."""
         atom, key = lift.query.atoms[0], lift.query.keys[0]
         if len(lift.query.atoms) > 1 or lift.query.conditions or lift.query.lifts or not isinstance(key, Column):
             return False

@@ -1,9 +1,9 @@
 """The viewlet transform: from the queries of a stage to maps, and to triggers that keep all of them fresh.
 
 A view is maintained by its deltas; what these read is materialized as views of lower degree, which are maintained by
-their own deltas, and so on until a delta reads nothing but the changed row. Views are taken from the highest degree to
-the lowest, so that each one knows every term that is asked of it before its own statements are made. In that order the
-statements of a trigger read only what no statement before them has changed.
+their own deltas, and so on until a delta reads nothing but the changed row. Views are processed from the highest degree
+to the lowest, so that all terms of a view are collected before its own statements are made. In that order no statement
+of a trigger reads a map that an earlier one has changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TransformResult:
 
     @property
     def reads_sums(self) -> bool:
-        """True if a statement reads sums without joining them, which is right for one changed row at a time only."""
+        """True if a statement reads sums without joining them, which is correct only for one changed row at a time."""
         queries = [q for trigger in self.triggers for statement in trigger.statements for q in queries_of(statement)]
         return any(isinstance(step, s.MapRead | s.MapSeek) for query in queries for step in query.sources)
 
@@ -57,7 +57,7 @@ class Transform:
     statements: dict[str, list[s.TriggerStatement]] = field(default_factory=dict)
 
     def run(self) -> TransformResult:
-        """Make the statements of the target, then those of each view that they ask for, by falling degree."""
+        """Make the statements of the target, then those of each view that they read, by falling degree."""
         self.statements = {name: [] for name in self.inputs}
         for relation in self.inputs:
             if relation not in self.static:
@@ -105,7 +105,7 @@ class Transform:
             self.statements[relation].append(s.Add(target.name, query_of(plan, target, row)))
 
     def _replacement(self) -> s.Replace:
-        """The target computed again from maps; where descents find the way, a scan stands by for negative sums."""
+        """The target recomputed from maps; a plan with descents has a scan as the alternative for negative sums."""
         turning = self._again(turning=True)
         guards = tuple(dict.fromkeys(guard for plan in turning for guard in guards_of(plan)))
         queries = tuple(query_of(plan, self.target) for plan in turning)
@@ -118,5 +118,5 @@ class Transform:
 
 
 def _is_incremental(query: CalculusQuery, relation: str) -> bool:
-    """True if a change of ``relation`` moves few rows, which the changed row tells; else all is computed again."""
+    """True if a changed row of ``relation`` determines the affected rows; else all are recomputed."""
     return all(is_restricted(lift, query) for lift in query.lifts if relation in lift.query.relations)

@@ -43,7 +43,7 @@ class Catalog:
         self._index: ViewIndex | None = None
         self._maps: dict[str, Map] | None = None
         self.registry = registry
-        self.origins: dict[str, SourceEntry] = {}
+        self.sources: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
         self.module: ObjectModule | None = None
 
@@ -51,7 +51,7 @@ class Catalog:
         """An independent copy."""
         copy = Catalog(self.registry)
         copy._entries, copy.module = dict(self._entries), self.module
-        copy.origins, copy.feeds = dict(self.origins), dict(self.feeds)
+        copy.sources, copy.feeds = dict(self.sources), dict(self.feeds)
         copy._sort()
         return copy
 
@@ -89,7 +89,7 @@ class Catalog:
     @property
     def remote(self) -> dict[str, tuple[Field, ...]]:
         """The fields of the tables of sources, which views may read, as ``source.table``."""
-        return {name: fields for origin in self.origins.values() for name, fields in origin.relations.items()}
+        return {name: fields for source in self.sources.values() for name, fields in source.relations.items()}
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
@@ -135,31 +135,33 @@ class Catalog:
                 raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         require_valid_references(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
         if isinstance(entry, View):
-            self._entries |= {kept.core.name: kept.table for kept in entry.cores}
+            self._entries |= {kept.subplan.name: kept.table for kept in entry.remote_subplans}
         self._entries[entry.name] = entry
         if late is not None:
             self._entries[late.name] = late
         self._sort()
 
-    def connect(self, origin: SourceEntry) -> None:
+    def connect(self, source: SourceEntry) -> None:
         """Add a source."""
-        if origin.name in self.origins:
-            raise NameTaken(f'source "{origin.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
-        self.origins[origin.name] = origin
+        if source.name in self.sources:
+            raise NameTaken(f'source "{source.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        self.sources[source.name] = source
 
     def disconnect(self, name: str) -> SourceEntry:
         """Remove a source that no view reads."""
-        if name not in self.origins:
-            known = ", ".join(self.origins) or "none"
+        if name not in self.sources:
+            known = ", ".join(self.sources) or "none"
             raise UnknownName(f'there is no source "{name}"', hint=f"Sources: {known}.")
-        readers = [view.name for view in self.views.values() if any(name in kept.homes for kept in view.cores)]
+        readers = [
+            view.name for view in self.views.values() if any(name in kept.homes for kept in view.remote_subplans)
+        ]
         if readers:
             raise Unsupported(
                 f'source "{name}" cannot be dropped',
                 detail=f"It is read by {', '.join(readers)}.",
                 hint="Drop those first.",
             )
-        return self.origins.pop(name)
+        return self.sources.pop(name)
 
     def add_feed(self, feed: FeedEntry) -> None:
         """Add a feed of an existing table or stream; a folder belongs to one feed."""
@@ -207,8 +209,8 @@ class Catalog:
         gone = self._entries.pop(name)
         if late is not None:
             del self._entries[name + LATE]
-        for kept in gone.cores if isinstance(gone, View) else ():
-            del self._entries[kept.core.name]
+        for kept in gone.remote_subplans if isinstance(gone, View) else ():
+            del self._entries[kept.subplan.name]
         self._sort()
 
     def as_streams(self) -> dict[str, Table]:

@@ -116,7 +116,7 @@ _INFORM = "Add NOT ENFORCED, which only informs."
 
 def _require_kept(table: Table, reference: ReferentialConstraint) -> None:
     if not table.kept:
-        detail = "A stream keeps no rows, so nobody could say which of them name a row that leaves."
+        detail = "A stream keeps no rows, so a deletion from the parent table cannot be checked against them."
         raise _refused(table, reference, detail, _INFORM)
 
 

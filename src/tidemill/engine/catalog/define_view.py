@@ -14,7 +14,7 @@ from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.oql_queries import as_oql, oql_view
-from tidemill.engine.catalog.remote_subplans import keep
+from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import requires_incremental, static_tables, view_options, with_retention
 from tidemill.model.errors import Unsupported
@@ -43,11 +43,11 @@ def define_view(
         translated = translate(meant, readable, name, catalog.registry.keys, cuts)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
-    relation, cores = keep(name, translated.relation, options, catalog.origins.values())
+    relation, subplans = extract_maintained_subplans(name, translated.relation, options, catalog.sources.values())
     program = compile_view(
         name,
         relation,
-        catalog.tables | catalog.as_streams() | {kept.core.name: kept.table for kept in cores},
+        catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
         strategy=options.get("strategy", "auto"),
         static=static_tables(options),
         method=options.get("method", "auto"),
@@ -56,7 +56,7 @@ def define_view(
     if requires_incremental(options, name):
         require_incremental(program)
     cut = with_retention(options, name, translated.partitioning)
-    view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut, order=translated.order)
+    view = View(name, query, dict(options), relation, program, epoch, epoch, subplans, cut, order=translated.order)
     _require_retained_inputs(catalog, view)
     _require_log(view)
     return view

@@ -21,12 +21,12 @@ COPY_PROTOCOL = "copies"
 
 @dataclass(frozen=True)
 class MaintainedSubplan:
-    """A remote subplan (``core``), the protocol that maintains it, and the primary keys of its relations.
+    """A remote subplan, the protocol that maintains it, and the primary keys of its relations.
 
     Unless it must be ``complete``, updates of its sources are read in batches.
     """
 
-    core: RemoteSubplan
+    subplan: RemoteSubplan
     protocol: str
     keys: Mapping[str, tuple[str, ...]]
     complete: bool
@@ -35,53 +35,53 @@ class MaintainedSubplan:
     @property
     def table(self) -> Table:
         """The table that holds its rows."""
-        return Table(self.core.name, self.core.fields)
+        return Table(self.subplan.name, self.subplan.fields)
 
     @property
     def homes(self) -> frozenset[str]:
         """The sources that it reads."""
-        return frozenset(map(source_name_of, self.core.product.relations))
+        return frozenset(map(source_name_of, self.subplan.product.relations))
 
     @property
     def level(self) -> Level:
         """The level that its protocol guarantees; strong at most with batches, which skip states."""
         return min(PROTOCOLS[self.protocol].level, Level.COMPLETE if self.complete else Level.STRONG)
 
-    def keeper(self, start: InitialView) -> ViewMaintainer:
+    def maintainer(self, start: InitialView) -> ViewMaintainer:
         """The maintainer of its protocol, from ``start`` on. A copy of one table only has to follow its changes."""
-        return PROTOCOLS["lca" if self.protocol == COPY_PROTOCOL else self.protocol].keeper(start)
+        return PROTOCOLS["lca" if self.protocol == COPY_PROTOCOL else self.protocol].maintainer(start)
 
 
-def keep(
-    view: str, relation: Relation, options: Mapping[str, str], origins: Iterable[SourceEntry]
+def extract_maintained_subplans(
+    view: str, relation: Relation, options: Mapping[str, str], sources: Iterable[SourceEntry]
 ) -> tuple[Relation, tuple[MaintainedSubplan, ...]]:
     """``relation`` with its remote subplans extracted, and a protocol for each of them, by the options."""
-    known = list(origins)
-    keys = {name: key for origin in known for name, key in origin.keys.items()}
-    remote = {name for origin in known for name in origin.relations}
+    known = list(sources)
+    keys = {name: key for source in known for name, key in source.keys.items()}
+    remote = {name for source in known for name in source.relations}
     protocol = options.get("protocol")
     if not remote.isdisjoint(scans(relation)):
         relation = push_down_filters(relation)  # so that only columns that the view needs are fetched
-    rest, cores = extract_remote_subplans(view, relation, remote, single=protocol == COPY_PROTOCOL)
-    if not cores:
+    rest, subplans = extract_remote_subplans(view, relation, remote, single=protocol == COPY_PROTOCOL)
+    if not subplans:
         for option in ("protocol", "consistency"):
             if option in options:
                 raise Unsupported(
                     f'view "{view}" has the option {option}, and reads no source', hint="Leave the option out."
                 )
-    return rest, tuple(_maintained(core, options, keys) for core in cores)
+    return rest, tuple(_maintained(subplan, options, keys) for subplan in subplans)
 
 
 def _maintained(
-    core: RemoteSubplan, options: Mapping[str, str], keys: Mapping[str, tuple[str, ...]]
+    subplan: RemoteSubplan, options: Mapping[str, str], keys: Mapping[str, tuple[str, ...]]
 ) -> MaintainedSubplan:
     wanted, named = options.get("consistency"), options.get("protocol")
-    homes = {relation: source_name_of(relation) for relation in core.product.relations}
-    protocol = choose_protocol(wanted, core.product, keys, homes, named)
+    homes = {relation: source_name_of(relation) for relation in subplan.product.relations}
+    protocol = choose_protocol(wanted, subplan.product, keys, homes, named)
     # A complete protocol that is named without a weaker consistency is run completely.
     complete = wanted == "complete" or (wanted is None and named is not None and PROTOCOLS[named].level > Level.STRONG)
-    why = "asked for by name" if named is not None else explain_choice(protocol, wanted, core.product, keys, homes)
-    return MaintainedSubplan(core, protocol, keys, complete, why)
+    why = "asked for by name" if named is not None else explain_choice(protocol, wanted, subplan.product, keys, homes)
+    return MaintainedSubplan(subplan, protocol, keys, complete, why)
 
 
 def source_name_of(relation: str) -> str:

@@ -32,11 +32,11 @@ __all__ = ["catalog_from_json", "catalog_to_json"]
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """The catalog in the form that a manifest stores."""
-    own = {kept.core.name for view in catalog.views.values() for kept in view.cores}
+    own = {kept.subplan.name for view in catalog.views.values() for kept in view.remote_subplans}
     own |= {name + LATE for name in catalog.late}
     entries: dict[str, Any] = {"entries": [_entry_to_json(catalog.entry(name)) for name in catalog if name not in own]}
-    if catalog.origins:
-        entries["sources"] = [origin.to_json() for origin in catalog.origins.values()]
+    if catalog.sources:
+        entries["sources"] = [source.to_json() for source in catalog.sources.values()]
     if catalog.feeds:
         entries["feeds"] = [feed.to_json() for feed in catalog.feeds.values()]
     if catalog.module is not None:

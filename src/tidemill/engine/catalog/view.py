@@ -20,7 +20,7 @@ from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import Program
-from tidemill.program.text import text_of_program
+from tidemill.program.text import layout_text
 
 __all__ = ["ANY_RUNTIME", "RuntimeNeeds", "View", "unpublished_error"]
 
@@ -40,9 +40,9 @@ ANY_RUNTIME = RuntimeNeeds()
 class View:
     """A materialized view: its query, its program and its options.
 
-    ``created`` is the epoch that filled it, ``fresh`` the epoch that a deferred view shows. Its remote subplans are
-    ``cores``, each maintained by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
-    views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
+    ``created`` is the epoch that filled it, ``fresh`` the epoch that a deferred view shows. Each of the
+    ``remote_subplans`` is maintained by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with
+    other views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
     ``order``, if it has one.
     """
 
@@ -53,7 +53,7 @@ class View:
     program: Program
     created: int
     fresh: int
-    cores: tuple[MaintainedSubplan, ...] = ()
+    remote_subplans: tuple[MaintainedSubplan, ...] = ()
     partitioning: Partitioning | None = None
     whole: Program | None = None
     shares: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class View:
 
     @property
     def served_text(self) -> str:
-        """The option ``serve`` in words, for EXPLAIN: who is served, and from what."""
+        """The option ``serve`` in words, for EXPLAIN: the readers or subscribers that are served, and from what."""
         match self.serve:
             case Serve.READ:
                 return "readers (serve = 'read'): rows are made from its maps when read, changes are not published"
@@ -144,7 +144,7 @@ class View:
 
         Every DDL statement writes the fingerprints of all views, so each is cached.
         """
-        return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
+        return hashlib.sha256(layout_text(self.program).encode()).hexdigest()[:16]
 
     @cached_property
     def functions(self) -> frozenset[str]:

@@ -76,7 +76,7 @@ class RelationDefinitions:
                 if view.name not in self._state.catalog:
                     self._release(view.name, view.map_names)
                 raise
-        if view.cores:
+        if view.remote_subplans:
             try:
                 self._source_views.begin(view)
             except BaseException:
@@ -93,7 +93,7 @@ class RelationDefinitions:
             self._state.require_writable()
             old = self._state.catalog.view(view.name)
             self._state.catalog.require_unread(view.name, "replaced")
-            if view.cores:
+            if view.remote_subplans:
                 raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
             pending = self._filler.retained_rows(view)
             try:
@@ -139,7 +139,10 @@ class RelationDefinitions:
         catalog.drop(name)
         if view is None:
             return {}, (name, name + LATE) if late else (name,)
-        return self._transfer_shared_stages(view), (*view.map_names, *(kept.core.name for kept in view.cores))
+        return self._transfer_shared_stages(view), (
+            *view.map_names,
+            *(kept.subplan.name for kept in view.remote_subplans),
+        )
 
     def _release(self, name: str, relations: Iterable[str]) -> None:
         """Release the memory of a table or view that is dropped or about to be replaced."""

@@ -53,7 +53,7 @@ class Placement:
         self._driver: DriverRuntime | None = None
         self._spark_reason = ""
         self.before_spark: Callable[[str], None] = lambda reason: None
-        """Called with the reason before a session is started that nobody asked for."""
+        """Called with the reason before runtime ``auto`` starts a Spark session."""
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
         self.table_of: Callable[[str], Table | None] = lambda name: None
@@ -99,7 +99,7 @@ class Placement:
         return self._option(needs) != SPARK and choose.scans_in_columns(work)
 
     def answer_in_columns(self, relation: Relation, read: ReadTable) -> ChangeSet:
-        """The rows of a query by DuckDB, unsummed; raises ``NotAnswered`` if somebody else must be asked."""
+        """The rows of a query by DuckDB, unsummed; raises ``NotAnswered`` if a runtime must answer it."""
         from tidemill.runtimes.duckdb.answer import answer
 
         return answer(relation, read)
@@ -116,7 +116,7 @@ class Placement:
         """Index lookup of single rows: in this process, or by a Spark job."""
         return self.driver if self.is_on_spark(0) else self.native
 
-    def past(self, epoch: int) -> Runtime:
+    def runtime_at(self, epoch: int) -> Runtime:
         """A temporary runtime over the snapshot of the store at an epoch."""
         return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
 

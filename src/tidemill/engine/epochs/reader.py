@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 
 import pyarrow as pa
@@ -12,11 +12,12 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
-from tidemill.compiler.passes import compile_view
+from tidemill.compiler.passes import compile_view, streams_of
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.keyed_reads import answer_by_keys
 from tidemill.engine.epochs.state import EngineState
+from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
@@ -62,9 +63,9 @@ class WarehouseReader:
         """The rows of a view that are not stored, computed from its maps, now or as of an epoch."""
         stage, store = view.program.stages[-1], self._state.store
         if until is not None:
-            past = self._state.placement.past(until)
-            past.install(stage)
-            return past.produce(stage)
+            runtime = self._state.placement.runtime_at(until)
+            runtime.install(stage)
+            return runtime.produce(stage)
         with self._settled():
             rows = sum(store.rows(map_.name) for map_ in stage.maps)
             runtime = self._state.placement.scanning(self._state.pipeline[view.name].runtime, rows)
@@ -73,22 +74,26 @@ class WarehouseReader:
     def answer(self, relation: Relation, first: Relation | None = None) -> ChangeSet:
         """The rows of a query over the current contents; equal rows may come several times.
 
-        ``first`` has those that the caller will show of them: it may be answered instead."""
+        ``first`` has those that the caller will show of them: it may be answered instead.
+
+        DuckDB is asked before the query is compiled, since compiling takes longer than many scans.
+        """
         self._flush()
         read = scans(relation)
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
         with self._settled():
+            _require_no_streams(read & streams_of(self._state.catalog.tables))
             found = answer_by_keys(self._state, relation, read)
             if found is not None:
                 return found
-            placement, store, views = self._state.placement, self._state.store, self._state.catalog.views
-            program = compile_view("query", relation, self._state.catalog.tables, strategy="recompute")
-            made = {name: self.contents(name) for name in read if name in views and views[name].computed_on_read}
-            work = sum(store.rows(name) for name in read)
+            placement, catalog = self._state.placement, self._state.catalog
+            work = sum(map(self._state.store.rows, read))
             if placement.answers_in_columns(work):
                 with suppress(NotAnswered):
                     return placement.answer_in_columns(first or relation, self.columns)
+            program = compile_view("query", relation, catalog.tables, strategy="recompute")
+            made = {n: self.contents(n) for n in read if n in catalog.views and catalog.views[n].computed_on_read}
             if made:
                 return placement.native.answer(program, made)
             needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
@@ -98,3 +103,13 @@ class WarehouseReader:
         """The primary keys that ``table`` holds."""
         positions = table.key_positions
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
+
+
+def _require_no_streams(streams: Set[str]) -> None:
+    """Refuse a query over streams."""
+    for name in sorted(streams):
+        raise Unsupported(
+            f'the stream "{name}" cannot be queried',
+            detail="The rows of a stream are not kept, so there is nothing to read.",
+            hint="Query a view over it, or declare a TABLE.",
+        )

@@ -35,20 +35,20 @@ AUDIT_READER = "audit"
 class Audit:
     """Comparison of a view over sources with their answers in the state that it shows.
 
-    ``cores`` compares each remote subplan with the answer of its sources, ``whole`` the view with its recomputation
+    ``subplans`` compares each remote subplan with the answer of its sources, ``whole`` the view with its recomputation
     from these subplans. Together they show that the view equals its query over the sources.
     """
 
     view: str
     level: Level
     positions: Mapping[str, Position]
-    cores: tuple[Verification, ...]
+    subplans: tuple[Verification, ...]
     whole: Verification
 
     @property
     def ok(self) -> bool:
         """True if everything is equal, duplicates counted."""
-        return self.whole.ok and all(self.cores)
+        return self.whole.ok and all(self.subplans)
 
     def __bool__(self) -> bool:
         return self.ok
@@ -92,25 +92,25 @@ def _audited(engine: Engine, view: View, answers: Mapping[str, ZSet]) -> Audit:
     """Compare the present view with ``answers``; the caller must know that both are of one state."""
     with engine.settled():
         shown = engine.source_views.certificate(view)
-        cores = tuple(_compared(engine, view, name, rows) for name, rows in answers.items())
-        return Audit(view.name, shown.level, shown.positions, cores, verify(engine, view.name))
+        subplans = tuple(_compared(engine, view, name, rows) for name, rows in answers.items())
+        return Audit(view.name, shown.level, shown.positions, subplans, verify(engine, view.name))
 
 
 def _answers(engine: Engine, view: View, patience: float) -> dict[str, ZSet]:
     """The rows of each remote subplan from the sources; state created there for the audit is removed again."""
-    names = sorted({name for kept in view.cores for name in kept.homes})
+    names = sorted({name for kept in view.remote_subplans for name in kept.homes})
     with ExitStack() as ends:
         sources = {}
         for name in names:
-            sources[name] = engine.catalog.origins[name].open(f"{view.name}_{AUDIT_READER}", engine.secrets)
+            sources[name] = engine.catalog.sources[name].open(f"{view.name}_{AUDIT_READER}", engine.secrets)
             ends.callback(sources[name].remove)
-        filling = InitialLoad(view.cores, sources)
+        filling = InitialLoad(view.remote_subplans, sources)
         filling.fetch(patience)
-        return {kept.core.name: filling.rows(kept) for kept in view.cores}
+        return {kept.subplan.name: filling.rows(kept) for kept in view.remote_subplans}
 
 
-def _compared(engine: Engine, view: View, core: str, expected: ZSet) -> Verification:
-    (fields,) = [kept.core.fields for kept in view.cores if kept.core.name == core]
-    actual = engine.contents(core).zset()
+def _compared(engine: Engine, view: View, subplan: str, expected: ZSet) -> Verification:
+    (fields,) = [kept.subplan.fields for kept in view.remote_subplans if kept.subplan.name == subplan]
+    actual = engine.contents(subplan).zset()
     missing, extra = differences(expected, actual, fields)
-    return Verification(core, sum(actual.values()), missing, extra)
+    return Verification(subplan, sum(actual.values()), missing, extra)

@@ -34,11 +34,11 @@ def lineage_of(engine: Engine, name: str, row: Any) -> Lineage:
         )
     lineage: Lineage = {}
     first = 0
-    for origin in derived.origins:
-        last = first + len(origin.columns)
-        fields = engine.catalog.table(origin.table).fields
+    for base in derived.base_rows:
+        last = first + len(base.columns)
+        fields = engine.catalog.table(base.table).fields
         rows = dict.fromkeys(row[first:last] for row in found if any(value is not None for value in row[first:last]))
-        known = lineage.setdefault(origin.table, [])
+        known = lineage.setdefault(base.table, [])
         known += [shown for shown in present_rows(rows, fields) if shown not in known]
         first = last
     return lineage

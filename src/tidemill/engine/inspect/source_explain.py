@@ -20,14 +20,14 @@ from tidemill.sources.source import Source
 
 def source_facts(source_views: SourceViews, view: View, secrets: Secrets) -> dict[str, str]:
     """The facts of EXPLAIN about a view over sources."""
-    if not view.cores:
+    if not view.remote_subplans:
         return {}
     certificate, entries = source_views.certificate(view), source_views.entries_of(view)
-    batches = "each update as it comes" if view.cores[0].complete else "in batches of all that waits"
+    batches = "each update as it comes" if view.remote_subplans[0].complete else "in batches of all that waits"
     return {
-        "sources": "; ".join(f"{one.core.name} by {one.protocol}" for one in view.cores)
+        "sources": "; ".join(f"{one.subplan.name} by {one.protocol}" for one in view.remote_subplans)
         + f"; consistency {certificate.level.name.lower()}",
-        "because": "\n".join(dict.fromkeys(one.why for one in view.cores)),
+        "because": "\n".join(dict.fromkeys(one.why for one in view.remote_subplans)),
         "heard": f"{batches}; sync {', '.join(sorted({entry.sync for entry in entries.values()}))}",
         "asked": "\n".join(_asked(view, entries, secrets, connect=source_views.was_connected)),
         "shows": ", ".join(f"{name} at {position}" for name, position in certificate.positions.items()),
@@ -43,7 +43,7 @@ def _asked(view: View, entries: Mapping[str, SourceEntry], secrets: Secrets, *, 
         return ["told once the warehouse follows its sources, or is synced"]
     try:
         with connect_for_explain(entries, view.name, secrets) as sources:
-            return [line for kept in view.cores for line in describe_source_queries(kept, sources)]
+            return [line for kept in view.remote_subplans for line in describe_source_queries(kept, sources)]
     except TidemillError as error:
         return [f"cannot be told now: {error.what}"]
 
@@ -54,7 +54,7 @@ def source_queries(kept: MaintainedSubplan) -> Iterator[tuple[str, str, SignedQu
     Other queries differ only in the relations that are replaced by changed rows. With several sources, each is asked to
     join the rows that come from the others.
     """
-    product = kept.core.product
+    product = kept.subplan.product
     if len(kept.homes) == 1:
         (source,) = kept.homes
         yield source, "for the first rows", product.query
@@ -93,8 +93,8 @@ def _described(source: Source, query: SignedQuery) -> tuple[list[str], str]:
 
 @contextmanager
 def connect_for_explain(
-    origins: Mapping[str, SourceEntry], reader: str, secrets: Secrets
+    entries: Mapping[str, SourceEntry], reader: str, secrets: Secrets
 ) -> Iterator[dict[str, Source]]:
     """Connections to sources that only describe the queries of ``reader``."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(closing(origin.look(reader, secrets))) for name, origin in origins.items()}
+        yield {name: stack.enter_context(closing(entry.look(reader, secrets))) for name, entry in entries.items()}

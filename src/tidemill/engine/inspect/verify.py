@@ -172,7 +172,7 @@ def _stages(engine: Engine, view: View) -> Iterator[Stage]:
 
 def _is_beyond_spark(engine: Engine, view: View) -> bool:
     """True if Spark cannot run the text: it has source tables, partitions, OQL or user-defined functions."""
-    if view.cores or view.partitioning or isinstance(as_oql(view.query, view.name), OqlText):
+    if view.remote_subplans or view.partitioning or isinstance(as_oql(view.query, view.name), OqlText):
         return True
     if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
         return True

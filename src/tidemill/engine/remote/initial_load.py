@@ -19,7 +19,7 @@ from tidemill.sources.source import Answered, Position, Source
 class InitialLoad:
     """The first rows of remote subplans. One of a single source is queried whole; of others, the relations are."""
 
-    cores: tuple[MaintainedSubplan, ...]
+    subplans: tuple[MaintainedSubplan, ...]
     sources: Mapping[str, Source]
     positions: dict[str, Position] = field(default_factory=dict)
     _found: dict[SpjView, ZSet] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class InitialLoad:
         for name, source in self.sources.items():
             source.start(None)
             wanted = [
-                p for kept in self.cores for p in _initial_queries(kept) if source_name_of(p.relations[0]) == name
+                p for kept in self.subplans for p in _initial_queries(kept) if source_name_of(p.relations[0]) == name
             ]
             self._fetch(name, source, wanted, time.monotonic() + timeout)
 
@@ -54,7 +54,7 @@ class InitialLoad:
 
     def rows(self, kept: MaintainedSubplan) -> ZSet:
         """The rows of a remote subplan, once everything is fetched."""
-        product = kept.core.product
+        product = kept.subplan.product
         if product in self._found:
             return self._found[product]
         contents = {part.leaves[0].relation: self._found[part] for part in _initial_queries(kept)}
@@ -63,7 +63,7 @@ class InitialLoad:
 
 def _initial_queries(kept: MaintainedSubplan) -> list[SpjView]:
     """The queries for the rows of a remote subplan: itself, or each of its relations if no source has all of them."""
-    product = kept.core.product
+    product = kept.subplan.product
     if len(kept.homes) == 1:
         return [product]
     leaves = {leaf.relation: leaf for leaf in product.leaves}

@@ -1,6 +1,6 @@
 """Maintenance of a view over sources: messages go to the protocols, and the changes that these install become epochs.
 
-A view has one connection to each of its sources, and one protocol instance for each of its remote subplans (``cores``).
+A view has one connection to each of its sources, and one protocol instance for each of its remote subplans.
 All subplans of a view show the same states of the sources: if there are several, an epoch is committed when all
 protocols are idle. Nothing here needs to survive a crash: positions are committed with the installed changes, and the
 source delivers later messages again.
@@ -65,7 +65,7 @@ class SourceMaintainer:
         self._sources = dict(sources)
         self._apply = apply
         self._heard: dict[str, Source | BatchedSource] = {}
-        self._keepers: dict[str, ViewMaintainer] = {}
+        self._maintainers: dict[str, ViewMaintainer] = {}
         self._asked: dict[tuple[str, int], tuple[str, int]] = {}
         self._marks: set[tuple[str, int]] = set()
         self._goals: dict[str, int] = {}
@@ -79,9 +79,9 @@ class SourceMaintainer:
 
     def fill(self, timeout: float) -> None:
         """Fetch the view's first rows, and follow its sources from there."""
-        filling = InitialLoad(self._view.cores, self._sources)
+        filling = InitialLoad(self._view.remote_subplans, self._sources)
         filling.fetch(timeout)
-        rows = {kept.core.name: filling.rows(kept) for kept in self._view.cores}
+        rows = {kept.subplan.name: filling.rows(kept) for kept in self._view.remote_subplans}
         self._begin(filling.positions, rows)
         self._pending = rows
         self._commit()
@@ -95,14 +95,14 @@ class SourceMaintainer:
     def _begin(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
         self._positions = dict(positions)
         self._heard = {name: self._hear(source, positions[name]) for name, source in self._sources.items()}
-        for kept in self._view.cores:
-            homes = {relation: source_name_of(relation) for relation in kept.core.product.relations}
+        for kept in self._view.remote_subplans:
+            homes = {relation: source_name_of(relation) for relation in kept.subplan.product.relations}
             own = {source: positions[source] for source in kept.homes}
-            start = InitialView(kept.core.product, rows[kept.core.name], own, kept.keys, homes)
-            self._keepers[kept.core.name] = kept.keeper(start)
+            start = InitialView(kept.subplan.product, rows[kept.subplan.name], own, kept.keys, homes)
+            self._maintainers[kept.subplan.name] = kept.maintainer(start)
 
     def _hear(self, source: Source, position: Position) -> Source | BatchedSource:
-        first, *others = self._view.cores
+        first, *others = self._view.remote_subplans
         if first.complete and not others:
             return source
         return BatchedSource(source, position, merged=not first.complete)
@@ -110,7 +110,7 @@ class SourceMaintainer:
     @property
     def idle(self) -> bool:
         """True if no query is unanswered, and all updates received are installed."""
-        return not self._asked and all(keeper.idle for keeper in self._keepers.values())
+        return not self._asked and all(maintainer.idle for maintainer in self._maintainers.values())
 
     def step(self, timeout: float | None = None) -> bool:
         """Process one message of each source, if there is one; true if any came.
@@ -146,7 +146,7 @@ class SourceMaintainer:
         """Send each source an empty query: its answer follows everything that is committed until now."""
         self._marks.clear()
         self._goals.clear()
-        leaves = [leaf for kept in self._view.cores for leaf in kept.core.product.leaves]
+        leaves = [leaf for kept in self._view.remote_subplans for leaf in kept.subplan.product.leaves]
         for name, source in self._heard.items():
             leaf = next(leaf for leaf in leaves if source_name_of(leaf.relation) == name)
             self._marks.add((name, source.ask(in_source_names(SignedQuery(SpjView((leaf,), (), ()), ()), name))))
@@ -156,8 +156,8 @@ class SourceMaintainer:
         if self._marks:
             return False
         # An epoch of several subplans needs them all idle; a single one may already process later updates.
-        one = len(self._view.cores) == 1
-        return self.idle or (one and all(self._installed[core] >= goal for core, goal in self._goals.items()))
+        one = len(self._view.remote_subplans) == 1
+        return self.idle or (one and all(self._installed[subplan] >= goal for subplan, goal in self._goals.items()))
 
     def close(self) -> None:
         """Close the connections to the sources."""
@@ -179,21 +179,21 @@ class SourceMaintainer:
         else:
             self._reach(source, message)
             return
-        if len(self._view.cores) > 1 and self.idle:
+        if len(self._view.remote_subplans) > 1 and self.idle:
             self._commit()
 
     def _update(self, source: str, message: Committed) -> None:
         self.taken += 1
         changes = {f"{source}.{name}": rows for name, rows in message.changes.items()}
-        for kept in self._view.cores:
+        for kept in self._view.remote_subplans:
             if source in kept.homes:
-                self._told[kept.core.name] += 1
-                self._do(kept, self._keepers[kept.core.name].updated(changes, message.position, source))
+                self._told[kept.subplan.name] += 1
+                self._do(kept, self._maintainers[kept.subplan.name].updated(changes, message.position, source))
 
     def _answer(self, source: str, message: Answered) -> None:
-        core, number = self._asked.pop((source, message.number))
-        (kept,) = [one for one in self._view.cores if one.core.name == core]
-        self._do(kept, self._keepers[core].answered(number, message.rows, message.position, source))
+        subplan, number = self._asked.pop((source, message.number))
+        (kept,) = [one for one in self._view.remote_subplans if one.subplan.name == subplan]
+        self._do(kept, self._maintainers[subplan].answered(number, message.rows, message.position, source))
 
     def _reach(self, source: str, message: Answered) -> None:
         """Handle the answer to an empty query: the updates received so far are those that must be installed.
@@ -201,7 +201,11 @@ class SourceMaintainer:
         If all of them are, the view shows this state; after ``IDLE_SECONDS`` its position is committed.
         """
         self._marks.discard((source, message.number))
-        self._goals |= {kept.core.name: self._told[kept.core.name] for kept in self._view.cores if source in kept.homes}
+        self._goals |= {
+            kept.subplan.name: self._told[kept.subplan.name]
+            for kept in self._view.remote_subplans
+            if source in kept.homes
+        }
         moved = self._positions[source] != message.position
         if self.idle and moved and time.monotonic() - self._committed >= IDLE_SECONDS:
             self._positions[source] = message.position
@@ -213,19 +217,19 @@ class SourceMaintainer:
                 case AskSource(number=number, query=query, source=wished):
                     source = wished or next(iter(kept.homes))
                     asked = self._heard[source].ask(in_source_names(query, source))
-                    self._asked[source, asked] = kept.core.name, number
+                    self._asked[source, asked] = kept.subplan.name, number
                 case InstallChange(change=change, positions=positions):
-                    self._installed[kept.core.name] += 1
-                    self._pending[kept.core.name] = self._pending.get(kept.core.name, ZSet()) + change
+                    self._installed[kept.subplan.name] += 1
+                    self._pending[kept.subplan.name] = self._pending.get(kept.subplan.name, ZSet()) + change
                     self._positions |= positions
-                    if len(self._view.cores) == 1:
+                    if len(self._view.remote_subplans) == 1:
                         self._commit()
 
     def _commit(self) -> None:
         """Commit the pending changes as an epoch with their positions; then the sources may forget them."""
         changes = {
-            kept.core.name: ChangeSet.of(self._pending.get(kept.core.name, ZSet()).items(), kept.core.fields)
-            for kept in self._view.cores
+            kept.subplan.name: ChangeSet.of(self._pending.get(kept.subplan.name, ZSet()).items(), kept.subplan.fields)
+            for kept in self._view.remote_subplans
         }
         self._pending.clear()
         self._apply(changes, {source_position_name(self._view.name, name): at for name, at in self._positions.items()})

@@ -54,7 +54,7 @@ class SourceViews:
         self._commit = apply
         self._contents = contents
         self._open: dict[str, SourceMaintainer] = {}
-        self._syncing: dict[str, Worker] = {}
+        self._workers: dict[str, Worker] = {}
         self._locks: dict[str, threading.RLock] = {}
         self._opening = threading.Lock()  # so that nothing is created twice in a source concurrently
         self._taken: Counter[str] = Counter()
@@ -83,9 +83,9 @@ class SourceViews:
     def follow(self, view: View) -> None:
         """Start a worker for a view, if its sources are not manual or all views are followed."""
         interval = 0.0 if self._all else self._interval(view)
-        if view.cores and view.name not in self._syncing and not math.isinf(interval):
+        if view.remote_subplans and view.name not in self._workers and not math.isinf(interval):
             turn = partial(self._turn, view.name) if interval == 0.0 else partial(self._catch_up, view.name)
-            self._syncing[view.name] = Worker(view.name, turn, interval)
+            self._workers[view.name] = Worker(view.name, turn, interval)
 
     def follow_all(self) -> None:
         """Start workers for all views over sources, including those created later."""
@@ -96,12 +96,12 @@ class SourceViews:
 
     def _interval(self, view: View) -> float:
         """Seconds between syncs of a view: the shortest interval of its sources."""
-        return min((sync_interval(origin.options) for origin in self.entries_of(view).values()), default=math.inf)
+        return min((sync_interval(entry.options) for entry in self.entries_of(view).values()), default=math.inf)
 
     def entries_of(self, view: View) -> dict[str, SourceEntry]:
         """The sources of a view, by name."""
-        names = sorted({name for kept in view.cores for name in kept.homes})
-        return {name: self._state.catalog.origins[name] for name in names}
+        names = sorted({name for kept in view.remote_subplans for name in kept.homes})
+        return {name: self._state.catalog.sources[name] for name in names}
 
     def _turn(self, name: str) -> None:
         """Process messages for a short time, then release the lock of the view."""
@@ -116,7 +116,7 @@ class SourceViews:
         if view.name not in self._open:
             self._state.require_writable()
             following = self._opened(view)
-            rows = {kept.core.name: self._contents(kept.core.name).zset() for kept in view.cores}
+            rows = {kept.subplan.name: self._contents(kept.subplan.name).zset() for kept in view.remote_subplans}
             try:
                 following.resume(self._positions(view), rows)
             except BaseException:
@@ -141,11 +141,11 @@ class SourceViews:
         """Sync one view, or all, with their sources; returns the number of updates since the last sync."""
         catalog = self._state.catalog
         views = [catalog.view(name)] if name is not None else list(catalog.views.values())
-        if name is not None and not views[0].cores:
+        if name is not None and not views[0].remote_subplans:
             raise Unsupported(f'view "{views[0].name}" reads no source', hint="It follows its tables by itself.")
         came = 0
         for view in views:
-            if view.cores:
+            if view.remote_subplans:
                 with self.alone(view.name):
                     self._catch_up(view.name, timeout)
                     came += self._taken.pop(view.name, 0)
@@ -175,9 +175,9 @@ class SourceViews:
 
     def certificate(self, view: View) -> Certificate:
         """The consistency and positions of the rows of a view over sources."""
-        if not view.cores:
+        if not view.remote_subplans:
             raise Unsupported(f'view "{view.name}" reads no source', hint="It shows the tables as they are.")
-        return Certificate(min(kept.level for kept in view.cores), self._positions(view))
+        return Certificate(min(kept.level for kept in view.remote_subplans), self._positions(view))
 
     def _positions(self, view: View) -> dict[str, str]:
         stored = self._state.store.positions
@@ -186,26 +186,28 @@ class SourceViews:
     def is_filled(self, view: View) -> bool:
         """True if a view has had its initial load; always true for a view that reads no source."""
         stored = self._state.store.positions
-        return not view.cores or any(source_position_name(view.name, name) in stored for name in self.entries_of(view))
+        return not view.remote_subplans or any(
+            source_position_name(view.name, name) in stored for name in self.entries_of(view)
+        )
 
     def troubles(self, source: str | None = None) -> dict[str, Trouble]:
         """The troubles of workers at present, of the views over one source or of all."""
         found: dict[str, Trouble] = {}
         for name, view in self._state.catalog.views.items():
-            trouble = self._syncing[name].trouble if name in self._syncing else self._idle(view)
+            trouble = self._workers[name].trouble if name in self._workers else self._idle(view)
             if trouble is not None and (source is None or source in self.entries_of(view)):
                 found[name] = trouble
         return found
 
     def _idle(self, view: View) -> Trouble | None:
         """The trouble of a view that should have a worker and has none."""
-        wanted = view.cores and not self._state.read_only and not math.isinf(self._interval(view))
+        wanted = view.remote_subplans and not self._state.read_only and not math.isinf(self._interval(view))
         return not_started() if wanted else None
 
     def drop(self, view: View) -> None:
         """Remove a view's state from its sources. An unreachable source does not prevent the drop."""
-        if view.name in self._syncing:
-            self._syncing.pop(view.name).end()
+        if view.name in self._workers:
+            self._workers.pop(view.name).end()
         if not self.is_filled(view):
             return  # it was never filled, and its state in the sources is already removed
         try:
@@ -217,17 +219,17 @@ class SourceViews:
 
     def keep(self, views: Collection[str]) -> None:
         """Release the sources of all views but these, in case an exception interrupted the release of dropped views."""
-        for name in self._syncing.keys() - set(views):
-            self._syncing.pop(name).end()
+        for name in self._workers.keys() - set(views):
+            self._workers.pop(name).end()
         for name in self._open.keys() - set(views):
             self._open.pop(name).close()
 
     def close(self) -> None:
         """Close all connections to sources; the state that they keep for the views stays."""
-        for syncing in self._syncing.values():
-            syncing.end()
-        busy = {name for name, syncing in self._syncing.items() if not syncing.join(CLOSE_SECONDS)}
+        for worker in self._workers.values():
+            worker.end()
+        busy = {name for name, worker in self._workers.items() if not worker.join(CLOSE_SECONDS)}
         # A thread that does not end in time hangs in a connection; if it returns, it finds the warehouse closed.
         for name in self._open.keys() - busy:
             self._open.pop(name).close()
-        self._syncing.clear()
+        self._workers.clear()

@@ -57,11 +57,11 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
     """Connect to an external database, and record its options and tables in the catalog."""
-    if statement.if_not_exists and statement.name in engine.catalog.origins:
+    if statement.if_not_exists and statement.name in engine.catalog.sources:
         return Result(message=f"source {statement.name} exists already")
-    origin = SourceEntry.found(statement.name, statement.kind, statement.options, engine.secrets)
-    engine.sources.create_source(origin)
-    return Result(message=f"created source {origin.name} with {', '.join(origin.relations) or 'no tables'}")
+    source = SourceEntry.found(statement.name, statement.kind, statement.options, engine.secrets)
+    engine.sources.create_source(source)
+    return Result(message=f"created source {source.name} with {', '.join(source.relations) or 'no tables'}")
 
 
 def create_feed(engine: Engine, statement: sql.CreateFeed) -> Result:
@@ -98,7 +98,7 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
 
 
 def _drop_source(engine: Engine, statement: sql.Drop) -> Result:
-    if statement.name not in engine.catalog.origins and statement.if_exists:
+    if statement.name not in engine.catalog.sources and statement.if_exists:
         return Result(message=f"there is no source {statement.name}")
     engine.sources.drop_source(statement.name)
     return Result(message=f"dropped source {statement.name}")

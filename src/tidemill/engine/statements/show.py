@@ -40,14 +40,14 @@ def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
     """List sources with the tables that they offer, when views over them are synced, and their trouble."""
     rows = [
         (
-            origin.name,
-            origin.kind,
-            ", ".join(origin.tables),
-            origin.sync,
-            "; ".join(f"{view}: {trouble}" for view, trouble in engine.source_views.troubles(origin.name).items())
+            source.name,
+            source.kind,
+            ", ".join(source.tables),
+            source.sync,
+            "; ".join(f"{view}: {trouble}" for view, trouble in engine.source_views.troubles(source.name).items())
             or None,
         )
-        for origin in engine.catalog.origins.values()
+        for source in engine.catalog.sources.values()
     ]
     names = ("name", "type", "tables", "sync", "trouble")
     return Result(rows, tuple(Field(name, STRING) for name in names))

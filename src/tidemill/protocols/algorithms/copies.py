@@ -33,7 +33,7 @@ class Copies:
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
         """Never called: no query is sent."""
-        raise ValueError(f"answer {number} to a question that nobody asked")
+        raise ValueError(f"answer {number} belongs to no open query")
 
     @property
     def idle(self) -> bool:

@@ -69,7 +69,7 @@ class Sweep:
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
         """Collect the answer, and the compensation for the updates that it has seen too early."""
         if self._turn is None or number not in self._asked:
-            raise ValueError(f"answer {number} to a question that nobody asked")
+            raise ValueError(f"answer {number} belongs to no open query")
         hop, question = self._asked.pop(number)
         self._turn.rows.update_by(rows)
         return self._ask(self._turn, hop, question.correction) or self._go_on()

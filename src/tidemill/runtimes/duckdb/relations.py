@@ -105,9 +105,6 @@ class _Lowering:
     def _new(self, prefix: str = "c") -> str:
         return f"{prefix}{next(self._numbers)}"
 
-    def _needs(self, fields: Sequence[Field]) -> list[Field]:
-        return [f for f in fields if f.name in self._needed]
-
     def scan(self, node: r.Scan, outer: Names) -> Lowered:
         wanted = [(given, made) for given, made in zip(node.columns, node.fields, strict=True)]
         if node.relation in self._definitions:

@@ -16,12 +16,12 @@ import pyarrow as pa
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import SetupError
-from tidemill.model.schema import EPOCH, Table
-from tidemill.model.types import DOUBLE, Field
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import sources_of
 from tidemill.program.stages import Stage
-from tidemill.runtimes.native.missed_epochs import is_cheaper_to_add, read_missed
+from tidemill.runtimes.native.missed_epochs import in_epoch_order, is_cheaper_to_add, read_missed
 from tidemill.runtimes.native.python.compile import CompiledStage
 from tidemill.storage.store import ReadableStore
 
@@ -75,7 +75,7 @@ class StoredState:
     def stored(self, map_: Map) -> pa.Table:
         """The stored changes of a map, in order of epochs if it has sums of DOUBLE: only then are these exact to the
         bit."""
-        return _in_order(self._store.read(map_.name, map_fields(map_)), map_)
+        return in_epoch_order(self._store.read(map_.name, map_fields(map_)), map_)
 
     def missed_rows(self, table: Table, since: int) -> ChangeSet | None:
         """The changes of a table after epoch ``since``; None if loading it again is cheaper."""
@@ -96,11 +96,7 @@ class StoredState:
         stored = sum(self._store.rows(map_.name) for map_ in held)
         if found is None or not is_cheaper_to_add(sum(table.num_rows for table in found.values()), stored):
             return None
-        return {map_.name: _in_order(found[map_.name], map_) for map_ in held}
-
-
-def _in_order(table: pa.Table, map_: Map) -> pa.Table:
-    return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
+        return {map_.name: in_epoch_order(found[map_.name], map_) for map_ in held}
 
 
 class Backends:

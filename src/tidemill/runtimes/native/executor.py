@@ -37,8 +37,9 @@ from tidemill.runtimes.native.python.compile import (
     compile_probes,
 )
 from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
-from tidemill.runtimes.native.state.maps import RingMap, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
+from tidemill.runtimes.native.state.ring_map import RingMap
+from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 from tidemill.runtimes.native.state.table_lookup import group_by_columns
 

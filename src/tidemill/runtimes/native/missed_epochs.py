@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from tidemill.model.errors import EpochGone
-from tidemill.model.types import Field
+from tidemill.model.schema import EPOCH
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.maps import Map
 from tidemill.storage.store import ReadableStore
 
 COLUMN_ROWS = 16
@@ -68,3 +70,8 @@ def is_cheaper_to_add(changed: float, stored: float) -> bool:
     (True, False)
     """
     return 2 * changed <= stored
+
+
+def in_epoch_order(table: pa.Table, map_: Map) -> pa.Table:
+    """Stored changes of a map, in order of epochs if its sums depend on it."""
+    return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table

@@ -21,10 +21,12 @@ from tidemill.program.stages import PartitionEmission, Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
-from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, is_cheaper_to_add
+from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, in_epoch_order, is_cheaper_to_add
 from tidemill.runtimes.native.python.compile import CompiledStage
-from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap
+from tidemill.runtimes.native.state.journaled_map import JournaledMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
+from tidemill.runtimes.native.state.ring_map import RingMap
+from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
 from tidemill.runtimes.native.state.stored_rows import StoredRows
 from tidemill.storage.store import ReadableStore
@@ -298,7 +300,7 @@ class RuntimeState:
             return
         with decimal.localcontext(EXACT):
             for map_ in stage.maps:
-                held, fields, table = maps[map_.name], map_fields(map_), _in_order(missed[map_.name], map_)
+                held, fields, table = maps[map_.name], map_fields(map_), in_epoch_order(missed[map_.name], map_)
                 if held.is_partial and table.num_rows:
                     held.extend_snapshot(ColumnSnapshot(table, fields))
                 else:
@@ -446,11 +448,6 @@ class RuntimeState:
         table = self._store.read(name, fields)
         # Sums of DOUBLE are exact to the bit only if their changes are added in order of epochs.
         return from_arrow(table.sort_by(EPOCH) if in_order else table, fields)
-
-
-def _in_order(table: pa.Table, map_: Map) -> pa.Table:
-    """Stored changes of a map, in order of epochs if its sums depend on it."""
-    return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
 
 
 def _changing(held: RowMap | OverlaidRelation) -> RowMap:

@@ -1,12 +1,16 @@
-"""The command line: each command opens a warehouse folder, asks one thing and prints the answer.
+"""The command line: each command opens a warehouse folder, makes one request and prints the result.
 
-- ``app``: the commands, and ``main``
-- ``warehouse_options``: options that most commands have, and opening a folder
+- ``app``: the list of commands, and ``main``
+- ``input_commands``: ``sql``, ``load``, ``objects``, ``apply``
+- ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
+- ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
+- ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
+- ``warehouse_options``: common options, and opening a folder
 - ``prompt``: the SQL prompt
-- ``data_input``: scripts, files and change records taken in
-- ``watch_changes``, ``watch_staleness``: a view, or how far views are behind, followed from another process
-- ``keep_in_sync``: sources, feeds and scheduled views kept going
-- ``audit``: ``tidemill audit``; ``check_repair``: ``tidemill check`` and ``tidemill repair``
+- ``data_input``: input of scripts, files and change records
+- ``watch_changes``, ``watch_staleness``: a view, or the staleness of all, followed from another process
+- ``keep_in_sync``: following sources, feeds and the schedule
+- ``audit``: histories checked against the levels of consistency, and views against their sources
 - ``object_classes``: classes of objects declared and listed
 - ``bench``: ``tidemill bench``; ``bench_runner``: runs a benchmark of the checkout
 """

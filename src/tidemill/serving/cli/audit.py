@@ -1,8 +1,8 @@
-"""``tidemill audit``: histories from a file held against the five levels, and views over sources against the sources.
+"""``tidemill audit``: checks histories against the five levels, and views over sources against the sources.
 
 A history is JSON lines, one state each, in the order in which it was reached: ``{"source": [[1, "ann"]]}`` is the view
 as it would be in a state of the source, ``{"warehouse": [[1, "ann"]]}`` the view as it was in the warehouse. A state is
-all its rows, those that occur twice written twice. The order between the two kinds says nothing and need not be known.
+all of its rows, including duplicates. The order between the two kinds of lines has no meaning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHAPE = 'A line is {"source": [[1, "ann"], ...]} or {"warehouse": [...]}: all r
 
 
 def check_history(file: Path, level: str, *, as_json: bool = False) -> bool:
-    """Print which levels the history in ``file`` (``-``: standard input) keeps; tells whether ``level`` is one."""
+    """Print the levels that the history in ``file`` (``-``: standard input) keeps; true if ``level`` is one."""
     promised = _level(level)
     name = "stdin" if str(file) == "-" else str(file)
     text = sys.stdin.read() if name == "stdin" else file.read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def check_history(file: Path, level: str, *, as_json: bool = False) -> bool:
 
 
 def check_view(view: ViewHandle, patience: float | None, *, as_json: bool = False) -> bool:
-    """Print what a view over sources showed, and compare it with them; without ``patience`` they are not asked."""
+    """Print the source states that a view showed, and compare it with its sources, unless ``patience`` is None."""
     found = None if patience is None else view.audit(patience)
     for line in (_view_json if as_json else _view_lines)(view, found):
         print(line)
@@ -57,7 +57,7 @@ class ConsistencyHistory:
 
 
 def read_history(lines: Iterable[str], name: str) -> ConsistencyHistory:
-    """The history that ``lines`` write down; ``name`` is what errors call the file.
+    """The history in ``lines``; ``name`` is the name of the file in errors.
 
     >>> history = read_history(['{"source": [[1]]}', '{"source": [[1], [2]]}', '{"warehouse": [[2], [1]]}'], "h.jsonl")
     >>> audit(history.source, history.warehouse).level.name
@@ -87,7 +87,7 @@ def _state(values: Mapping[str, Any] | BadValue) -> tuple[str, ZSet]:
 
 
 def _frozen(value: Any) -> Any:
-    """A JSON value that can be counted."""
+    """A JSON value as a hashable one."""
     match value:
         case list():
             return tuple(map(_frozen, value))
@@ -105,7 +105,7 @@ def _level(name: str) -> Level:
 
 
 def _verdict_lines(history: ConsistencyHistory, verdict: ConsistencyReport, promised: Level) -> Iterator[str]:
-    """A verdict as people read it, each level that is broken with the first thing that breaks it."""
+    """A verdict as text: each broken level with the first violation."""
     yield f"{len(history.source)} states of the source, {len(history.warehouse)} of the warehouse"
     yield from str(verdict).splitlines()
     yield f"{promised.name.lower()} was promised and {'is kept' if promised in verdict.kept else 'is broken'}"
@@ -118,21 +118,21 @@ def _verdict_json(verdict: ConsistencyReport, promised: Level) -> str:
 
 
 def _view_lines(view: ViewHandle, found: Audit | None) -> Iterator[str]:
-    """A view over sources as people read it: what was certified, and the comparison, where there was one."""
+    """A view over sources as text: the certified states, and the comparison, if there was one."""
     certificate = view.certificate()
     yield f"{view.name}: {certificate.level.name.lower()} consistency is promised"
     for epoch, positions in view.certified().items():
         yield f"  epoch {epoch} shows {_places(positions)}"
     if found is not None:
-        for core in found.cores:
-            yield _compared(core, f"the answer of {_places(found.positions)}")
+        for subplan in found.subplans:
+            yield _compared(subplan, f"the answer of {_places(found.positions)}")
         yield str(found.whole)
 
 
-def _compared(core: Verification, other: str) -> str:
-    if core.ok:
-        return f"{core.view}: {core.rows} rows, equal to {other}"
-    return "\n".join([f"{core.view} is not {other}", str(core)])
+def _compared(subplan: Verification, other: str) -> str:
+    if subplan.ok:
+        return f"{subplan.view}: {subplan.rows} rows, equal to {other}"
+    return "\n".join([f"{subplan.view} is not {other}", str(subplan)])
 
 
 def _places(positions: Mapping[str, str]) -> str:
@@ -150,7 +150,7 @@ def _view_json(view: ViewHandle, found: Audit | None) -> Iterator[str]:
                 "view": found.view,
                 "ok": found.ok,
                 "positions": found.positions,
-                "missing": sum(len(part.missing) for part in (*found.cores, found.whole)),
-                "extra": sum(len(part.extra) for part in (*found.cores, found.whole)),
+                "missing": sum(len(part.missing) for part in (*found.subplans, found.whole)),
+                "extra": sum(len(part.extra) for part in (*found.subplans, found.whole)),
             }
         )

@@ -1,4 +1,4 @@
-"""The command ``tidemill bench``: its options, as benchmarks want them."""
+"""The command ``tidemill bench`` and its options."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling
 
 def bench(
     name: Annotated[str, typer.Argument(help=f"Which one: {BENCHMARK_NAMES}.")],
-    scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
+    scale: Annotated[float | None, typer.Option(help="Size of the data, for benchmarks that have one.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller data, within a minute.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,
     queries: Annotated[str, typer.Option(help="Only these, as in q3,vwap.", show_default=False)] = "",
     depths: Annotated[str, typer.Option(help="Only these, as in 1,full.", show_default=False)] = "",
@@ -25,7 +25,7 @@ def bench(
 ) -> None:
     """Run a benchmark and print its figures.
 
-    Its answers are checked first. Figures stand beside those that they are held against.
+    Its answers are checked first. Figures are printed beside their baselines.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ from tidemill.serving.render import console
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value: ``case`` is words joined by ``/``, ``baseline`` what it is held against and its value."""
+    """One measured value: ``case`` is words joined by ``/``, ``baseline`` a name and value to compare with."""
 
     bench: str
     case: str
@@ -33,11 +33,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class BenchmarkOptions:
-    """Options of a benchmark: its scale, small enough for a look, and the folder for its data.
+    """Options of a benchmark: its scale, quick or not, and the folder for its data.
 
-    A benchmark takes what it understands: ``queries``, ``depths``, ``backends``, ``changes`` (in percent) and
-    ``runtimes`` choose cases (none: all), ``seconds`` limits each, ``scaling`` asks for growing data. ``progress`` is
-    told what is under way and the share of all work that is done.
+    A benchmark uses those that apply to it: ``queries``, ``depths``, ``backends``, ``changes`` (in percent) and
+    ``runtimes`` choose cases (none: all), ``seconds`` limits each, ``scaling`` repeats it over growing data.
+    ``progress`` is called with the current step and the share of the work done.
     """
 
     scale: float | None = None
@@ -55,16 +55,16 @@ class BenchmarkOptions:
 
 
 def run(name: str, options: BenchmarkOptions, json_file: Path | None = None) -> list[Figure]:
-    """Run benchmark ``name``; figures are printed as a table and, where asked for, written as JSON lines."""
+    """Run benchmark ``name``; figures are printed as a table and, if requested, written as JSON lines."""
     figures = []
     benchmark = _load(name)
     with json_file.open("w", encoding="utf-8") if json_file is not None else nullcontext() as lines:
         for figure in benchmark.run(options):
             figures.append(figure)
             if lines is not None:
-                # Written as it comes: a long run that is interrupted has not been for nothing.
+                # Written at once, so that the figures of an interrupted run are kept.
                 print(json.dumps(asdict(figure)), file=lines, flush=True)
-    # A benchmark may know a better arrangement than one line for each figure.
+    # A benchmark may have its own table instead of one line for each figure.
     arrange = getattr(benchmark, "as_table", None)
     Console().print(arrange(figures) if arrange is not None else as_table(name, figures))
     return figures
@@ -72,7 +72,7 @@ def run(name: str, options: BenchmarkOptions, json_file: Path | None = None) -> 
 
 @contextmanager
 def with_progress_bar(options: BenchmarkOptions, name: str) -> Iterator[BenchmarkOptions]:
-    """The options with a bar that follows the work on a terminal; what is said appears above it, on standard error."""
+    """The options with a progress bar on a terminal; messages are printed above it, on standard error."""
     output = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
@@ -88,7 +88,7 @@ def with_progress_bar(options: BenchmarkOptions, name: str) -> Iterator[Benchmar
 
 
 def as_table(name: str, figures: list[Figure]) -> Table:
-    """The figures as people read them."""
+    """The figures as a text table."""
     table = Table(title=f"tidemill bench {name}")
     for heading in ("case", "metric"):
         table.add_column(heading)
@@ -100,11 +100,11 @@ def as_table(name: str, figures: list[Figure]) -> Table:
 
 
 def _load(name: str) -> Any:
-    """The benchmark's package, which has ``run(options)``; the packages stand beside ``src`` in a checkout."""
+    """The benchmark's package, which has ``run(options)``; the packages are beside ``src`` in a checkout."""
     root = Path(__file__).parents[4]
     known = sorted(p.parent.name for p in (root / "benchmarks").glob("*/__init__.py"))
     if not known:
-        raise SetupError("the benchmarks are not here", hint="They come with a checkout of the source.")
+        raise SetupError("the benchmarks are not installed", hint="Run them in a checkout of the source.")
     if name not in known:
         raise UnknownName(f'there is no benchmark "{name}"', hint=f"There is: {', '.join(known)}.")
     if str(root) not in sys.path:

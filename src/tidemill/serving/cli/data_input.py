@@ -1,4 +1,4 @@
-"""Data in from the command line: files with a progress bar, change records from a file or a pipe."""
+"""Input from the command line: scripts, files with a progress bar, change records from a file or a pipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMATS = ("debezium", "pairs")
 
 
 def run_script(wh: Warehouse, text: str, name: str, as_json: bool) -> None:
-    """Run statements; print what each of them did, and the rows of the last. Beside JSON only rows are on stdout."""
+    """Run statements; print the message of each, and the rows of the last. With JSON only rows go to stdout."""
 
     def say(result: Result) -> None:
         if result.message:
@@ -40,12 +40,12 @@ def run_script(wh: Warehouse, text: str, name: str, as_json: bool) -> None:
 def load_with_progress(
     wh: Warehouse, table: str, files: Sequence[str], *, format: str | None, reject: Path | None
 ) -> str:
-    """Load files and say what was done; a bar follows the bytes on a terminal."""
+    """Load files, with a progress bar on a terminal; returns a summary."""
     from tidemill.engine.intake_counts import with_noun
 
     if wh.has_objects(table):
         if reject is not None:
-            raise Unsupported("objects are loaded all or none", hint="Leave --reject out.")
+            raise Unsupported("--reject is not supported for objects", hint="Leave --reject out.")
         with progress_bar(f"loading {table}") as progress:
             taken = tidemill.objects(wh).load(table, *files, format=format, progress=progress)
         return f"epoch {taken}: {with_noun(taken.counts.rows, 'object')} loaded for {table}"
@@ -57,7 +57,7 @@ def load_with_progress(
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal that follows bytes, told how many so far and in all."""
+    """A progress bar on a terminal; the function takes the bytes done and the total."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -68,7 +68,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def take_files(wh: Warehouse, table: str, folder: str, format: str | None) -> str:
-    """Take in what waits in a folder and say what was done; a feed is made for it, unless there is one."""
+    """Ingest the files in a folder by its feed, which is created if there is none; returns a summary."""
     from tidemill.sources.ingest.inbox import ASIDE
 
     place = str(local_path(folder, "folder of a feed").resolve())
@@ -92,7 +92,7 @@ def _quoted(text: str) -> str:
 
 
 def apply_file(wh: Warehouse, file: Path, format: str) -> str:
-    """Apply change records as one epoch and say what was done."""
+    """Apply change records as one epoch; returns a summary."""
     from tidemill.sources.ingest.debezium import read_debezium
     from tidemill.sources.ingest.pairs import read_pairs
 
@@ -122,7 +122,7 @@ def _late(wh: Warehouse, table: str, epoch: int) -> int:
 
 
 def lookup_in(wh: Warehouse) -> RowLookup:
-    """Look-up by primary key for records that do not show the row they replace; its index is made when first asked."""
+    """Lookup by primary key, for records without the row they replace; its index is built on first use."""
     from tidemill.model.coerce import row_coercer
 
     indexes: dict[str, dict[Row, Row]] = {}

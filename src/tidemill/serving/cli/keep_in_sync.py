@@ -13,14 +13,14 @@ __all__ = ["Reporter", "keep_in_sync"]
 
 
 class Reporter:
-    """Says on standard error which views and feeds have stopped, and which go on: each once."""
+    """Reports on standard error which views and feeds have stopped or resumed, each once."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._told: dict[str, str] = {}
 
     def report(self) -> None:
-        """Say what is new."""
+        """Report what has changed since the last call."""
         troubles = self._warehouse.troubles()
         for view, trouble in troubles.items():
             if self._told.get(view) != str(trouble.error):
@@ -32,7 +32,7 @@ class Reporter:
 
 
 def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2, limit: int | None = None) -> None:
-    """Follow everything for so many seconds or until interrupted; prints epochs and what came."""
+    """Follow everything for so many seconds or until interrupted; prints epochs and their row counts."""
     reporter, epoch, began = Reporter(warehouse), warehouse.epoch, time.monotonic()
     before = warehouse.taken
     warehouse.follow(limit)

@@ -1,4 +1,4 @@
-"""Objects on the command line: what classes there are, and how many objects each has."""
+"""Classes of objects on the command line: declared and listed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def declare_classes(wh: Warehouse, file: Path | None) -> Objects:
 
 
 def list_classes(db: Objects) -> Iterator[tuple[str, str | None, str | None, str | None, int | None]]:
-    """The classes, each with what it extends, its extent, its keys and how many objects it has."""
+    """The classes, each with its parent, extent, keys and number of objects."""
     for found in db.schema.classes.values():
         keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in found.keys)
         count = len(db.extent(found.extent)) if found.extent is not None else None

@@ -1,4 +1,4 @@
-"""The SQL prompt: statements over several lines, each run when its semicolon comes; an error ends nothing."""
+"""The SQL prompt: statements over several lines, each run at its semicolon; an error does not end the session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FAREWELLS = {"exit", "quit", "\\q"}
 
 
 def prompt(run: Callable[[str], None], read: Callable[[str], str] = input) -> None:
-    """Read statements until the end of input, ``exit`` or ``quit``; ``run`` prints what each one answers."""
+    """Read statements until the end of input, ``exit`` or ``quit``; ``run`` prints the result of each."""
     _remember_lines()
     pending: list[str] = []
     while True:
@@ -23,7 +23,7 @@ def prompt(run: Callable[[str], None], read: Callable[[str], str] = input) -> No
         except EOFError:
             return
         except KeyboardInterrupt:
-            pending.clear()  # as in any shell: the statement is given up, not the session
+            pending.clear()  # as in any shell, it discards the statement and not the session
             print()
             continue
         if not pending and line.strip().rstrip(";").lower() in _FAREWELLS:

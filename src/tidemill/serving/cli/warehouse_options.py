@@ -1,4 +1,4 @@
-"""Options that most commands have, and the warehouse and relations that they name."""
+"""Common options of commands, and the warehouse and relations that they name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for 
 
 
 class RuntimeName(StrEnum):
-    """Where views are refreshed."""
+    """The runtime that refreshes views."""
 
     auto = "auto"
     native = "native"
@@ -32,14 +32,14 @@ class RuntimeName(StrEnum):
 
 
 class OracleName(StrEnum):
-    """Who recomputes a view that is verified."""
+    """The engine that recomputes a view that is verified."""
 
     spark = "spark"
     duckdb = "duckdb"
     evaluator = "evaluator"
 
 
-RuntimeOption = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Where views are refreshed.")]
+RuntimeOption = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="The runtime that refreshes views.")]
 
 DEFAULT_FOLDER = "warehouse"
 """The folder of the warehouse if none is given."""
@@ -48,12 +48,12 @@ DEFAULT_FOLDER = "warehouse"
 def open_folder(
     folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
 ) -> Warehouse:
-    """Open a folder. Only a command that may create tables may make a new one: a slip of the pen should not."""
+    """Open a folder; only commands that may create tables create it, so that a misspelled name is an error."""
     if not new and not local_path(folder, "warehouse").is_dir():
         raise SetupError(
             "there is no warehouse here",
             where=folder,
-            hint='Name its folder with -w, or make one: tidemill sql "CREATE TABLE ...".',
+            hint='Name its folder with -w, or create one: tidemill sql "CREATE TABLE ...".',
         )
     warehouse = tidemill.open(folder, runtime=runtime.value, read_only=read_only)
     warehouse.before_spark(_tell_spark)
@@ -61,7 +61,7 @@ def open_folder(
 
 
 def _tell_spark(reason: str) -> None:
-    """Say why the next seconds pass: it takes that long to start Spark."""
+    """Print why Spark is started, which takes some seconds."""
     print(f"starting Spark: {reason}", file=sys.stderr, flush=True)
 
 

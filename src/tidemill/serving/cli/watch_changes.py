@@ -1,4 +1,4 @@
-"""Following a view from another process: look at the folder now and then, and hand on what is new."""
+"""Following a view from another process: the folder is polled, and new changes are returned."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ def watch_changes(
 ) -> Iterator[EpochChanges]:
     """The changes of ``view`` in each epoch after ``since`` (default: from now on).
 
-    ``where`` are texts such as ``follower=17``; of a column that is named twice either value will do. A writer in
-    another process cannot wake us, so the folder is opened again every ``interval`` seconds, to read only: a reader
-    needs no lock and sees whole epochs. Ends when nothing came for ``timeout`` seconds. ``between`` is called after
-    each poll.
+    ``where`` are texts such as ``follower=17``; a column that is named twice may have either value. A writer in another
+    process cannot notify us, so the folder is opened read-only every ``interval`` seconds: a reader needs no lock and
+    sees whole epochs. Ends when nothing came for ``timeout`` seconds. ``between`` is called after each poll.
     """
     seen, quiet_from = since, time.monotonic()
     while timeout is None or time.monotonic() - quiet_from < timeout:
@@ -56,14 +55,14 @@ def watch_changes(
 
 
 def as_json_lines(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iterator[str]:
-    """The changes of an epoch for programs: a line for each row, as ``tidemill apply`` reads them."""
+    """The changes of an epoch as JSON: a line for each row, as ``tidemill apply`` reads them."""
     for weight, row in batch:
         record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": batch.epoch}
         yield json_line(record)
 
 
 def as_text_lines(batch: ChangeBatch) -> Iterator[str]:
-    """The changes of an epoch for people: an update is one line, with the old row and the new one."""
+    """The changes of an epoch as text: an update is one line, with the old row and the new one."""
     for old, new in batch.updates:
         yield f"{batch.epoch:>8}      {json_line(old)} -> {json_line(new)}"
     updated = {(weight, repr(row)) for pair in batch.updates for weight, row in zip((-1, 1), pair, strict=True)}
@@ -73,7 +72,7 @@ def as_text_lines(batch: ChangeBatch) -> Iterator[str]:
 
 
 def _conditions(texts: Sequence[str], view: ViewHandle) -> dict[str, list[Any]]:
-    """The values asked for, by column; NULL is written as such."""
+    """The requested values by column; NULL is written as NULL."""
     from tidemill.sources.ingest.text_records import parser_of
 
     types = {field.name.lower(): field.type for field in view.fields}
@@ -81,7 +80,7 @@ def _conditions(texts: Sequence[str], view: ViewHandle) -> dict[str, list[Any]]:
     for text in texts:
         column, equals, value = text.partition("=")
         if not equals:
-            raise BadValue(f'"{text}" names no value', where="--where", hint="Write --where column=value.")
+            raise BadValue(f'"{text}" has no value', where="--where", hint="Write --where column=value.")
         name = column.strip()
         parse = parser_of(types[name.lower()]) if name.lower() in types else str
         found.setdefault(name, []).append(None if value == "NULL" else parse(value))

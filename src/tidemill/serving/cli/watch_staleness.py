@@ -52,7 +52,7 @@ def watch_staleness(
 
 
 def _look(folder: str) -> tuple[int, list[tuple[Any, ...]]]:
-    """The last epoch, and a row for each view; a writer in another process is not disturbed."""
+    """The last epoch, and a row for each view; read without a lock."""
     with tidemill.open(folder, runtime="native", read_only=True) as warehouse:
         shown = warehouse.sql("SHOW VIEWS")
         return warehouse.epoch, [(name, *rest) for name, _, _, *rest in shown]

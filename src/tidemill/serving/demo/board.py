@@ -45,7 +45,7 @@ class DemoStatistics:
 
     @property
     def refresh(self) -> float:
-        """The median refresh: one slow epoch, such as the first, says little."""
+        """The median refresh, which ignores slow epochs such as the first."""
         return statistics.median(self.refreshes) if self.refreshes else 0.0
 
     @property
@@ -70,7 +70,7 @@ class DemoStatistics:
 
 
 class Board:
-    """Plain lines, one now and then: what a pipe or a log wants."""
+    """Plain lines at intervals, for a pipe or a log."""
 
     def __init__(self, output: Console, every: float = 5.0) -> None:
         self._output = output
@@ -82,7 +82,7 @@ class Board:
         self._output.print(line, highlight=False, markup=False)
 
     def update(self, figures: DemoStatistics) -> None:
-        """Show where things stand."""
+        """Show the current figures."""
         if figures.elapsed >= self._next:
             self._next = figures.elapsed + self._every
             changed = sum(figures.changed.values())
@@ -100,7 +100,7 @@ class LiveBoard(Board):
         self._screen = screen
 
     def update(self, figures: DemoStatistics) -> None:
-        """Draw where things stand."""
+        """Draw the current figures."""
         self._screen.update(Panel(Group(_views(figures), _summary(figures)), title=f"tidemill on {figures.runtime}"))
 
 

@@ -31,7 +31,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def _by_runtime(wh: Warehouse, views: Mapping[str, str], runtime: str) -> None:
-    """On Spark the queries are Spark's own to run; elsewhere the warehouse answers them as it would anybody's."""
+    """Run the queries by Spark itself on Spark, elsewhere as one-off queries of the warehouse."""
     for name, query in views.items():
         if runtime == "spark":
             wh.view(name).recompute()

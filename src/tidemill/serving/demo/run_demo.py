@@ -22,14 +22,14 @@ CHANGES_PER_EPOCH = 40
 """Orders, corrections and cancellations that one epoch takes in."""
 
 EPOCH_SECONDS = 0.1
-"""Seconds from one epoch to the next, at least: people should be able to follow."""
+"""Minimum seconds between epochs, so that the display can be followed."""
 
 RECOMPUTE_EVERY = 12.0
-"""Seconds between two recomputations, so that they do not eat the minute."""
+"""Seconds between two recomputations."""
 
 
 def run_demo(*, seconds: float, runtime: str, folder: Path | None, seed: int, shop: Shop | None = None) -> bool:
-    """Run the demo and say how it went; true where every view equals its recomputation."""
+    """Run the demo; true if every view equals its recomputation."""
     output = console()
     shop = shop or Shop(seed=seed)
     with _folder(folder) as path, open_warehouse(path, runtime=runtime) as wh:
@@ -73,7 +73,7 @@ def _stream(wh: Warehouse, shop: Shop, figures: DemoStatistics, board: Board) ->
             board.update(figures)
             time.sleep(max(0.0, EPOCH_SECONDS - figures.refreshes[-1]))
     except KeyboardInterrupt:
-        board.say("stopped; one last look at every view")
+        board.say("stopped; verifying every view")
 
 
 def _epoch(wh: Warehouse, shop: Shop, figures: DemoStatistics) -> None:
@@ -98,11 +98,11 @@ def _verify(wh: Warehouse, say: Callable[[str], None]) -> bool:
 
 @contextmanager
 def _folder(folder: Path | None) -> Iterator[Path]:
-    """The folder that was asked for, which must be new, or one that goes away again."""
+    """The given folder, which must be new, or a temporary one."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as path:
             yield Path(path)
     elif folder.exists() and any(folder.iterdir()):
-        raise SetupError("the demo wants a new folder", where=str(folder), hint="Name one that does not exist yet.")
+        raise SetupError("the demo needs a new folder", where=str(folder), hint="Name one that does not exist yet.")
     else:
         yield folder

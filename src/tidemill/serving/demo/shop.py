@@ -1,4 +1,4 @@
-"""A small shop that never sleeps: customers, orders and line items, generated from a seed, and how they change."""
+"""A small shop: customers, orders and line items, generated from a seed, and their changes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _FIRST_DAY = datetime.date(2024, 1, 1)
 
 
 class Shop:
-    """The tables as the shop knows them, so that updates and deletes name the rows as they are.
+    """The tables of the shop, so that updates and deletes have the current rows.
 
     >>> shop = Shop(seed=1, customers=3, orders=5)
     >>> sorted(shop.opening()), all(weight == 1 for weight, _ in Shop(seed=1).opening()["orders"])
@@ -90,7 +90,7 @@ class Shop:
         return change
 
     def step(self, size: int) -> ShopChange:
-        """About ``size`` things that happen in the shop before anybody looks again."""
+        """The changes of about ``size`` events: orders, corrections, cancellations and moves."""
         change: ShopChange = {"customers": [], "orders": [], "line_items": []}
         happenings = (self._order, self._advance, self._reprice, self._cancel, self._move)
         for happening in self._random.choices(happenings, weights=(30, 40, 15, 10, 5), k=size):
@@ -136,7 +136,7 @@ class Shop:
         change["line_items"] += [(-1, line) for line in self._lines.pop(number)]
 
     def _move(self, change: ShopChange) -> None:
-        """A customer moves to another region: every view that groups by region has to follow."""
+        """A customer moves to another region, which affects every view that groups by region."""
         old = self._customers[self._random.randint(1, len(self._customers))]
         new = (*old[:2], self._random.choice(_REGIONS))
         self._customers[old[0]] = new

@@ -211,12 +211,12 @@ class _StatementWriter:
         places = {name: text for leaf in leaves for name, text in self._places(leaf, term)}
         weight = " * ".join([str(term.sign), *(f"{_alias(leaf)}.w" for leaf in leaves if leaf.alias in term.bound)])
         values = [self._read(name, places[name]) for name in self._plan.fetched]
-        origins = [self._origin(leaf, term) for leaf in leaves]
+        items = [self._from_item(leaf, term) for leaf in leaves]
         conditions = [
             self._dialect.write(condition, places.__getitem__, self._constant) for condition in self._plan.pushed
         ]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {', '.join([weight, *values])} FROM {', '.join(origins)}{where}"
+        return f"SELECT {', '.join([weight, *values])} FROM {', '.join(items)}{where}"
 
     def _places(self, leaf: Scan, term: SignedTerm) -> Iterator[tuple[str, str]]:
         """The text of each column of a leaf: its own name, or its column in a table of parameters."""
@@ -230,7 +230,7 @@ class _StatementWriter:
         widened = self._columns[name].widened
         return f"{text}::{widened}" if widened else text
 
-    def _origin(self, leaf: Scan, term: SignedTerm) -> str:
+    def _from_item(self, leaf: Scan, term: SignedTerm) -> str:
         if leaf.alias in term.bound:
             return f"{self._table_of(leaf, term.bound[leaf.alias])} AS {_alias(leaf)}"
         remote = self._plan.tables[leaf.relation]

@@ -32,7 +32,7 @@ PRIMITIVE_TYPES: dict[tuple[str, ...], Type] = {
     ("date",): t.DATE,
     ("timestamp",): t.TIMESTAMP,
 }
-"""The types of values by the words that spell them; a longer spelling stands before a shorter one that begins alike."""
+"""The types of values by their names in ODL, longer names before shorter ones with the same beginning."""
 
 COLLECTIONS = {collection.value: collection for collection in Collection}
 
@@ -41,7 +41,7 @@ MEMBER_KEYWORDS = "attribute, relationship"
 
 @dataclass(frozen=True, slots=True)
 class PlacedName:
-    """A name, lower case as it is known inside, with the place where it stands."""
+    """A name in lower case, and its place in the text."""
 
     text: str
     place: TextLocation
@@ -202,9 +202,9 @@ class OdlParser:
                 self._cursor.expect(">")
                 if inner.collection is not None:
                     raise Unsupported(
-                        "a collection of collections is not kept",
+                        "collections of collections are not supported",
                         where=inner.place,
-                        hint="Let the elements be objects of a class that has the inner collection.",
+                        hint="Declare a class that has the inner collection, and use its objects as elements.",
                     )
                 return TypeDeclaration(place, inner.value, inner.name, inner.among, collection)
         if self._cursor.accept("enum"):

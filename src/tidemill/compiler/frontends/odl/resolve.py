@@ -1,4 +1,4 @@
-"""ODL to classes: the fragment of Figure 1 of MOVIE, and all that a module can get wrong, with line and column.
+"""Name resolution and checks of ODL: from declarations to classes, with line and column of every error.
 
 Classes may refer to those that come later. Names do not depend on case.
 """
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def read_odl(text: str, name: str = "odl") -> ObjectSchema:
-    """The classes of a module; ``name`` is what errors call the text.
+    """The classes of a module; ``name`` is the name of the text in errors.
 
     >>> schema = read_odl("module m { class part (extent Parts key id) { attribute long id; attribute part of; }; };")
     >>> print(schema.table("part"))
@@ -45,7 +45,7 @@ def read_odl(text: str, name: str = "odl") -> ObjectSchema:
 
 
 class _Resolver:
-    """Gives names their meaning, and refuses what has none."""
+    """Resolves names, and refuses unknown ones."""
 
     def __init__(self, module: ModuleDeclaration) -> None:
         self._module = module
@@ -83,7 +83,7 @@ class _Resolver:
                     raise ParseError(
                         f'class "{above}" extends itself',
                         where=parent.place,
-                        detail=f"The way around is {', '.join(line[line.index(above) :])}.",
+                        detail=f"The cycle is {', '.join(line[line.index(above) :])}.",
                     )
                 line.append(above)
                 above = parent.text if parent is not None else None
@@ -106,7 +106,7 @@ class _Resolver:
             raise NameTaken(
                 f'an attribute cannot be called "{name}"',
                 where=member.name.place,
-                detail="Tables of objects have a column of their own of that name.",
+                detail="Tables of objects have a system column of that name.",
             )
         if kind.value is not None:
             return self._valued(member, kind, kind.among)
@@ -121,7 +121,7 @@ class _Resolver:
     def _valued(self, member: MemberDeclaration, kind: TypeDeclaration, among: tuple[str, ...]) -> Attribute:
         if member.inverse is not None:
             raise ParseError(
-                f'relationship "{member.name.text}" leads to no class',
+                f'relationship "{member.name.text}" does not refer to a class',
                 where=kind.place,
                 hint="A relationship is between objects; declare values with attribute.",
             )
@@ -148,7 +148,7 @@ class _Resolver:
                 raise Unsupported(
                     f'class "{written.name.text}" has a key and no extent',
                     where=key[0].place,
-                    hint="A key tells the objects of an extent apart: name one, as in (extent Parts key id).",
+                    hint="A key identifies the objects of an extent: name one, as in (extent Parts key id).",
                 )
             for part in key:
                 if part.text not in attributes:
@@ -159,14 +159,14 @@ class _Resolver:
     def _check_inverse(
         self, schema: ObjectSchema, owner: str, member: MemberDeclaration, home: PlacedName, inverse: PlacedName
     ) -> None:
-        """The inverse must be a relationship of the class that this one leads to, and lead back to this one."""
+        """The inverse must be a relationship of the target class that has this one as its inverse."""
         target = schema.attributes(owner)[member.name.text].target
         assert target is not None
         if home.text not in self._classes:
             raise self._unknown("class", home, self._classes, "Classes")
         if all(above.name != home.text for above in schema.line(target)):
             raise ParseError(
-                f'relationship "{member.name.text}" leads to class "{target}", and its inverse is elsewhere',
+                f'relationship "{member.name.text}" has class "{target}" as its target, but its inverse is elsewhere',
                 where=home.place,
                 hint=f"Say inverse {target}::{inverse.text}.",
             )
@@ -196,7 +196,7 @@ class _Resolver:
                 raise NameTaken(
                     f'"{table}" is the extent of class "{taken[table]}" already',
                     where=place,
-                    hint="Each extent has a name of its own.",
+                    hint="Use another name.",
                 )
             taken[table] = name
 

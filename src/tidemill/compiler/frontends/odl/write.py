@@ -1,4 +1,4 @@
-"""Classes as ODL, so that a schema that was made from nested structs can be read, changed and used."""
+"""Classes as ODL text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _member(attribute: Attribute) -> str:
 
 
 def _enum(attribute: Attribute) -> str:
-    """An enum has no name of its own inside, so it gets one from its attribute."""
+    """An enum, named after its attribute."""
     return f"enum {attribute.name}_names {{{', '.join(attribute.among)}}}"
 
 
@@ -66,5 +66,5 @@ def _spelled(type_: Type) -> str:
     if isinstance(type_, t.Decimal):
         return f"decimal<{type_.precision}, {type_.scale}>"
     if type_ not in _SPELLINGS:
-        raise Unsupported(f"{type_} is no type of ODL", hint="Let its parts be attributes, or objects of a class.")
+        raise Unsupported(f"ODL has no type {type_}", hint="Declare its parts as attributes, or as objects of a class.")
     return _SPELLINGS[type_]

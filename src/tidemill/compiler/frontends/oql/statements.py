@@ -1,4 +1,4 @@
-"""The face of the OQL front end: from a text to the relations that it means."""
+"""The entry point of the OQL front end: from a text to relations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def translate_oql(
         term = TermTranslator(source, schema, known).term(statement.query, {})
         with locating_errors(source.span(*statement.query.span)):
             if statement.name in defined or statement.name in schema.extents():
-                raise NameTaken(f'there is "{statement.name}" already')
+                raise NameTaken(f'"{statement.name}" exists already')
             tree = unnest(normalize(term))
             relation = lower(tree, schema, known)
             ordered, order = lower_ordered(tree, schema, known)
@@ -61,9 +61,9 @@ def translate_oql(
                 continue
             if any(position >= len(relation.fields) for position, _, _ in order):
                 raise Unsupported(
-                    f'view "{statement.name}" is ordered by what it does not show',
-                    detail="Its rows are kept as they are shown, and put in order when they are read.",
-                    hint="Show it as one more member of the struct, or order when you ask for the rows.",
+                    f'view "{statement.name}" is ordered by a term that it does not select',
+                    detail="Its rows are sorted when they are read, by their own columns.",
+                    hint="Select the term as well, or sort in the query that reads the view.",
                 )
         found.append(OqlView(statement.name, statement.text, relation, tree, monitored_events(tree, schema), order))
         known[statement.name] = relation.fields

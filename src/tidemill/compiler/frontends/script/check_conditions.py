@@ -17,7 +17,7 @@ from tidemill.model.schema import CheckConstraint, Table
 
 
 def translate_check(node: exp.Expr, source: SqlText, table: Table) -> Scalar:
-    """The condition that ``node`` means for a row of ``table``.
+    """The condition ``node`` over the columns of ``table``.
 
     It is a property of that row alone: subqueries, aggregates, window functions and functions that users have
     registered are refused.
@@ -28,7 +28,7 @@ def translate_check(node: exp.Expr, source: SqlText, table: Table) -> Scalar:
         refuse_untranslated(node, source)
         return condition
     except TidemillError as error:
-        error.detail = error.detail or "A CHECK looks at the columns of one row."
+        error.detail = error.detail or "A CHECK can only read the columns of one row."
         raise
 
 

@@ -1,6 +1,7 @@
 """Constraints as ``CREATE TABLE`` declares them, beside a column or after all of them: each is enforced, or refused.
 
-One that is declared NOT ENFORCED only informs: it is kept and shown. Names of NOT NULL and PRIMARY KEY mean nothing.
+One that is declared NOT ENFORCED is informational: it is stored and shown. Names of NOT NULL and PRIMARY KEY are
+ignored.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ DEFAULT_CHARACTERISTICS = {
     "DEFERRABLE",
     "INITIALLY DEFERRED",
 }
-"""Options of a foreign key that change nothing: it is checked when the epoch ends in any case, and no row follows."""
+"""Options of a foreign key that are the default: it is checked at the end of the epoch, and changes no rows."""
 
 UNNAMED_CONSTRAINTS = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
-"""Constraints that are read elsewhere, or say nothing about rows."""
+"""Constraints that are read elsewhere, or do not restrict rows."""
 
 COLUMN_CONSTRAINTS = (*UNNAMED_CONSTRAINTS, exp.PrimaryKeyColumnConstraint, exp.Reference, exp.CheckColumnConstraint)
 TABLE_CONSTRAINTS = (exp.PrimaryKey, exp.ForeignKey, exp.CheckColumnConstraint)
@@ -43,7 +44,7 @@ UNSUPPORTED_CONSTRAINT = (
 )
 _GENERATED = (
     "a column cannot be GENERATED",
-    "What a row leaves out is NULL.",
+    "A missing value is NULL.",
     "Give the value in the row, or compute it in a view.",
 )
 REFUSED_CONSTRAINTS: dict[type[exp.Expr], tuple[str, str, str]] = {
@@ -54,7 +55,7 @@ REFUSED_CONSTRAINTS: dict[type[exp.Expr], tuple[str, str, str]] = {
     ),
     exp.DefaultColumnConstraint: (
         "a column cannot have a DEFAULT",
-        "What a row leaves out is NULL.",
+        "A missing value is NULL.",
         "Give the value in the row.",
     ),
     exp.GeneratedAsIdentityColumnConstraint: _GENERATED,
@@ -72,14 +73,14 @@ SUPPORTED_DECLARATIONS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.PrimaryKeyColumnConstraint: ("options",),
     exp.Reference: ("this", "options"),
 }
-"""The arguments that are read of the nodes of a declaration; with any other they are refused."""
+"""The arguments that are read of the nodes of a declaration; others are refused."""
 
 TableName = Callable[[exp.Expr, SqlText], str]
 
 
 @dataclass(frozen=True)
 class DeclaredConstraint:
-    """A constraint where it stands: its name, if it was given one, and the column beside which it was written."""
+    """A declared constraint: its name, if it has one, and the column that it belongs to."""
 
     node: exp.Expr
     name: str | None = None
@@ -120,7 +121,7 @@ def refuse_unenforced(constraints: Sequence[DeclaredConstraint], source: SqlText
 
 
 def refuse_undeclared_arguments(node: exp.Expr, source: SqlText) -> None:
-    """Refuse a node of a declaration that says more than is read of it."""
+    """Refuse a node of a declaration with an argument that is not read."""
     for name, value in node.args.items():
         if isinstance(value, exp.IndexParameters):
             refuse_undeclared_arguments(value, source)
@@ -213,21 +214,21 @@ def read_reference(
 
 
 def _characteristics(options: Sequence[str], width: int, source: SqlText, target: exp.Expr) -> tuple[bool, bool]:
-    """Two facts of a foreign key: enforced, and to be relied on by plans. Whatever else is asked of it is refused."""
+    """True if a foreign key is enforced, and true if plans may rely on it; other options are refused."""
     for option in options:
-        # Of a key of one column MATCH FULL says the same as MATCH SIMPLE.
+        # For a key of one column MATCH FULL equals MATCH SIMPLE.
         if option not in CHARACTERISTICS | DEFAULT_CHARACTERISTICS and not (option == "MATCH FULL" and width == 1):
             raise Unsupported(
                 f"a foreign key cannot have {option}",
                 where=source.place(target),
-                detail="It is checked when the epoch ends, and changes no rows itself.",
-                hint="Send the rows that are to follow in the same epoch.",
+                detail="It is checked at the end of the epoch, and changes no rows itself.",
+                hint="Delete or update the referring rows in the same epoch.",
             )
     return NOT_ENFORCED not in options, NOT_ENFORCED in options and RELY in options
 
 
 def read_check(declared: DeclaredConstraint, name: str, table: Table, source: SqlText) -> CheckConstraint:
-    """``CHECK (condition)``, compiled once here so that what is wrong with it is said where it stands."""
+    """``CHECK (condition)``, compiled here, so that errors point at its place."""
     translate_check(declared.node.this, source, table)
     options = declared.node.meta["options"]
     for option in options:

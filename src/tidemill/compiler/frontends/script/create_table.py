@@ -46,12 +46,12 @@ def read_table(tree: exp.Expr, source: SqlText, kept: bool) -> Table:
 
 
 def refuse_table_clauses(tree: exp.Create, source: SqlText) -> None:
-    """Clauses that would promise what we do not keep: ``AS SELECT``, ``USING``, ``PARTITIONED BY``."""
+    """Refuse clauses that are not supported: ``AS SELECT``, ``USING``, ``PARTITIONED BY``."""
     if tree.expression:
         raise Unsupported(
             "CREATE TABLE AS SELECT is not supported",
             where=source.place(tree.expression),
-            hint="CREATE MATERIALIZED VIEW keeps a query; or declare the table, then INSERT.",
+            hint="Use CREATE MATERIALIZED VIEW; or declare the table, then INSERT.",
         )
     properties = tree.args.get("properties")
     for clause in properties.expressions if properties else ():
@@ -64,7 +64,7 @@ def refuse_table_clauses(tree: exp.Create, source: SqlText) -> None:
 
 
 def read_fields(columns: Sequence[exp.ColumnDef], source: SqlText) -> tuple[Field, ...]:
-    """The columns, in order; their names are unique and not ours."""
+    """The columns, in order; their names must be unique and not reserved."""
     fields: dict[str, Field] = {}
     for column in columns:
         name = column.name.lower()
@@ -74,7 +74,7 @@ def read_fields(columns: Sequence[exp.ColumnDef], source: SqlText) -> tuple[Fiel
             raise NameTaken(
                 f'a column cannot be called "{name}"',
                 where=source.place(column.this),
-                detail="Under that name the engine carries a fact about each row.",
+                detail="The name is reserved for a column of the engine.",
             )
         if not isinstance(column.kind, exp.DataType):
             raise ParseError(f'column "{name}" has no type', where=source.place(column.this))

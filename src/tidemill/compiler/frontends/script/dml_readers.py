@@ -36,7 +36,7 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
     refuse_unsupported_arguments(
         tree,
         source,
-        hint="Write INSERT INTO table (columns) SELECT ..., with a DELETE before it where rows must go.",
+        hint="Write INSERT INTO table (columns) SELECT ..., after a DELETE if rows must be removed.",
     )
     target, query = tree.this, tree.expression
     if not isinstance(query, exp.Expr):
@@ -69,7 +69,7 @@ def _parsed(cursor: StatementCursor, kind: type[T]) -> T:
 
 
 def _target(table: exp.Expr, source: SqlText, aliased: bool = False) -> str:
-    """The name of the table that a statement changes, which stands there with nothing but perhaps an alias."""
+    """The name of the table that a statement changes; only an alias may follow it."""
     if isinstance(table, exp.Table):
         bare = table.copy()
         alias = table.args.get("alias")

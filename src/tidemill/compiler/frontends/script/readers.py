@@ -1,4 +1,4 @@
-"""From a script's tokens to statements: what sqlglot does not know is read word by word, the rest is its parser's."""
+"""From a script's tokens to statements: those that sqlglot does not support are read token by token."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
     name = cursor.name("view")
     if cursor.rest and cursor.rest[0].token_type == TokenType.L_PAREN:
         raise Unsupported(
-            "a view's columns cannot be named in front",
+            "a view cannot have a list of column names",
             where=cursor.place,
             hint="Name them in the SELECT list, with AS.",
         )
@@ -123,7 +123,7 @@ def read_define(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
     text = cursor.text()
     start, body = cursor.tokens[0].start, cursor.tokens[cursor.position - 2].start
     script = cursor.source.text
-    # What OQL does not know is blank: all else keeps its place.
+    # Everything that is not OQL becomes blanks, so that places stay the same.
     shown = _blank(script[:start]) + script[start:head] + _blank(script[head:body]) + script[body : start + len(text)]
     query = script[start:head] + " " + script[body : start + len(text)]
     cursor.position = len(cursor.tokens)
@@ -172,15 +172,15 @@ def read_create_feed(cursor: StatementCursor, place: TextLocation) -> st.CreateF
 
 
 def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
-    """``CREATE VIEW``: one that is defined by partitions is always kept, another is refused, with the way out."""
+    """``CREATE VIEW``: supported for views defined by partitions, otherwise refused."""
     view = read_create_view(cursor, place)
     if isinstance(view.tree, PartitionedView):
         return view
     raise Unsupported(
-        "views that are not materialized are not kept",
+        "views that are not materialized are not supported",
         where=place,
-        detail="Every view of a warehouse is stored and kept fresh.",
-        hint="Say CREATE MATERIALIZED VIEW.",
+        detail="Every view of a warehouse is materialized and maintained.",
+        hint="Write CREATE MATERIALIZED VIEW.",
     )
 
 
@@ -267,4 +267,4 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("FROM",): read_query,
     ("(",): read_query,
 }
-"""By first words; a longer beginning stands before the shorter one that it contains."""
+"""Readers by first words, longer beginnings before shorter ones."""

@@ -1,4 +1,4 @@
-"""The statements of a script, as plain data. ``place`` says where each one begins."""
+"""The statements of a script, as plain data. ``place`` is where each one begins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.model.schema import Table
 
 @dataclass(frozen=True)
 class OqlText:
-    """A definition or query in OQL. The text stands at its place in the script, so that errors point there."""
+    """A definition or query in OQL. The text has its place in the script, so that errors point there."""
 
     text: str
     name: str
@@ -54,7 +54,7 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class CreateSource(Statement):
-    """``CREATE SOURCE``: a database of others, whose tables views can read as ``name.table``."""
+    """``CREATE SOURCE``: an external database, whose tables views can read as ``name.table``."""
 
     name: str
     kind: str
@@ -97,7 +97,7 @@ class Insert(Statement):
 
 @dataclass(frozen=True)
 class Update(Statement):
-    """``UPDATE``: each assignment is a column and its new value. ``alias`` is what the statement calls the table."""
+    """``UPDATE``: each assignment is a column and its new value. ``alias`` is the table's name in them."""
 
     table: str
     assignments: tuple[tuple[str, ParsedText], ...]
@@ -144,7 +144,7 @@ class RefreshView(Statement):
 
 @dataclass(frozen=True)
 class ReplayLate(Statement):
-    """``REPLAY LATE``: late changes of a table or stream, taken in after all."""
+    """``REPLAY LATE``: applies late changes of a table or stream."""
 
     table: str
     where: ParsedText | None = None

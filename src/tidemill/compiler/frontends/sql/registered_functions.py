@@ -33,12 +33,12 @@ def read_type(text: str) -> Type:
     source = SqlText.of(f"CAST(NULL AS {text})", "type")
     node = source.parse()
     if not isinstance(node, exp.Cast):
-        raise ParseError(f'"{text}" is no type', hint='Types are spelled as in SQL: "INT", "DECIMAL(12, 2)".')
+        raise ParseError(f'"{text}" is not a type', hint='Types are spelled as in SQL: "INT", "DECIMAL(12, 2)".')
     return from_type(node.to, source)
 
 
 def check_function_name(name: str) -> str:
-    """``name`` in lower case, where a function may be called so."""
+    """``name`` in lower case, checked to be a valid name of a function."""
     name = name.lower()
     if not name.isidentifier():
         raise ParseError(f'"{name}" cannot be the name of a function', hint="Use letters, digits and underscores.")

@@ -78,7 +78,7 @@ class Cursor(Generic[S, T]):
     position: int = 0
 
     def is_word(self, token: T, word: str) -> bool:
-        """True of a token that spells ``word``, in upper or lower case; languages say which tokens can."""
+        """True for a token that spells ``word``, in upper or lower case; languages say which tokens can."""
         return token.text.lower() == word.lower()
 
     @property
@@ -125,7 +125,7 @@ class Cursor(Generic[S, T]):
             raise self.expected(" ".join(words))
 
     def expected(self, what: str) -> ParseError:
-        """The error for a text that goes on otherwise."""
+        """The error for a text that continues with something else."""
         return ParseError(f"{what} was expected {'here' if self.token else 'after this'}", where=self.place)
 
     def next(self, expected: str) -> T:

@@ -1,10 +1,8 @@
-"""The limit on the nesting of a text. Up to ``MAX_DEPTH`` levels all of the compiler works; beyond, the text is refused
-at once.
+"""Limit on the nesting of a text: up to ``MAX_DEPTH`` levels are compiled, deeper text is refused.
 
-The parser and the passes over its trees call themselves, once or a few times for each level. Python allows 1,000 calls
-within each other unless told otherwise, which some fifty parentheses use up, so ``raise_recursion_limit`` tells it
-otherwise. It stays below what the processor's stack holds of calls that C makes: JSON of 60,000 levels takes all of its
-eight megabytes, and must end in an error of ours at any limit that was set here.
+The parser and the passes recurse once or a few times for each level. Python's default limit of 1,000 nested calls is
+enough for some fifty parentheses, so ``raise_recursion_limit`` raises it. It stays below the capacity of the C stack:
+JSON of 60,000 levels would take all of its eight megabytes, and must end in a Python error at any limit set here.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from tidemill.model.errors import Unsupported
 __all__ = ["MAX_DEPTH", "raise_recursion_limit", "too_deep"]
 
 MAX_DEPTH = 1_200
-"""As many levels may be nested: operators and parentheses within each other, or operands in a row."""
+"""Maximum number of nested levels: operators and parentheses, or operands in a row."""
 
 CALLS_PER_LEVEL, BASE_CALLS = 25, 1_000
 """Calls within each other that one level takes at most, and those around them."""
@@ -25,7 +23,7 @@ DEFAULT_DEPTH = 25
 """Levels for which Python's own limit is enough: the deepest of the TPC-H queries has 19."""
 
 DEPTH_STEPS = (250, MAX_DEPTH)
-"""The limit is a matter of the whole process, so it is changed for few depths only."""
+"""Depths to which the limit is rounded up: it applies to the whole process, so it is changed rarely."""
 
 
 def raise_recursion_limit(depth: int) -> None:

@@ -24,7 +24,7 @@ def check_identifier(name: str, place: TextLocation) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], place: TextLocation | None = None) -> UnknownName:
-    """The error for a name that is not there, with the closest one that is.
+    """The error for an unknown name, with the closest known one.
 
     >>> print(unknown_name("column", "amuont", ["id", "amount"]))
     there is no column "amuont"
@@ -37,7 +37,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], place: TextLocation
 
 
 class NameAllocator:
-    """Hands out names that have not been handed out before.
+    """Allocates unique names.
 
     >>> names = NameAllocator()
     >>> names.take("o"), names.take("o"), names.take("o_2"), names.take("o")

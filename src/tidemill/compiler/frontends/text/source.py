@@ -11,7 +11,7 @@ from tidemill.model.errors import TextLocation, TidemillError
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text and the name by which errors call it, such as ``leaders.sql``.
+    """A text and its name in errors, such as ``leaders.sql``.
 
     >>> print(SourceText("demo", "SELECT a,\\n  b + 1 FROM t").span(12, 16))
     demo:2:3   b + 1 FROM t
@@ -34,7 +34,7 @@ class SourceText:
 
 @contextmanager
 def locating_errors(place: TextLocation | Callable[[], TextLocation]) -> Iterator[None]:
-    """Errors from within that do not know their place get this one; a function computes it for an error only."""
+    """Set the place of errors without one; a function computes it only if there is an error."""
     try:
         yield
     except TidemillError as error:

@@ -13,7 +13,7 @@ from tidemill.model.errors import TextLocation
 
 @dataclass(frozen=True)
 class PartitionQuery:
-    """``INITIALIZE v[k] AS query``, or UPDATE: what the query reads in brackets, by what its tree calls it."""
+    """``INITIALIZE v[k] AS query``, or UPDATE: its tree, and the bracketed items of FROM by their names in the tree."""
 
     query: ParsedText
     partitions: Mapping[str, PartitionRange | SlidingWindow]
@@ -22,10 +22,10 @@ class PartitionQuery:
 
 @dataclass(frozen=True)
 class PartitionedView:
-    """A view that is defined by partitions: the first by ``initialize``, others by ``update``. ``every`` is their
-    length.
+    """A view by partitions, each ``every`` long: the first defined by ``initialize``, others by ``update``.
 
-    Without ``initialize`` all are made alike; without ``every`` they are as long as those that the view reads.
+    Without ``initialize`` all have the same query; without ``every`` they are as long as the partitions that the view
+    reads.
     """
 
     view: str

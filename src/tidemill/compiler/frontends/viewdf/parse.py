@@ -1,6 +1,6 @@
-"""``INITIALIZE v[k] AS ... UPDATE v[i] AS ... PARTITION BY 1 MINUTE``: a view by partitions, as it is written.
+"""``INITIALIZE v[k] AS ... UPDATE v[i] AS ... PARTITION BY 1 MINUTE``: parser of views by partitions.
 
-A query over sliding windows is short for such a view: all of its partitions are made alike.
+A query over sliding windows is short for such a view, in which all partitions have the same query.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_definition(cursor: StatementCursor, view: str) -> PartitionedView:
         raise ParseError(
             f"UPDATE {view}[i] AS was expected here",
             where=cursor.place,
-            detail="INITIALIZE makes the first partition, UPDATE all others.",
+            detail="INITIALIZE defines the first partition, UPDATE all others.",
         )
     update = _body(cursor, view)
     every = None
@@ -88,14 +88,16 @@ def _read_body(cursor: StatementCursor, query: Tokens, variable: str, place: Tex
 
 
 def _windows(cursor: StatementCursor, view: str) -> PartitionedView:
-    """A query over windows, which slide together: by so much as one of them says, or by a partition."""
+    """A query over windows, which have the same slide: the one given, or a partition."""
     body = _read_body(cursor, cursor.rest, "i", cursor.place)
     cursor.position = len(cursor.tokens)
     windows = [read for read in body.partitions.values() if isinstance(read, SlidingWindow)]
     slides = {window.slide for window in windows}
     if len(slides) > 1:
         raise ParseError(
-            "the windows of a view slide together", where=windows[-1].place, hint="Give all of them the same SLIDE."
+            "the windows of a view must have the same slide",
+            where=windows[-1].place,
+            hint="Give all of them the same SLIDE.",
         )
     return PartitionedView(view, None, body, slides.pop() if slides else None)
 

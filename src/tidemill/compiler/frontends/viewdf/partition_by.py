@@ -40,16 +40,16 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     cursor.expect_end("statement")
     if lateness is not None and retain is not None and retain < lateness:
         raise Unsupported(
-            "a table retains rows for as long as they may change",
+            "RETAIN is shorter than LATENESS",
             where=place,
-            detail=f"It takes changes {format_duration(lateness)} late, and retains {format_duration(retain)}.",
-            hint="Let RETAIN be at least LATENESS.",
+            detail=f"Rows may change for {format_duration(lateness)}, but are retained for {format_duration(retain)}.",
+            hint="Increase RETAIN, or reduce LATENESS.",
         )
     if lateness is None and retain is None:
         return cut
     _require_free(fields, place)
-    # What is forgotten cannot change, so with RETAIN alone changes are late from there on. The rows of a stream are not
-    # kept, so with LATENESS alone none is missed that cannot change; those of a table are kept until RETAIN says so.
+    # Expired rows cannot change, so with RETAIN alone it is the lateness as well. A stream keeps no rows, so with
+    # LATENESS alone it retains what may change; a table keeps all rows without RETAIN.
     lateness = retain if lateness is None else lateness
     return replace(cut, lateness=lateness, retain=lateness if retain is None and not kept else retain)
 
@@ -59,7 +59,7 @@ def _whole(cursor: StatementCursor, cut: Partitioning, word: str) -> int:
     length = read_duration(cursor)
     if length % cut.every:
         raise Unsupported(
-            f"{word} {format_duration(length)} are no whole partitions of {format_duration(cut.every)}",
+            f"{word} {format_duration(length)} is not a multiple of the partition length {format_duration(cut.every)}",
             where=place,
             hint=f"Use a multiple of {format_duration(cut.every)}.",
         )
@@ -73,7 +73,7 @@ def _require_free(fields: Sequence[Field], place: TextLocation) -> None:
             f'a table with LATENESS or RETAIN cannot have a column "{taken}"',
             where=place,
             detail="The table of its late changes has one of that name.",
-            hint="Call the column something else.",
+            hint="Give the column another name.",
         )
 
 
@@ -98,6 +98,6 @@ def read_duration(cursor: StatementCursor) -> int:
 
 
 def at_partition_by(cursor: StatementCursor) -> bool:
-    """True if ``PARTITION BY`` comes next; to sqlglot ``PARTITIONED BY`` is the same."""
+    """True if ``PARTITION BY`` comes next; sqlglot reads ``PARTITIONED BY`` as the same token."""
     following = cursor.rest[:1]
     return any(t.token_type == TokenType.PARTITION_BY and t.text.upper().split()[0] == "PARTITION" for t in following)

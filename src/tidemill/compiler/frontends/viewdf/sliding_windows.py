@@ -1,4 +1,4 @@
-"""``s [WINDOW 60 MINUTES SLIDE 5 MINUTES]``: the rows of the last so much time, in the FROM of a view.
+"""``s [WINDOW 60 MINUTES SLIDE 5 MINUTES]``: a sliding window in the FROM of a view.
 
 A view that reads such a window is defined by partitions, one for each slide.
 """
@@ -19,7 +19,7 @@ from tidemill.model.errors import TextLocation, Unsupported
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """The last ``length`` microseconds of ``relation``; ``slide`` is how far the window moves, if that is said."""
+    """The last ``length`` microseconds of ``relation``; ``slide`` is the step of the window, if given."""
 
     relation: str
     length: int
@@ -32,7 +32,7 @@ class SlidingWindow:
         return f"{self.relation}[window {self.length}]"
 
     def to_partition_range(self, every: int, slide: int) -> PartitionRange:
-        """The partitions, each ``every`` long, that the window has when it has come to the end of a slide."""
+        """The partitions, each ``every`` long, of the window at the end of a slide."""
         for what, length in (("window", self.length), ("slide", slide)):
             if length % every:
                 raise Unsupported(

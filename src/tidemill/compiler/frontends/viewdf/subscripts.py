@@ -1,7 +1,6 @@
 """``s[i-59 .. i]``: partitions of a relation, in the FROM of a view that is defined by partitions.
 
-sqlglot does not know them. So before it parses, each becomes one name: that of the slice of partitions which the query
-then reads.
+sqlglot cannot parse them, so each is replaced by one name before parsing: that of the slice that the query reads.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class PartitionRange:
 
     @property
     def partition_slice(self) -> PartitionSlice:
-        """The relation that they are to the query."""
+        """The slice as a relation of the query."""
         return PartitionSlice(self.relation, self.low, self.high)
 
     @property
@@ -56,9 +55,9 @@ B = TypeVar("B", bound=Bracketed)
 
 
 def replace_bracketed(tokens: Tokens, read: Callable[[Tokens], B]) -> tuple[Tokens, dict[str, B]]:
-    """A query's tokens with a name in place of all that has brackets in FROM, and what the names stand for.
+    """A query's tokens with a name in place of each bracketed item of FROM, and the items by name.
 
-    What has brackets elsewhere is an element of an array, unless it is written as in FROM and a column follows:
+    Brackets elsewhere select an element of an array, unless they repeat an item of FROM before a column:
     ``r[i].a = s[i].a``.
     """
     items = frozenset(_items(tokens))
@@ -113,8 +112,8 @@ FROM_ENDS = frozenset(
 def _items(tokens: Tokens) -> Iterator[int]:
     """The positions at which an item of FROM begins with a name.
 
-    ``levels`` says of each open parenthesis how far its query has come: FROM is a clause within a query only, and
-    otherwise belongs to a function.
+    ``levels`` has the state of the query in each open parenthesis: FROM is a clause only within a query, and otherwise
+    belongs to a function.
     """
     levels, expected = ["select"], False
     for position, token in enumerate(tokens):
@@ -165,7 +164,7 @@ def _with_dots(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def read_subscript(tokens: Sequence[Token], source: SqlText, variable: str, place: TextLocation) -> Subscript:
-    """``i``, ``i-60``, ``5*i+4``, ``i/5``: which partition is meant beside partition ``variable``."""
+    """``i``, ``i-60``, ``5*i+4``, ``i/5``: the partition relative to partition ``variable``."""
     if not tokens:
         raise ParseError("a subscript says up to which partition", where=place, hint=f"Write [{variable}].")
     with locating_errors(place):
@@ -229,7 +228,7 @@ def _not_linear(variable: str) -> Unsupported:
 
 
 def add_short_aliases(tree: exp.Expr, partitions: Mapping[str, Bracketed]) -> exp.Expr:
-    """``tree`` with ``s`` for the columns of ``s[i]`` too, where nothing else in the same FROM could be meant."""
+    """``tree`` with ``s`` as another qualifier of the columns of ``s[i]`` where that is unambiguous."""
     for select in tree.find_all(exp.Select):
         clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
         items = [clause.this for clause in clauses if clause is not None]

@@ -1,8 +1,8 @@
 """Views by partitions to algebra: each query reads slices of partitions, and subscripts are checked.
 
-The rows of such a view are what its queries give out. So that readers can tell the partitions apart, the first instant
-of the partition stands before them, called like the column along which its first feed is cut; unless the queries give
-out a column of that name themselves, which then must lie within the partition.
+The rows of such a view are those of its queries, with a first column for the partition: its first instant, named like
+the partitioning column of its first feed. If the queries output a column of that name themselves, its values must lie
+within the partition.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def translate_definition(
         raise Unsupported(
             f'nothing that "{definition.view}" reads is partitioned',
             where=definition.update.place,
-            detail="So nothing says which partitions there are.",
+            detail="So its partitions are undefined.",
             hint="Declare a table or stream with PARTITION BY ts EVERY 1 MINUTE.",
         )
     feeds, slices = tuple(reading.feeds.values()), tuple(reading.slices.values())
@@ -85,7 +85,7 @@ def _common_length(definition: PartitionedView, partitionings: Mapping[str, Part
 def _bodies(definition: PartitionedView, reading: _PartitionReader) -> tuple[Relation, Relation]:
     """The first partition and the others as relations, with columns of the same types.
 
-    What the view reads of itself has those types too, so they are looked for until they stay.
+    The view may read its own columns, so their types are computed iteratively until they are stable.
     """
     if definition.initialize is None:
         every = reading.rows(definition.update, None).relation
@@ -110,9 +110,9 @@ def _bodies(definition: PartitionedView, reading: _PartitionReader) -> tuple[Rel
 def _common(first: Relation, update: Relation, body: PartitionQuery) -> ColumnFields:
     if len(first.fields) != len(update.fields):
         raise TypeMismatch(
-            f"INITIALIZE gives out {len(first.fields)} columns, and UPDATE {len(update.fields)}",
+            f"INITIALIZE has {len(first.fields)} columns, and UPDATE {len(update.fields)}",
             where=body.place,
-            hint="Columns go by position, as in UNION ALL.",
+            hint="Columns are matched by position, as in UNION ALL.",
         )
     with body.query.source.locating(body.query.node):
         pairs = zip(first.fields, update.fields, strict=True)
@@ -138,7 +138,7 @@ class _PartitionReader:
     def _tables(
         self, body: PartitionQuery, own: ColumnFields | None
     ) -> Iterator[tuple[str, Callable[[str], NamedRelation]]]:
-        """All that the query may read. What has no subscript is read as far as it goes: to the partition's end."""
+        """The relations that the query may read; without a subscript, up to the end of the partition."""
         for name in self.relations:
             yield name, partial(self._whole, name, body)
         for name, partitions in body.partitions.items():
@@ -161,7 +161,7 @@ class _PartitionReader:
         return name.removeprefix(f"{self.view}.")
 
     def _shown(self, name: str) -> ColumnFields:
-        """The columns that readers by partitions see."""
+        """The columns visible to readers by partitions."""
         cut = self.partitionings.get(name)
         return tuple(f for f in self.relations[name] if cut is None or not (cut.added and f.name == cut.column))
 
@@ -202,18 +202,18 @@ class _PartitionReader:
             raise Unsupported(
                 f'the first partition of "{self.view}" cannot read the one before it',
                 where=partitions.place,
-                detail="There is none, and so nothing says which columns it would have.",
-                hint="Say in INITIALIZE what the first partition is made of, and in UPDATE how others go on from it.",
+                detail="There is none, so its columns are unknown.",
+                hint="Define the first partition in INITIALIZE, and the others in UPDATE.",
             )
         if partitions.high.plus >= 0:
             raise Unsupported(
-                f'a partition of "{self.view}" is made of earlier ones, not of itself or later ones',
+                f'a partition of "{self.view}" can only read earlier ones',
                 where=partitions.place,
                 hint=f"Write {self.view}[i-1].",
             )
 
     def _check_pace(self, partitions: PartitionRange, length: int) -> None:
-        """Subscripts must go along with time; so far back, or not: that is the same for all partitions."""
+        """Subscripts must advance with the partitions, so that each reads equally far back."""
         pace = Fraction(self.every, length)
         for end in filter(None, (partitions.low, partitions.high)):
             if Fraction(end.times, end.over) != pace:
@@ -226,9 +226,9 @@ class _PartitionReader:
                 )
         if partitions.high.plus * length >= self.every:
             raise Unsupported(
-                f'"{partitions.relation}" is read in the future',
+                f'"{partitions.relation}" is read at later partitions',
                 where=partitions.place,
-                detail="A partition is made of what has happened by its end.",
+                detail="A partition can only read rows up to its end.",
             )
         if partitions.low is not None and partitions.low.plus > partitions.high.plus:
             raise ParseError("this range ends before it begins", where=partitions.place)
@@ -237,7 +237,7 @@ class _PartitionReader:
         """All partitions of a relation that begin before partition i ends; all rows of one that has none."""
         if name == self.view:
             raise Unsupported(
-                f'a partition of "{name}" is made of earlier ones, not of all',
+                f'a partition of "{name}" can only read earlier ones, not all',
                 where=body.place,
                 hint=f"Write {name}[.. i-1].",
             )
@@ -276,7 +276,7 @@ def _with_time(partitioned: TimePartitioned, time: str, definition: PartitionedV
     def checked(scalar: Scalar) -> Scalar:
         if scalar.type not in TIME_TYPES:
             raise TypeMismatch(
-                f'column "{time}" says when a row is, and cannot be {scalar.type}',
+                f'column "{time}" is the time of a row, and cannot be {scalar.type}',
                 where=definition.update.place,
                 hint="Give the column another name, with AS.",
             )

@@ -1,7 +1,7 @@
-"""Choice of the method for a sliding window: the one that reads least for each slide, as far as that is known.
+"""Choice of the method for a sliding window: the one with the lowest estimated number of rows read for each slide.
 
-The unit is a row read and grouped. A slide brings ``rows``; they are grouped once, whatever comes after, except by the
-direct method, which groups the rows of the whole window. The other methods read groups as well.
+The unit is a row read and grouped. A slide has ``rows`` new rows. The direct method groups all rows of the window; the
+others group only the new rows and read groups besides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidemill.compiler.rewrites.sliding_windows.partials import Partials
 from tidemill.model.errors import Unsupported
 
 ROWS = 1_000_000
-"""Estimated rows of a slide where the number is unknown."""
+"""Estimated number of rows of a slide."""
 
 SHARE = 0.1
 """Estimated groups of a slide for each of its rows."""
@@ -24,7 +24,7 @@ ALL_GROUPS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """A method, and why it was taken."""
+    """A method, and the reason for it."""
 
     method: str
     reason: str
@@ -49,19 +49,19 @@ def method_costs(length: int, invertible: bool, rows: int = ROWS, groups: int | 
 
 
 def choose_method(view: str, wanted: str, length: int, kept: Partials | str) -> MethodChoice:
-    """The method for a window of ``length`` slides: the one that is ``wanted``, or for ``auto`` the cheapest."""
+    """The method for a window of ``length`` slides: ``wanted``, or the cheapest for ``auto``."""
     known = ("auto", "direct", *METHODS)
     if wanted not in known:
         raise Unsupported(f'view "{view}" has no method "{wanted}"', hint=f"Methods are {', '.join(known)}.")
     if isinstance(kept, str):
         if wanted not in ("auto", *OVER_ROWS):
             raise _refused(view, wanted, kept)
-        return MethodChoice("rolling", kept) if wanted == "auto" else MethodChoice(wanted, "it was asked for")
+        return MethodChoice("rolling", kept) if wanted == "auto" else MethodChoice(wanted, "it was requested")
     if wanted in INVERTIBLE and not kept.invertible:
-        raise _refused(view, wanted, "MIN and MAX cannot be taken away again")
+        raise _refused(view, wanted, "MIN and MAX cannot be subtracted")
     priced = method_costs(length, kept.invertible)
     if wanted != "auto":
-        return MethodChoice(wanted, "it was asked for")
+        return MethodChoice(wanted, "it was requested")
     best = min(priced, key=lambda method: priced[method])
     listed = ", ".join(f"{method} {cost / priced[best]:.3g}" for method, cost in sorted(priced.items(), key=_price))
     return MethodChoice(best, f"it reads least for each slide of a window of {length} (relative: {listed})")
@@ -73,7 +73,7 @@ def _price(item: tuple[str, float]) -> float:
 
 def _refused(view: str, method: str, reason: str) -> Unsupported:
     return Unsupported(
-        f'the window of view "{view}" cannot be made by method "{method}"',
+        f'the window of view "{view}" cannot use method "{method}"',
         detail=f"{reason[0].upper()}{reason[1:]}.",
         hint="Leave the option method out.",
     )

@@ -1,7 +1,7 @@
-"""Windows in partitioned relations: a body that groups the last so many partitions, and nothing else.
+"""Sliding windows recognized: a body that groups the last n partitions, and nothing else.
 
-That is what ``FROM s [WINDOW 60 MINUTES]`` means, and what a user writes who knows no better way: each partition from
-all rows of its window. ``find_window`` recognizes it; ``methods`` make it from less.
+``FROM s [WINDOW 60 MINUTES]`` is translated to this, and users may write it directly: each partition is computed from
+all rows of its window. ``find_window`` recognizes it; ``methods`` has cheaper ways to compute it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_p
 class GroupedWindow:
     """A grouping of the last ``length`` partitions of an input, in partitions of the view's own length.
 
-    ``above`` is what stands over the groups: conditions and the select list. ``groups`` scans ``slice_``, whose feed is
-    the only one.
+    ``above`` are the conditions and the select list above the groups. ``groups`` scans ``slice_`` of the only feed.
     """
 
     node: TimePartitioned
@@ -40,10 +39,10 @@ class GroupedWindow:
 
     @property
     def clock(self) -> tuple[PartitionedInput, ...]:
-        """The numbers of the rows of the feed, where a window leaves some of them out: they say which partitions are.
+        """The partition numbers of all rows of the feed, if the body filters some: they decide which partitions exist.
 
-        Without it, a partition of which nothing passes the body's filters would not be made, although its window has
-        rows in earlier ones.
+        Without it, a partition whose own rows are all filtered out would be missing, although its window has earlier
+        rows.
         """
         if not any(isinstance(node, Filter) for node in walk(self.groups.input)):
             return ()
@@ -52,12 +51,12 @@ class GroupedWindow:
 
     @property
     def slide(self) -> PartitionSlice:
-        """The partitions of the feed that one slide brings."""
+        """The slice of the feed that is one slide."""
         times = self.node.every // self.feed.every
         return PartitionSlice(self.feed.name, Subscript(times=times), Subscript(times=times, plus=times - 1))
 
     def in_slides(self) -> tuple[PartitionedInput, PartitionSlice]:
-        """The feed cut into slides, and the slice that is one of them; where it cannot be cut so, as it is."""
+        """The feed cut into slides, and the slice of one slide; the feed as it is if it cannot be cut so."""
         match self.feed.rows:
             case Project(input=rows, outputs=(Named(name, Call("partition_number", (instant, Literal()), of)), *rest)):
                 number = Call("partition_number", (instant, Literal(self.node.every, of)), of)
@@ -71,7 +70,7 @@ class GroupedWindow:
 
 
 def find_window(node: TimePartitioned) -> GroupedWindow | None:
-    """The window that ``node`` is, if it is one."""
+    """``node`` as a sliding window; None if it is none."""
     if len(node.slices) != 1 or len(node.feeds) != 1 or canonical(node.initialize) != canonical(node.update):
         return None
     (slice_,), (feed,) = node.slices, node.feeds
@@ -83,7 +82,7 @@ def find_window(node: TimePartitioned) -> GroupedWindow | None:
 
 
 def _length(node: TimePartitioned, feed: PartitionedInput, slice_: PartitionSlice) -> int | None:
-    """Number of slides a slice is long, where it ends with partition i and begins with a slide."""
+    """Number of slides in a slice that ends with partition i and begins with a slide; None for other slices."""
     low, high = slice_.low, slice_.high
     if low is None or high is None or not feed.every or node.every % feed.every or slice_.feed != feed.name:
         return None
@@ -94,7 +93,7 @@ def _length(node: TimePartitioned, feed: PartitionedInput, slice_: PartitionSlic
 
 
 def _is_plain(rows: Relation) -> bool:
-    """True if rows are taken one by one, so that those of a window are those of its partitions together."""
+    """True if the body works row by row, so that the rows of a window are the sum over its partitions."""
     plain = all(isinstance(node, Filter | Project | Scan) for node in walk(rows))
     return plain and not any(subqueries(scalar) for node in walk(rows) for scalar in expressions(node))
 

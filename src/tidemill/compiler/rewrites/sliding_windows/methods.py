@@ -1,6 +1,6 @@
-"""The ways to make the partitions of a sliding window, as partitioned relations.
+"""The methods to compute the partitions of a sliding window, as time-partitioned relations.
 
-Each is what the thesis writes as a ViewDF: ``p`` are the partials of one slide (its aux3), ``v`` the rows of windows,
+Each corresponds to a ViewDF of the thesis: ``p`` are the partials of one slide (its aux3), ``v`` the rows of windows,
 ``n`` the length of the window in slides.
 
 ==========  ==============================================================  =====================================
@@ -17,8 +17,8 @@ rolling     the groups of ``s[i-n+1..i]``, from what is kept in memory of   the 
             ``s[i-n]`` away
 ==========  ==============================================================  =====================================
 
-Only sums can be taken away again, so ``prefix`` and ``subtract`` are for these alone. ``rolling`` takes all aggregates,
-for it keeps the values of a group in order; on Spark it is ``direct``.
+Only sums can be subtracted, so ``prefix`` and ``subtract`` are for sums alone. ``rolling`` supports all aggregates,
+since it keeps the values of a group in order; on Spark it is ``direct``.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Filter, Project
+from tidemill.algebra.relational.relations import Project
 from tidemill.algebra.relational.time_partitions import PartitionedInput, PartitionSlice, Subscript, TimePartitioned
+from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.rewrites.sliding_windows.find_window import GroupedWindow
 from tidemill.compiler.rewrites.sliding_windows.partials import Partials
 
 
 @dataclass(frozen=True, slots=True)
 class SlidesAgo:
-    """The partials of ``feed`` so many slides ago, or of the ``last`` so many until then; ``negative``: taken away."""
+    """The partials of ``feed`` so many slides ago, or of the ``last`` so many until then; ``negative``: subtracted."""
 
     feed: str
     slides: int = 0
@@ -51,7 +52,7 @@ class SlidesAgo:
 
 @dataclass(frozen=True, slots=True)
 class WindowBuilder:
-    """A window and what is kept of it: makes partitioned relations whose rows are partials."""
+    """A window and its partials; builds time-partitioned relations whose rows are partials."""
 
     window: GroupedWindow
     kept: Partials
@@ -72,13 +73,13 @@ class WindowBuilder:
         return TimePartitioned(called, self.window.node.every, (*self.window.clock, *feeds), slices, initialize, update)
 
     def named(self, called: str, *sources: TimePartitioned, terms: Sequence[SlidesAgo]) -> TimePartitioned:
-        """Sums that need nothing of their own."""
+        """Sums that read no earlier partitions of their own."""
         return self.sum_of(self._called(called), sources, terms, terms)
 
     def rows(self, windows: TimePartitioned) -> Relation:
         """The rows of the view, from the partials of its windows."""
         above = self.window.above.over(dict(self.kept.values))
-        held = windows if above.condition is None else Filter(windows, above.condition)
+        held = filtered(windows, above.condition)
         return Project(held, (Named(windows.fields[0].name, column(windows.fields[0])), *above.outputs))
 
     def _called(self, what: str) -> str:
@@ -91,7 +92,7 @@ def panes(making: WindowBuilder) -> Relation:
 
 
 def prefix(making: WindowBuilder) -> Relation:
-    """The aggregates until now less those until the window began."""
+    """The prefix sums up to now minus those up to the start of the window."""
     panes = making.panes()
     name = f"{making.window.node.name} prefixes"
     prefixes = making.sum_of(name, [panes], [SlidesAgo(name, 1), SlidesAgo(panes.name)], [SlidesAgo(panes.name)])
@@ -100,7 +101,7 @@ def prefix(making: WindowBuilder) -> Relation:
 
 
 def subtract(making: WindowBuilder) -> Relation:
-    """The window before, more what has come and less what has left."""
+    """The previous window plus the new slide minus the expired one."""
     panes = making.panes()
     name = f"{making.window.node.name} windows"
     moved = [SlidesAgo(name, 1), SlidesAgo(panes.name), SlidesAgo(panes.name, making.window.length, negative=True)]
@@ -108,7 +109,7 @@ def subtract(making: WindowBuilder) -> Relation:
 
 
 def intervals(making: WindowBuilder) -> Relation:
-    """Stretches of one, two, four ... slides, of which each is made of two of the size before."""
+    """Intervals of one, two, four ... slides, each the sum of two of half its size."""
     stretches = [making.panes()]
     for power in range(1, making.window.length.bit_length()):
         half = stretches[-1].name
@@ -125,7 +126,7 @@ def intervals(making: WindowBuilder) -> Relation:
 
 
 def rolling(making: WindowBuilder) -> Relation:
-    """All partials of the window, of which a slide only moves two."""
+    """All partials of the window; a slide adds one and removes one."""
     return making.rows(replace(_windows_of_panes(making), rolls=True))
 
 
@@ -141,17 +142,17 @@ METHODS: dict[str, Callable[[WindowBuilder], Relation]] = {
     "intervals": intervals,
     "rolling": rolling,
 }
-"""By name; ``direct`` is the window as it stands."""
+"""The methods by name; ``direct`` leaves the window as it is."""
 
 INVERTIBLE = frozenset(("prefix", "subtract"))
-"""The methods that take partials away again."""
+"""The methods that subtract partials."""
 
 OVER_ROWS = ("direct", "rolling")
 """The methods that need no partials."""
 
 
 def made_by(method: str, window: GroupedWindow, kept: Partials | None) -> Relation:
-    """The window as a relation that is made in the way ``method``. Without partials that is by its rows."""
+    """The window computed by ``method``; without partials, from its rows."""
     if method == "direct" or kept is None:
         return replace(window.node, rolls=method == "rolling")
     return METHODS[method](WindowBuilder(window, kept))

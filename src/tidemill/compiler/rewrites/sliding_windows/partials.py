@@ -1,8 +1,8 @@
 """Partial aggregates of a partition, from which the windows that contain it are computed without its rows.
 
 A group of a partition is a row: its keys, how many rows it has, and its *partials*. The groups of several partitions
-are merged by grouping these rows: counts and sums are added up, the least is the least of the leasts. What can be added
-can be taken away as well. From a merged row comes the value of each aggregate.
+are merged by grouping these rows: counts and sums are added up, the minimum is the minimum of minima. Sums can be
+subtracted as well. The value of each aggregate is computed from a merged row.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, DOUBLE, Decimal, Field, Type
 
 SignedPartials = tuple[str, bool]
-"""A slice of rows with partials, and whether they are taken away."""
+"""A slice of rows with partials, and true if they are subtracted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A column of a group's row: what ``call`` makes of the rows of a partition, merged by ``merge``.
+    """A column of a group's row: ``call`` over the rows of a partition, merged by ``merge``.
 
     A sum over no rows is zero and not NULL.
     """
@@ -36,14 +36,14 @@ class Partial:
 
     @property
     def scalar(self) -> Scalar:
-        """The column, given what ``call`` says."""
+        """The column as an expression over the result of ``call``."""
         found = column(aggregate_field(self.call))
         return call("coalesce", found, _zero(self.call.of)) if self.merge == "sum" else found
 
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """The rows that are kept for groups: ``keys``, then the count of rows, then the other partials."""
+    """The columns stored for groups: ``keys``, then the count of rows, then the other partials."""
 
     keys: tuple[Named, ...]
     columns: tuple[Partial, ...]
@@ -51,7 +51,7 @@ class Partials:
 
     @property
     def invertible(self) -> bool:
-        """True if the rows of a partition can be taken away from those of a window."""
+        """True if the partials of a partition can be subtracted from those of a window."""
         return all(partial.merge == "sum" for partial in self.columns)
 
     def of(self, rows: Relation) -> Relation:
@@ -59,7 +59,7 @@ class Partials:
         return self._shown(Aggregate(rows, self.keys, tuple(partial.call for partial in self.columns)))
 
     def merged(self, slices: Iterable[SignedPartials]) -> Relation:
-        """The groups of the rows of several slices; a group that has no rows left is none."""
+        """The merged groups of several slices; a group with count 0 is dropped."""
         scans = [self._scanned(name, negative, f"x{i}") for i, (name, negative) in enumerate(slices)]
         rows = scans[0] if len(scans) == 1 else UnionAll(tuple(scans))
         keys = tuple(Named(key.name, column(f)) for key, f in zip(self.keys, rows.fields, strict=False))
@@ -86,7 +86,7 @@ class Partials:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The columns of the rows that are kept."""
+        """The stored columns."""
         keys = tuple(key.field for key in self.keys)
         return (*keys, *(Named(partial.call.name, partial.scalar).field for partial in self.columns))
 

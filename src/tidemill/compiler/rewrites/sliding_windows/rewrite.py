@@ -1,4 +1,4 @@
-"""Sliding windows made by the method that suits them: the rewrite that the compiler calls."""
+"""The pass that computes sliding windows by the chosen method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.model.errors import Unsupported
 def rewrite_sliding_windows(
     view: str, relation: Relation, method: str = "auto"
 ) -> tuple[Relation, dict[str, MethodChoice]]:
-    """``relation`` with its windows made by ``method``, and for each which one that was and why."""
+    """``relation`` with its windows computed by ``method``, and the choice made for each."""
     choices: dict[str, MethodChoice] = {}
 
     def rewritten(node: Relation) -> Relation:
@@ -31,7 +31,7 @@ def rewrite_sliding_windows(
     if method != "auto" and not choices:
         raise Unsupported(
             f'view "{view}" has no sliding window for method "{method}"',
-            detail="A window groups the last so many partitions of one table or view, and nothing else.",
+            detail="A sliding window groups the last n partitions of one table or view, and nothing else.",
             hint="Leave the option method out.",
         )
     return made, choices

@@ -1,8 +1,8 @@
-"""Binding patterns: what of a query is known, what must be looked up, and where it falls apart.
+"""Binding patterns: the known variables of a query, those that must be looked up, and its connected parts.
 
 The *input* variables of an expression are those that it reads and does not bind: it can be computed only once they have
-values. The *output* variables are those that its atoms bind. After an event some variables have values; the parts of
-the query are then joined by nothing but the variables that are still *unknown*.
+values. The *output* variables are those that its atoms bind. After an event some variables have values; the parts of a
+query are connected by the variables that are still *unknown*.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def outputs(query: CalculusQuery) -> set[str]:
 
 @dataclass(eq=False)
 class QueryPart:
-    """A connected part of a query: atoms with the conditions, lifts, keys and sums that they can answer alone."""
+    """A connected part of a query: atoms with the conditions, lifts, keys and sums that need no others."""
 
     atoms: list[Atom]
     conditions: list[Scalar] = field(default_factory=list)
@@ -51,18 +51,18 @@ class QueryPart:
         return narrowed(CalculusQuery(tuple(keys), terms, tuple(self.atoms), conditions, tuple(self.lifts)))
 
     def domain(self, keys: Sequence[Scalar]) -> CalculusQuery:
-        """A query with all values of ``keys`` that the part has, and maybe more: nested aggregates are left out."""
+        """A query for a superset of the values of ``keys`` in the part: nested aggregates are left out."""
         numbers = {number.name for lift in self.lifts for number in lift.numbers}
         conditions = tuple(c for c in self.conditions if numbers.isdisjoint(columns_in(c)))
         return narrowed(CalculusQuery(tuple(keys), (), tuple(self.atoms), conditions))
 
 
 class BindingPattern:
-    """A query once the variables ``known`` have values: its parts, and what only the statement can compute.
+    """A query whose variables ``known`` have values: its parts, and what the statement has to compute.
 
     Atoms that are ``exposed`` are parts of their own, whose rows are looped over: for the other parts their variables
-    are known too. With ``bare`` parts answer nothing but their rows. With ``whole`` all other atoms are one part. Lifts
-    that are ``apart``, by alias, go into no part.
+    are known too. With ``bare``, parts have only rows, no conditions, lifts or sums. With ``whole`` all other atoms are
+    one part. Lifts in ``apart``, by alias, belong to no part.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class BindingPattern:
         self.parts = self._parts()
 
     def home(self, scalar: Scalar) -> QueryPart | None:
-        """The part that can compute ``scalar`` by itself; None where the statement must."""
+        """The part that can compute ``scalar``; None if the statement must."""
         read = columns_in(scalar)
         if not read or not read <= self.free or self.bare or self.query.rounds or is_fragile(scalar):
             return None
@@ -94,12 +94,12 @@ class BindingPattern:
         return [lift for lift in self.outside if names & {number.name for number in lift.numbers}]
 
     def reached(self, names: Set[str]) -> set[str]:
-        """The variables behind ``names`` that must come from parts; of a lift's number, what it is correlated by."""
+        """The variables that ``names`` depend on and that parts bind; for a lift's number, its correlation."""
         behind = {name for lift in self.lifts_in(names) for name in lift.inputs}
         return self.free & (names | behind)
 
     def joins(self) -> set[str]:
-        """The variables by which exposed atoms are joined to anything else; all of theirs, where parts are bare."""
+        """The variables by which exposed atoms are joined to other atoms; all of theirs if parts are bare."""
         found: set[str] = set()
         for part in self.parts[: len(self.exposed)]:
             others = set().union(*(other.variables for other in self.parts if other is not part))
@@ -132,7 +132,7 @@ class BindingPattern:
     # ------------------------------------------------------------------------------------------------------- parts
 
     def _is_pulled(self, condition: Scalar) -> bool:
-        """True if a condition stays in the statement: it needs what only that knows, or could fail on other rows."""
+        """True if a condition stays in the statement: it reads several parts, or could fail on other rows."""
         read = columns_in(condition)
         if self.bare or not read or is_fragile(condition):
             return True
@@ -143,7 +143,7 @@ class BindingPattern:
         return self.free & set(atom.variables)
 
     def _parts(self) -> list[QueryPart]:
-        """The exposed atoms, then all others as far as they are joined by what is unknown."""
+        """The exposed atoms, then all others, grouped by shared unknown variables."""
         kept = [condition for condition in self.query.conditions if condition not in self.pulled]
         parts: list[QueryPart] = []
         for atom in self.query.state:
@@ -164,7 +164,7 @@ class BindingPattern:
         return self.whole or bool(theirs & ours) or any(link & theirs and link & ours for link in links)
 
     def _behind(self, condition: Scalar) -> set[str]:
-        """The unknown variables that a condition is about: for the number of a lift, those it is correlated by."""
+        """The unknown variables that a condition reads; for the number of a lift, its correlation."""
         read = columns_in(condition)
         lifts = [lift for lift in self.inside if read & {number.name for number in lift.numbers}]
         return (read & self.free).union(*(lift.inputs for lift in lifts))
@@ -176,7 +176,7 @@ def _part_with(parts: Sequence[QueryPart], names: Set[str]) -> QueryPart:
 
 
 def is_restricted(lift: Lift, query: CalculusQuery) -> bool:
-    """True if a changed row moves ``lift`` at few rows of ``query`` only, which the row's own columns tell."""
+    """True if a changed row changes ``lift`` only at rows of ``query`` that its own columns determine."""
     plain = len(lift.query.atoms) == 1 and not lift.query.lifts and not lift.ranged
     return plain and bool(tied(lift, query))
 
@@ -190,7 +190,7 @@ def tied(lift: Lift, query: CalculusQuery) -> dict[str, Scalar]:
 
 
 def _as_type(scalar: Scalar, type_: Type) -> Scalar | None:
-    """``scalar`` as a value of ``type_``; None where it might not fit."""
+    """``scalar`` cast to ``type_``; None if it might not fit."""
     if scalar.type == type_:
         return scalar
     widened = Cast(scalar, type_)

@@ -1,7 +1,7 @@
-"""Conditions on the numbers of nested aggregates, made plain.
+"""Simplification of conditions on nested aggregates.
 
 SQL wraps an aggregate in CASE and COALESCE, because a sum over nothing is NULL. The numbers of a lift are zero there,
-so most of that says nothing: what is left is a comparison of sums that ranges and descents can be read from.
+so most of it can be removed: a comparison of sums remains, which becomes a range or a descent.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NEVER = Literal(False, BOOLEAN)
 
 
 def plain(condition: Scalar) -> Scalar:
-    """A condition that is true exactly where ``condition`` is, with fewer cases.
+    """A simpler condition that is true exactly where ``condition`` is.
 
-    It relies on one law of lifts: where the count is zero, so are the sums.
+    It relies on a law of lifts: where the count is zero, so are the sums.
     """
     return settled(_decided(_without_null(transform(condition, _without_coalesce))))
 
@@ -39,7 +39,7 @@ def _without_coalesce(node: Scalar) -> Scalar:
 
 
 def _without_null(condition: Scalar) -> Scalar:
-    """A comparison with a sum that is false of 0 needs not ask whether the sum is over nothing."""
+    """A comparison that is false for a sum of 0 needs no test for a sum over no rows."""
     simpler = transform(condition, lambda node: (_known_part(node) or node) if isinstance(node, Case) else node)
     alone = (
         simpler != condition and isinstance(condition, Call) and condition.function in ("lt", "le", "gt", "ge", "eq")
@@ -71,7 +71,7 @@ def _at_zero(scalar: Scalar) -> object:
 
 
 def _decided(condition: Scalar) -> Scalar:
-    """``1 <= CASE WHEN c THEN 1 ELSE 0 END`` is ``c``: what a case decides all of, is its condition."""
+    """``1 <= CASE WHEN c THEN 1 ELSE 0 END`` is ``c``."""
     for guard in _guards(condition):
         yes, no = (_constant(_assuming(condition, guard, holds)) for holds in (True, False))
         if yes is True and no is not True:
@@ -104,9 +104,9 @@ def _constant(scalar: Scalar) -> object:
 
 
 def is_fragile(scalar: Scalar) -> bool:
-    """True if ``scalar`` must not be computed for rows that SQL would not have shown to it, as it could fail there.
+    """True if ``scalar`` can fail, and so must not be computed for rows for which SQL would not compute it.
 
-    That a nested sum fits its own type does not depend on the row that reads it, so it is no reason.
+    An overflow of a nested sum does not count, since it does not depend on the row that reads it.
     """
 
     def unchecked(node: Scalar) -> Scalar:
@@ -121,7 +121,7 @@ def is_fragile(scalar: Scalar) -> bool:
 
 
 def settled(condition: Scalar) -> Scalar:
-    """A comparison of a thing with itself is never true, or true wherever the thing is known."""
+    """A comparison of an expression with itself as false, or as a test for NULL; other conditions as they are."""
     match condition:
         case Call(function="lt" | "gt" | "ne", arguments=(left, right)) if left == right:
             return NEVER

@@ -22,6 +22,7 @@ from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Literal, Scalar, is_nullable
 from tidemill.algebra.functions.registry import FUNCTIONS
+from tidemill.algebra.functions.ring_arithmetic import scale_of
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.text import text_of
 from tidemill.algebra.values.decimals import unit
@@ -56,7 +57,7 @@ def as_ring(scalar: Scalar, type_: Type) -> Scalar:
     """``scalar`` as a number of the ring ``type_``: an INT is widened, a DECIMAL gets the digits that it lacks."""
     if scalar == ZERO:
         return _zero(type_)
-    lacking = _scale(type_) - _scale(scalar.type)
+    lacking = scale_of(type_) - scale_of(scalar.type)
     if isinstance(type_, t.Decimal) and (lacking > 0 or not isinstance(scalar.type, t.Decimal)):
         return times(scalar, Literal(Decimal(1).quantize(unit(lacking)), t.Decimal(lacking + 1, lacking)))
     return scalar
@@ -85,15 +86,11 @@ def exact(scalar: Scalar) -> Scalar:
 
 def _multiplies(node: Call) -> bool:
     """True if SQL's product is the exact one, but for overflow: a DECIMAL that outgrows 38 digits may be rounded."""
-    return is_ring(node.of) and _scale(node.of) == sum(_scale(argument.type) for argument in node.arguments)
+    return is_ring(node.of) and scale_of(node.of) == sum(scale_of(argument.type) for argument in node.arguments)
 
 
 def _adds(node: Call) -> bool:
-    return is_ring(node.of) and _scale(node.of) == max(_scale(argument.type) for argument in node.arguments)
-
-
-def _scale(type_: Type) -> int:
-    return type_.scale if isinstance(type_, t.Decimal) else 0
+    return is_ring(node.of) and scale_of(node.of) == max(scale_of(argument.type) for argument in node.arguments)
 
 
 # ----------------------------------------------------------------------------------------------------- expansion
@@ -177,7 +174,7 @@ def scaled(polynomial: Polynomial, factor: int) -> Polynomial:
 
 
 def collected(terms: Iterable[ProductTerm]) -> Polynomial:
-    """Like terms as one; those that cancel are gone."""
+    """Like terms added up; those that cancel are dropped."""
     sums: dict[tuple[Scalar, ...], int] = {}
     for term in terms:
         factors = tuple(sorted(term.factors, key=rank))
@@ -186,7 +183,7 @@ def collected(terms: Iterable[ProductTerm]) -> Polynomial:
 
 
 def rank(factor: Scalar) -> tuple[bool, str]:
-    """Where a factor stands in a product: by its text, but what can fail comes after what may keep it from failing."""
+    """Sort key of a factor in a product: by its text, but factors that can fail come last."""
     return is_fragile(factor), text_of(factor)
 
 
@@ -222,7 +219,7 @@ def scalar_of(polynomial: Polynomial) -> Scalar:
 
 
 def number_of(polynomial: Polynomial) -> Scalar:
-    """The polynomial as an expression that is never NULL: what does not count is 0."""
+    """The polynomial as an expression that is never NULL: NULL terms are 0."""
     if not polynomial:
         return ZERO
     return _factorized([ProductTerm(term.coefficient, tuple(map(_counted, term.factors))) for term in polynomial])
@@ -274,4 +271,4 @@ def _counted(factor: Scalar) -> Scalar:
 
 
 def _zero(type_: Type) -> Literal:
-    return Literal(Decimal(0).scaleb(-_scale(type_)) if isinstance(type_, t.Decimal) else 0, type_)
+    return Literal(Decimal(0).scaleb(-scale_of(type_)) if isinstance(type_, t.Decimal) else 0, type_)

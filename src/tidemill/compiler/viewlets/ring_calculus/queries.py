@@ -31,11 +31,11 @@ from tidemill.model.types import BIGINT, BOOLEAN, Field, Type
 from tidemill.program.statements import RangeBound
 
 MARK = "\0"
-"""Stands in names that the compiler makes, and in none that a user can give: so no two of them are ever confused."""
+"""Separator in generated names; no name of a user contains it."""
 
 
 class NotViewlet(Exception):
-    """A stage that viewlets cannot keep, or not well; the message says why."""
+    """Viewlets cannot maintain a stage, or not well; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class CalculusQuery:
 
     @property
     def degree(self) -> int:
-        """Number of relations are joined, those of nested aggregates included; changes do not count."""
+        """Number of joined relations, including those of nested aggregates; changes do not count."""
         return sum(not atom.event for atom in self.atoms) + sum(lift.query.degree for lift in self.lifts)
 
     @property
     def rounds(self) -> bool:
-        """True if a term is a DOUBLE. Such sums round, so they are made of rows and never of other sums."""
+        """True if a term is a DOUBLE: products of its sums would round, so it is computed from rows."""
         factors = [factor for polynomial in self.terms for term in polynomial for factor in term.factors]
         return any(not is_ring(factor.type) and factor.type != BOOLEAN for factor in factors)
 
@@ -133,7 +133,7 @@ class CalculusQuery:
 
     @property
     def state(self) -> tuple[Atom, ...]:
-        """The atoms that stand for what is there."""
+        """The atoms that stand for stored rows."""
         return tuple(atom for atom in self.atoms if not atom.event)
 
     def scalars(self) -> Iterator[Scalar]:

@@ -1,9 +1,9 @@
 """Comparisons as ranges of keys, and as turning points of running sums.
 
-``a.price - b.price > 1000`` says of ``a.price`` that it lies above ``b.price + 1000``: once ``b`` is known, what joins
-with it is a range of an ordered map, and its sum takes O(log n) steps. And where a condition compares a sum over the
-keys beyond ``x`` with a number, it turns from false to true once as ``x`` moves, because such sums only shrink: the
-place is found by one descent.
+``a.price - b.price > 1000`` bounds ``a.price`` below by ``b.price + 1000``: once ``b`` is known, the rows that join
+with it are a range of an ordered map, whose sum takes O(log n) steps. And a condition that compares a sum over the keys
+beyond ``x`` with a number changes from false to true once as ``x`` grows, because such sums only shrink: the key is
+found by one descent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LinearForm = dict[Scalar, int]
 
 
 def bound_on(condition: Scalar, variable: str) -> VariableBound | None:
-    """``condition`` as a bound on ``variable``; None where it is no such thing.
+    """``condition`` as a bound on ``variable``; None if it is none.
 
     >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.algebra.text import text_of
@@ -128,7 +128,7 @@ def _scaled(form: LinearForm, factor: int) -> LinearForm:
 
 
 def _bare(scalar: Scalar) -> Scalar:
-    """``scalar`` without casts that only give its number more room."""
+    """``scalar`` without widening casts."""
     while isinstance(scalar, Cast) and is_exact(scalar):
         scalar = scalar.input
     return scalar

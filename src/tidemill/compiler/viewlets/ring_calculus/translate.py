@@ -1,8 +1,8 @@
 """From a stage to the calculus: each block of its body is a query, each subquery in an expression a lift.
 
-Columns that a condition says to be equal become one variable, so that atoms join by what they share. A subquery is cut
-at the conditions that name columns from outside: an equality gives its query a key to look up, an inequality a range of
-keys; everything else stays inside.
+Columns that a condition equates become one variable, so that atoms join by shared variables. A subquery is split at the
+conditions that read outer columns: an equality becomes a key that is looked up, an inequality a range of keys;
+everything else stays inside.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ MOST_TIMES = 5
 def translate(draft: StageDraft) -> list[CalculusQuery]:
     """The queries whose sum is the body of ``draft``: keys and terms as its map has them."""
     if draft.has_subqueries_above:
-        raise NotViewlet("a subquery stands beside aggregates")
+        raise NotViewlet("it has a subquery beside aggregates")
     names = count(1)
     arity = len(draft.output) if draft.map is None else len(draft.map.keys)
     queries = []
     for block in blocks(draft.body):
         if block.arrays:
-            raise NotViewlet("it has a row for each element of an array")
+            raise NotViewlet("it unnests an array")
         translation = _BlockTranslation(block, names)
         outputs = [translation.lifted(output.scalar) for output in block.outputs]
         terms = [translation.expanded(scalar) for scalar in outputs[arity:]]
@@ -62,13 +62,13 @@ def translate(draft: StageDraft) -> list[CalculusQuery]:
 
 
 def _refuse(queries: Sequence[CalculusQuery]) -> None:
-    """Refuse what is translated, but not kept well or not at all."""
+    """Refuse queries that viewlets cannot maintain, or not efficiently."""
     nests = any(query.lifts for query in queries)
     for query in queries:
         if nests and query.rounds:
             raise NotViewlet("it sums up DOUBLEs beside a nested aggregate")
         if nests and not query.atoms:
-            raise NotViewlet("it has a row that comes from no relation, beside a nested aggregate")
+            raise NotViewlet("it has a constant row beside a nested aggregate")
         for relation, times in Counter(atom.relation for atom in query.atoms).items():
             if times > MOST_TIMES:
                 raise NotViewlet(f'it joins "{relation}" {times} times with itself')
@@ -76,7 +76,7 @@ def _refuse(queries: Sequence[CalculusQuery]) -> None:
 
 @dataclass
 class _BlockTranslation:
-    """One block on its way to a query. ``lifts`` collects the nested aggregates that its expressions hold."""
+    """Translates one block. ``lifts`` collects the nested aggregates in its expressions."""
 
     block: QueryBlock
     names: Iterator[int]
@@ -120,7 +120,7 @@ class _BlockTranslation:
         """The value of a subquery, in numbers of a lift."""
         above, aggregate = split_post_aggregation(subquery.relation)
         if not isinstance(aggregate, Aggregate) or aggregate.keys:
-            raise NotViewlet("a subquery is no plain aggregate")
+            raise NotViewlet("a subquery is not a plain aggregate")
         results = _results(aggregate, self._numbers(aggregate))
         value = self.lifted(substitute(above.outputs[0].scalar, results))
         if above.condition is None:
@@ -131,7 +131,7 @@ class _BlockTranslation:
     def _numbers(self, aggregate: Aggregate) -> list[Scalar]:
         """The count and the sums of a nested aggregate."""
         if any(map(needs_multiset, aggregate.aggregates)):
-            raise NotViewlet("a nested aggregate is no sum")
+            raise NotViewlet("a nested aggregate is not a sum")
         if any(isinstance(node, (*GROUPED, Recursive, Repeat)) for node in walk(aggregate.input)):
             raise NotViewlet("a nested aggregate is over groups")
         inner = blocks(aggregate.input)
@@ -147,7 +147,7 @@ class _BlockTranslation:
         return [number if outside is None else where(outside, number) for number in lift.numbers]
 
     def _constants(self, inner: _BlockTranslation, aggregate: Aggregate) -> list[Scalar]:
-        """An aggregate over no relation has one row, or none where its conditions fail."""
+        """An aggregate over no relation has one row, or none if its conditions are not true."""
         condition = conjunction(inner.conditions())
         sums = [as_ring(scalar_of(inner.expanded(part)), of) for part, of in inner.sums(aggregate)]
         self.lifts += inner.lifts
@@ -162,7 +162,7 @@ class _BlockTranslation:
         return [(self.lifted(substitute(part.argument, outputs)), part.of) for part in found]
 
     def correlated(self, aggregate: Aggregate) -> tuple[Lift, Scalar | None]:
-        """The block as a nested aggregate, and the condition on it that reads nothing of it."""
+        """The block as a nested aggregate, and its condition that reads only outer columns."""
         correlation = _Correlation(self.columns)
         inside: list[Scalar] = []
         outside: list[Scalar] = []

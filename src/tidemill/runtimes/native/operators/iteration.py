@@ -15,7 +15,7 @@ from tidemill.algebra.evaluate import MOST_ITERATIONS, endless
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.program.stages import IterationEmission
-from tidemill.runtimes.native.state.maps import RowMap
+from tidemill.runtimes.native.state.row_map import RowMap
 
 IterationChange = dict[Row, int]
 """Keys of a map, the iteration and then the row, with the weights that are added to them."""

@@ -16,8 +16,8 @@ from tidemill.algebra.matching.search import MatchedRows, Matcher, SearchCheckpo
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.partitions import OutputRowOf, PartitionOutput
 from tidemill.runtimes.native.operators.retractable import ValuesOf
-from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, SortKey, SortKeyOf
+from tidemill.runtimes.native.state.row_map import RowMap
 
 
 @dataclass(frozen=True, slots=True)

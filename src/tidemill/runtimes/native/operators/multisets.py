@@ -15,8 +15,8 @@ from tidemill.algebra.user_functions import aggregate_of
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputRow
 from tidemill.runtimes.native.operators.retractable import RetractableStates
-from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, OrderedGroupIndex, SortKeyOf
+from tidemill.runtimes.native.state.row_map import RowMap
 
 TouchedGroup = tuple[Row, Any, Any, Sequence[Any], Sequence[Any]]
 """A group that an epoch has touched: its key, its old and new entry, the old and new values of its aggregates."""

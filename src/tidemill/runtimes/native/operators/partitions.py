@@ -8,13 +8,13 @@ from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.groups import OutputOperator
-from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import (
     GroupVersion,
     OrderedGroup,
     OrderedGroupIndex,
     SortKeyOf,
 )
+from tidemill.runtimes.native.state.row_map import RowMap
 
 OutputRowOf = Callable[[Row], Row | None]
 """The output row for a row of a top-k, a window or a match; None if it has none."""

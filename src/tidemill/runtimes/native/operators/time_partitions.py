@@ -23,8 +23,8 @@ from tidemill.runtimes.native.operators.touched_groups import (
     TouchedGroups,
     grouping_of,
 )
-from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey
+from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.time_partitions import partitions_read, recompute_partitions
 
 MapFields = Mapping[str, tuple[Field, ...]]

@@ -21,7 +21,6 @@ from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.frame_reach import FrameReach, SortKeyBound
 from tidemill.runtimes.native.operators.partitions import OutputRowOf, PartitionOutput
-from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import (
     AddendsOf,
     ChangedSortKey,
@@ -31,6 +30,7 @@ from tidemill.runtimes.native.state.ordered_groups import (
     SortKeyOf,
 )
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
+from tidemill.runtimes.native.state.row_map import RowMap
 
 ArgumentsOf = Callable[[Row], Row | None]
 """The arguments of a window function in a row; None if its FILTER excludes the row."""

@@ -26,7 +26,8 @@ from tidemill.runtimes.native.python.identifiers import GlobalNames
 from tidemill.runtimes.native.python.map_entries import write_combine
 from tidemill.runtimes.native.python.nested_loops import LoopWriter
 from tidemill.runtimes.native.python.output import write_output
-from tidemill.runtimes.native.state.maps import RingMap, RowMap
+from tidemill.runtimes.native.state.ring_map import RingMap
+from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.runtime import FieldsOf
 
 

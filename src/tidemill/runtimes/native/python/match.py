@@ -21,7 +21,7 @@ class MatchWriter:
         self._holds: dict[str, str] = {}
         for variable, condition in match.conditions:
             name = self._holds[variable] = module.known.function(f"can_be_{variable}")
-            fields = [match.looks[number].field for number in navigations_read(match, variable)]
+            fields = [match.navigations[number].field for number in navigations_read(match, variable)]
             module.add(name, write_condition(name, variable, fields, condition, module.known))
 
     def bind(self, space: Namespace) -> CompiledMatch:

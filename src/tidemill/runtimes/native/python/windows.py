@@ -82,12 +82,16 @@ class WindowWriter:
     def _write(self, call: WindowCall) -> Callable[[Namespace, Any], WindowFunction]:
         if _is_summed(call):
             return self._write_summed(call)
-        looks = self._module.known.function(f"looks_of_{call.function}")
-        self._module.add(looks, write_arguments(looks, self._map.name, self._map.keys, call, self._module.known))
+        arguments_of = self._module.known.function(f"arguments_of_{call.function}")
+        self._module.add(
+            arguments_of, write_arguments(arguments_of, self._map.name, self._map.keys, call, self._module.known)
+        )
         if call.function == "first_value" and self._opens(call):
-            return lambda space, _: FirstValueFunction(FirstRowReach(), space[looks])
+            return lambda space, _: FirstValueFunction(FirstRowReach(), space[arguments_of])
         kind = RankFunction if call.function in ("row_number", "rank") else FrameFunction
-        return lambda space, _: kind(self._reach_of(call, space[looks]), call, space[looks], self._ordering)
+        return lambda space, _: kind(
+            self._reach_of(call, space[arguments_of]), call, space[arguments_of], self._ordering
+        )
 
     def _runs(self, call: WindowCall) -> bool:
         """True if the frame goes from the beginning of the partition to the row, or to its last peer."""
@@ -97,14 +101,14 @@ class WindowWriter:
         """True if every frame begins with the first row of the partition."""
         return call.frame.start is None and not call.frame.end and not call.ignore_nulls
 
-    def _reach_of(self, call: WindowCall, looks: Callable[[Any], Any]) -> FrameReach:
+    def _reach_of(self, call: WindowCall, arguments_of: Callable[[Any], Any]) -> FrameReach:
         match call.function:
             case "row_number":
                 return RunningReach(None)
             case "rank":
                 return RunningReach(self._peers)
             case name if name == SESSION:
-                return session(looks)
+                return session(arguments_of)
             case name if name in OFFSETS:
                 return self._distance(call)
             case name if name in RANKINGS:

@@ -1,6 +1,8 @@
 """State in this process: maps with a journal of the epoch, indexes over them, and snapshots of large relations.
 
-- ``maps``: rows with weights and groups with ring values, with a journal to emit, store and undo an epoch.
+- ``journaled_map``: entries by key, with a journal to emit, store and undo an epoch.
+- ``row_map``: the rows of a relation with their weights.
+- ``ring_map``: groups with a weight and ring values.
 - ``indexes``: observers of a map's entries: hash indexes, array elements, counts of negative entries.
 - ``ordered_sums``: ordered entries with block sums: range sums and seeks in O(sqrt n).
 - ``ordered_groups``: entries grouped by their first keys and ordered within each group, before and after the epoch.

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
-from tidemill.runtimes.native.state.maps import RowMap
+from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import (
     ColumnPositions,
     RelationSnapshot,

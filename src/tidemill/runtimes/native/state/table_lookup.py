@@ -9,8 +9,8 @@ from typing import Any
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.runtimes.integrity import RowsUnderKey, WeightOf
-from tidemill.runtimes.native.state.maps import BULK_ROWS, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
+from tidemill.runtimes.native.state.row_map import BULK_ROWS, RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 
 

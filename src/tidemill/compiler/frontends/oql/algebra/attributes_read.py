@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.oql.calculus.types import CollectionType, Refer
 
 
 class CollectionUse(Enum):
-    """Use of a collection by a view: shows it, makes a collection of its elements, or a row of each."""
+    """Use of a collection by a view: output as it is, nested into another collection, or unnested to rows."""
 
     PROJECTED = "PC"
     NESTED = "NC"
@@ -66,7 +66,7 @@ def collection_roles(tree: Operator) -> dict[AttributeRead, frozenset[Collection
 
 
 def _role(operator: Operator, path: CalculusTerm) -> CollectionUse:
-    """An outer unnest goes through a collection for a nest above it; what no unnest goes through is just shown."""
+    """An outer unnest belongs to a nest above it; a collection that no unnest reads is output as it is."""
     if isinstance(operator, MonoidUnnest) and operator.path == path:
         return CollectionUse.NESTED if operator.outer else CollectionUse.UNNESTED
     return CollectionUse.PROJECTED

@@ -14,12 +14,12 @@ ELEMENTS = (UpdateEvent.INSERT_ELEMENT, UpdateEvent.DELETE_ELEMENT)
 
 
 def monitored_events(tree: Operator, schema: ObjectSchema) -> frozenset[Listening]:
-    """The events that a view must hear of, and where they happen."""
+    """The events that can change a view, and the classes and attributes where they occur."""
     return frozenset((*_of_scans(tree), *_of_paths(tree, schema)))
 
 
 def _of_scans(tree: Operator) -> Iterator[Listening]:
-    """Objects that come to, or leave, an extent that is gone through; the rows of a view do so, too."""
+    """Objects created in or deleted from an extent that is scanned, or rows of a view."""
     for get in walk(tree):
         if isinstance(get, Get):
             yield from _all(MEMBERSHIP, get.extent.name)
@@ -42,7 +42,7 @@ def _of_paths(tree: Operator, schema: ObjectSchema) -> Iterator[Listening]:
         yield from _all(MEMBERSHIP, extent) if extent is not None else ()
         yield from _of_inverse(attribute, schema)
         if CollectionUse.NESTED in roles.get(step, ()):
-            # An element of a collection that is shown is its oid only; one of an unnested one is a row of its own.
+            # An element of a collection that is output is only its oid; an element of an unnested one is a row.
             inner = (one for one in read if one.owner == attribute.target)
             yield from (Listening(UpdateEvent.MODIFY_ELEMENT, f"{place}({one})") for one in inner)
 

@@ -52,7 +52,7 @@ class Operator(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Unit(Operator):
-    """No variable, bound once: what a query without generators reads."""
+    """One binding of no variables: the input of a query without generators."""
 
     @property
     def variables(self) -> tuple[VariableTerm, ...]:
@@ -112,7 +112,7 @@ class MonoidJoin(Operator):
 
 @dataclass(frozen=True, slots=True)
 class MonoidUnnest(Operator):
-    """``variable`` for each element of ``path``; with ``outer`` what has no such element stays, without it."""
+    """``variable`` for each element of ``path``; with ``outer`` bindings without an element stay as well."""
 
     monoid: Monoid
     input: Operator
@@ -156,10 +156,10 @@ class NestValue:
 
 @dataclass(frozen=True, slots=True)
 class Nest(Operator):
-    """For each combination of ``groups`` what is ``made`` of the bindings below; ``keys`` are groups by a term.
+    """The aggregates ``made`` over the bindings below, for each combination of ``groups`` and of the terms in ``keys``.
 
-    Bindings in which a variable has no value, because an outer operator found none, are aggregated by nothing: so an
-    empty collection stays one.
+    Bindings in which a variable has no value, because an outer operator found none, are not aggregated: so an empty
+    collection stays empty.
     """
 
     input: Operator
@@ -194,7 +194,7 @@ class Reduce(Operator):
     """``head`` of all bindings for which ``predicates`` are true, aggregated by ``monoid``; ``variable`` is bound to
     it.
 
-    As an input of another operator it binds ``variable`` to each element of the collection that it makes.
+    As an input of another operator it binds ``variable`` to each element of its collection.
     """
 
     monoid: Monoid
@@ -226,7 +226,7 @@ class Reduce(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Combine(Operator):
-    """The ``union``, ``intersect`` or ``except`` of what two trees make; binds ``variable`` to each element."""
+    """The ``union``, ``intersect`` or ``except`` of two collections; binds ``variable`` to each element."""
 
     function: str
     left: Operator
@@ -248,7 +248,7 @@ class Combine(Operator):
 
 @dataclass(frozen=True, slots=True)
 class ClosedTerm(CalculusTerm):
-    """The value of a tree that reads no variable around it, in a term."""
+    """The value of an uncorrelated tree, in a term."""
 
     tree: Operator
     of: OqlType
@@ -267,7 +267,7 @@ def conjunction(predicates: Sequence[CalculusTerm]) -> str:
 
 
 def alone(term: CalculusTerm) -> str:
-    """The text of a term that is an argument of an operator: a path is spelled as the projection that it is."""
+    """The text of a term that is an argument of an operator: a path is written as a projection."""
     return f"project({term.base}, {term.shown})" if isinstance(term, PathTerm) else str(term)
 
 
@@ -296,6 +296,6 @@ def closed_operators(term: CalculusTerm) -> Iterator[ClosedTerm]:
 
 
 def with_terms(term: CalculusTerm, change: Callable[[CalculusTerm], CalculusTerm | None]) -> CalculusTerm:
-    """``term`` with what ``change`` says instead of its parts; None leaves one as it is."""
+    """``term`` with its parts replaced by the results of ``change``; None keeps a part."""
     changed = change(term)
     return map_subterms(term, lambda one: with_terms(one, change)) if changed is None else changed

@@ -1,9 +1,9 @@
 """From comprehensions to operators: the unnesting algorithm of Fegaras.
 
-Generators become gets, joins and unnests, and a predicate goes to the first operator that binds all that it reads. A
-comprehension inside of another one goes on with the operators of the one around it, by outer joins and outer unnests,
-so that nothing around it is lost, and a nest above them aggregates its value as a new variable. One that reads no
-variable around it is a tree of its own.
+Generators become gets, joins and unnests, and a predicate goes to the first operator that binds all variables that it
+reads. A nested comprehension extends the operators of the outer one by outer joins and outer unnests, so that no outer
+binding is lost, and a nest above them binds its value to a new variable. An uncorrelated comprehension is a separate
+tree.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def unnest(term: CalculusTerm) -> Operator:
 
 @dataclass
 class _PartialPlan:
-    """Operators that are still growing: ``tree`` so far, and the comprehensions that it has already evaluated."""
+    """A plan under construction: ``tree`` so far, and the comprehensions that it has already evaluated."""
 
     tree: Operator | None
     monoid: Monoid
@@ -69,7 +69,7 @@ class _PartialPlan:
 
 @dataclass
 class _Unnester:
-    """Hands out the names of internal variables, X1 to the root."""
+    """Allocates the names of internal variables; X1 is that of the root."""
 
     count: int = 0
 
@@ -78,7 +78,7 @@ class _Unnester:
         return VariableTerm(f"X{self.count}", of.type)
 
     def root(self, term: CalculusTerm, variable: VariableTerm | None = None) -> Operator:
-        """A tree that reads nothing around it."""
+        """An uncorrelated tree."""
         match term:
             case Comprehension():
                 return self.reduce(term, variable or self.variable(term))
@@ -105,7 +105,7 @@ class _Unnester:
         return Reduce(term.monoid, plan.tree or Unit(), variable, head, predicates, order)
 
     def grow(self, plan: _PartialPlan, qualifiers: Sequence[Qualifier]) -> list[CalculusTerm]:
-        """Add the operators of some generators to ``plan``; gives back the predicates that are left for above."""
+        """Add the operators of some generators to ``plan``; returns the predicates that are left."""
         predicates = [self.closed(q) for q in qualifiers if not isinstance(q, Generator)]
         nested = [q for q in predicates if any(isinstance(one, Comprehension | MergeTerm) for one in terms_of(q))]
         waiting = [q for q in predicates if q not in nested]
@@ -114,7 +114,7 @@ class _Unnester:
         return [*waiting, *nested]
 
     def bind(self, plan: _PartialPlan, generator: Generator, waiting: list[CalculusTerm]) -> list[CalculusTerm]:
-        """One generator, with the predicates that can be asked from here on; gives back those that cannot."""
+        """Add one generator, with the predicates that can be evaluated now; returns the others."""
         variable, domain = generator.variable, self.domain(plan, generator)
         known = plan.bound | {variable.name}
         here = [q for q in waiting if free_variables(q) <= known]
@@ -142,13 +142,13 @@ class _Unnester:
             return self.root(domain, generator.variable)
         if isinstance(domain, GroupByTerm):
             raise Unsupported(
-                "GROUP BY of what depends on a variable around it is not kept",
-                hint="Group in a query of its own, and join it.",
+                "a correlated GROUP BY is not supported",
+                hint="Group in a separate query, and join it.",
             )
         return self.inlined(plan, domain)
 
     def grouped(self, plan: _PartialPlan, term: Comprehension, groups: GroupByTerm) -> Comprehension:
-        """GROUP BY: a nest by its keys, and what is left of the query above it, over the variables that it binds."""
+        """GROUP BY: a nest by its keys, with the rest of the query above it."""
         first, *rest = term.qualifiers
         assert isinstance(first, Generator)
         groups = self.filtered(plan, groups)
@@ -173,7 +173,7 @@ class _Unnester:
         return above
 
     def filtered(self, plan: _PartialPlan, groups: GroupByTerm) -> GroupByTerm:
-        """The operators below a group; predicates that only nests can decide are a tree of their own."""
+        """The operators below a group; predicates over nested comprehensions are evaluated in a separate tree."""
         late = self.grow(plan, groups.qualifiers)
         if not late:
             return groups
@@ -200,7 +200,7 @@ class _Unnester:
         return NestValue(term.monoid, self.variable(term), rest.head, predicates, rest.order)
 
     def closed(self, term: CalculusTerm) -> CalculusTerm:
-        """``term`` with trees for the comprehensions in it that read nothing around them."""
+        """``term`` with trees in place of its uncorrelated comprehensions."""
 
         def change(one: CalculusTerm) -> CalculusTerm | None:
             if isinstance(one, Comprehension | MergeTerm) and not free_variables(one):
@@ -220,17 +220,17 @@ class _Unnester:
         return with_terms(self.closed(term), change)
 
     def merged(self, plan: _PartialPlan, term: MergeTerm) -> CalculusTerm:
-        """Two collections that read variables around them, as arrays."""
+        """Two correlated collections merged, as arrays."""
         function = f"{term.function}_{term.of.collection.value}"
         if function not in OQL_SCALARS:
             raise Unsupported(
-                f"{term.function} of bags that depend on a variable around them is not kept",
-                hint="Make sets of them: select distinct ...",
+                f"{term.function} of correlated bags is not supported",
+                hint="Use sets: select distinct ...",
             )
         return Operation(function, (self.inlined(plan, term.left), self.inlined(plan, term.right)), term.of)
 
     def nested(self, plan: _PartialPlan, term: Comprehension) -> VariableTerm:
-        """A nest for a comprehension that reads variables around it."""
+        """A nest for a correlated comprehension."""
         variable = self.variable(term)
         groups = plan.tree.variables if plan.tree is not None else ()
         inner = _PartialPlan(plan.tree, plan.monoid, outer=True)
@@ -245,7 +245,7 @@ class _Unnester:
 
 
 def _is_of_members(term: Comprehension, group: str) -> bool:
-    """True of a comprehension over the members of ``group`` that reads nothing else."""
+    """True for a comprehension over the members of ``group`` that reads nothing else."""
     match term.qualifiers:
         case (Generator(variable=member, domain=PathTerm(base=VariableTerm(name=name), name="partition")), *rest):
             parts = [

@@ -47,7 +47,7 @@ def from_apply(context: TermContext, node: s.ApplyNode, scope: VariableScope) ->
 
 
 def check_classes(context: TermContext, function: str, arguments: Sequence[CalculusTerm]) -> None:
-    """Refuse to compare objects of which none can be the other."""
+    """Refuse to compare objects of unrelated classes."""
     if function not in ("eq", "ne") or not all(isinstance(one.type, ReferenceType) for one in arguments):
         return
     one, other = ([above.name for above in context.schema.line(k.of)] for k in classes_of(arguments))
@@ -61,8 +61,8 @@ def classes_of(terms: Sequence[CalculusTerm]) -> list[ReferenceType]:
 
 
 def from_star(context: TermContext, node: s.StarNode, scope: VariableScope) -> CalculusTerm:
-    """A star that does not stand in count(*) of a group."""
-    raise ParseError("a star stands in SELECT, or in count(*) beside GROUP BY")
+    """Refuse a star outside of SELECT and count(*)."""
+    raise ParseError("* is allowed in SELECT, and in count(*) beside GROUP BY")
 
 
 def from_aggregate(context: TermContext, node: s.ApplyNode, scope: VariableScope) -> CalculusTerm:
@@ -81,7 +81,7 @@ def from_aggregate(context: TermContext, node: s.ApplyNode, scope: VariableScope
 
 
 def is_partition(context: TermContext, term: CalculusTerm) -> bool:
-    """True of the members of a group, over which a comprehension is cheaper than a kept collection."""
+    """True for the members of a group, for which a comprehension is cheaper than a stored collection."""
     return context.grouped is not None and term == context.grouped.partition
 
 
@@ -122,7 +122,7 @@ def from_exists(context: TermContext, collection: CalculusTerm) -> CalculusTerm:
 
 
 def from_in(context: TermContext, value: CalculusTerm, collection: CalculusTerm) -> CalculusTerm:
-    """``x in e``: an attribute is looked through as it is, anything else is searched."""
+    """``x in e``: a membership test on a stored or given collection, else a comprehension."""
     if isinstance(collection, PathTerm | CollectionTerm):
         element_type(collection)
         return operation("in_collection", value, collection)
@@ -207,4 +207,4 @@ COLLECTION_FUNCTIONS: dict[str, tuple[Callable[..., CalculusTerm], int]] = {
     "listtoset": (converting_to(Monoid.SET), 1),
     "union": (merging("union"), 2),
 }
-"""The functions of OQL that the algebra does not have, and how many arguments they take."""
+"""Functions of OQL that the algebra does not have, and their number of arguments."""

@@ -26,7 +26,7 @@ VariableScope = Mapping[str, CalculusTerm]
 
 @dataclass(frozen=True)
 class GroupScope:
-    """The variables of FROM in a query with GROUP BY, which only aggregates still see."""
+    """The variables of FROM in a query with GROUP BY, visible only in aggregates."""
 
     variables: Mapping[str, CalculusTerm]
     partition: CalculusTerm
@@ -52,7 +52,7 @@ class TermContext(ABC):
             return condition(self.term(node, scope))
 
     def variable(self, wish: str, oql_type: OqlType) -> VariableTerm:
-        """A variable that no other one in the query is called as."""
+        """A variable with a unique name."""
         return VariableTerm(self.names.take(wish), oql_type)
 
     def over(self, domain: CalculusTerm, wish: str = "e") -> Generator:

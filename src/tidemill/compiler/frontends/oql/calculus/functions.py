@@ -29,7 +29,7 @@ def integer(value: int) -> ConstantTerm:
 
 
 def operation(function: str, *arguments: CalculusTerm) -> Operation:
-    """``function`` of ``arguments``, with the type that the algebra gives it; comparing with nil asks whether it is."""
+    """``function`` of ``arguments``, typed by the algebra; a comparison with nil is a test for nil."""
     if function in ("eq", "ne") and any(_is_nil(argument) for argument in arguments):
         other = arguments[0] if _is_nil(arguments[1]) else arguments[1]
         return operation("is_null" if function == "eq" else "is_not_null", other)
@@ -45,18 +45,16 @@ def _is_nil(term: CalculusTerm) -> bool:
 def _check_objects(function: str, arguments: Sequence[CalculusTerm]) -> None:
     classes = [argument.type for argument in arguments if isinstance(argument.type, ReferenceType)]
     if classes and function not in OBJECT_FUNCTIONS:
-        raise TypeMismatch(
-            f"{function} takes values, and this is {classes[0]}", hint="Name one of its attributes after a dot."
-        )
+        raise TypeMismatch(f"{function} takes values, not {classes[0]}", hint="Name one of its attributes after a dot.")
 
 
 def _probe(term: CalculusTerm) -> Scalar:
-    """Something of the same type, to ask for the type of what is made of it."""
+    """An expression of the same type, from which the type of a call is inferred."""
     return term.literal if isinstance(term, ConstantTerm) else Column("?", term.type.stored)
 
 
 def apply_function(function: str, arguments: Sequence[Scalar]) -> Scalar:
-    """The scalar that a function is: one of the algebra's, or made of them."""
+    """A function as a scalar: a call of the algebra, or several."""
     special = OQL_SCALARS.get(function)
     return call(function, *arguments) if special is None else special(*arguments)
 
@@ -67,18 +65,18 @@ def count_elements(array: Scalar) -> Scalar:
 
 
 def in_collection(value: Scalar, array: Scalar) -> Scalar:
-    """True of a value that is among the elements; an undefined one is not."""
+    """True for a value that is among the elements; false for an undefined one."""
     return call("coalesce", call("array_contains", array, value), Literal(False, BOOLEAN))
 
 
 def element(array: Scalar) -> Scalar:
-    """The one element; of none, or of several, there is no such place, which is an error."""
+    """The only element of a collection; an error if there is none or several."""
     one = call("eq", call("size", array), Literal(1, INT))
     return call("get_item", array, Case(((one, Literal(0, INT)),), Literal(-1, INT), INT))
 
 
 def sorted_of(function: str) -> Callable[..., Scalar]:
-    """A function of two arrays, whose elements are then in order: so equal collections are equal arrays."""
+    """A function of two arrays with a sorted result, so that equal collections are equal arrays."""
 
     def rule(one: Scalar, other: Scalar) -> Scalar:
         return call("sort_array", call(function, one, other))
@@ -98,23 +96,23 @@ OQL_SCALARS: dict[str, Callable[..., Scalar]] = {
 
 
 def condition(term: CalculusTerm) -> CalculusTerm:
-    """``term`` where a condition is wanted."""
+    """``term`` checked to be a condition."""
     if term.type == ValueType(VOID):
         return ConstantTerm(Literal(None, BOOLEAN))
     if term.type != ValueType(BOOLEAN):
-        raise TypeMismatch(f"a condition is true or false, and this is {term.type}")
+        raise TypeMismatch(f"a condition is expected here, not {term.type}")
     return term
 
 
 def element_type(term: CalculusTerm) -> OqlType:
     """The type of the elements of a collection."""
     if not isinstance(term.type, CollectionType):
-        raise TypeMismatch(f"a collection is wanted here, and this is {term.type}")
+        raise TypeMismatch(f"a collection is expected here, not {term.type}")
     return term.type.element
 
 
 def conjuncts(term: CalculusTerm) -> list[CalculusTerm]:
-    """The conditions that ``and`` joins; what is always true is none."""
+    """The conditions joined by ``and``, without those that are always true."""
     if isinstance(term, Operation) and term.function == "and":
         return [one for argument in term.arguments for one in conjuncts(argument)]
     return [] if term == TRUE else [term]
@@ -125,7 +123,7 @@ def aggregate_oql_type(monoid: Monoid, element: OqlType) -> OqlType:
     if monoid is Monoid.COUNT:
         return ValueType(BIGINT)
     if not isinstance(element, ValueType):
-        raise TypeMismatch(f"{monoid.value} takes values, and these are each {element}")
+        raise TypeMismatch(f"{monoid.value} takes values, not {element}")
     numeric = monoid in (Monoid.SUM, Monoid.AVG) and element.type in (STRING, VOID)
     return ValueType(aggregate_type(monoid.value, DOUBLE if numeric else element.type))
 

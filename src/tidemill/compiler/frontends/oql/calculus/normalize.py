@@ -1,7 +1,7 @@
-"""Normal form: the rules of Fegaras and Maier that make flat comprehensions of nested ones where that can be.
+"""Normal form: the rules of Fegaras and Maier that flatten nested comprehensions where possible.
 
-What stays nested is an aggregate, a truth value, a collection in a head, or duplicates that must go first: those become
-nests (see ``algebra.unnest``).
+Aggregates, truth values, collections in a head and duplicate elimination stay nested and become nests (see
+``algebra.unnest``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def normalize(term: CalculusTerm) -> CalculusTerm:
 
 
 class _Normalizer:
-    """Applies the rules until none fits. ``names`` are those of all variables, so that no two get the same one."""
+    """Applies the rules until none fits. ``names`` are those of all variables, to keep new ones unique."""
 
     def __init__(self, names: NameAllocator) -> None:
         self.names = names
@@ -51,7 +51,7 @@ class _Normalizer:
         return self.comprehension(below) if isinstance(below, Comprehension) else below
 
     def comprehension(self, term: Comprehension) -> CalculusTerm:
-        """The first rule that fits a qualifier, and then all of it again."""
+        """Apply the first rule that fits a qualifier, and normalize the result."""
         for position, qualifier in enumerate(term.qualifiers):
             before, after = term.qualifiers[:position], term.qualifiers[position + 1 :]
             if isinstance(qualifier, Generator):
@@ -65,7 +65,7 @@ class _Normalizer:
     def generator(
         self, term: Comprehension, before: Sequence[Qualifier], generator: Generator, after: Sequence[Qualifier]
     ) -> CalculusTerm | None:
-        """A generator over what is made on the spot."""
+        """A generator over a collection that the query constructs."""
         name = generator.variable.name
         match generator.domain:
             case Comprehension(head=head, qualifiers=inner) as domain if _flattens(domain, term):
@@ -90,7 +90,7 @@ class _Normalizer:
         values: dict[str, CalculusTerm],
         after: Sequence[Qualifier],
     ) -> Comprehension:
-        """``term`` after ``before``, with values for variables: wherever one is put in, it binds names of its own."""
+        """``term`` after ``before``, with values for variables; each copy of a value gets fresh bound variables."""
         rest = replace(term, qualifiers=tuple(after))
         changed = substitute(rest, values, lambda value: rename_bound(value, self.names))
         assert isinstance(changed, Comprehension)
@@ -100,7 +100,7 @@ class _Normalizer:
 def rename_bound(term: CalculusTerm, names: NameAllocator) -> CalculusTerm:
     """``term`` with new names for the variables that it binds.
 
-    Those between parts of a query would otherwise hide each other once a part stands in two places.
+    Otherwise variables would be captured once a part of a query occurs in two places.
     """
     fresh = {name: names.take(name) for one in walk(term) for name in bound_variables(one)}
 
@@ -122,7 +122,7 @@ def rename_bound(term: CalculusTerm, names: NameAllocator) -> CalculusTerm:
 
 
 def _may_be_nil(head: CalculusTerm, around: Comprehension, generator: Generator) -> bool:
-    """True of a generator that must leave out nil: collections have none in them. Aggregates do so anyway."""
+    """True for a generator that must filter out nil, which collections do not contain. Aggregates ignore nil anyway."""
     is_object = isinstance(head, VariableTerm) and isinstance(head.type, ReferenceType)
     if is_object or isinstance(head.type, RecordType | CollectionType):
         return False
@@ -130,7 +130,7 @@ def _may_be_nil(head: CalculusTerm, around: Comprehension, generator: Generator)
 
 
 def _flattens(domain: Comprehension, around: Comprehension) -> bool:
-    """True if duplicates of elements of ``domain`` do not matter, although it would drop them."""
+    """True if a ``domain`` that removes duplicates may be flattened, because duplicates make no difference."""
     if domain.monoid not in COLLECTIONS:
         return False
     return around.monoid in IDEMPOTENT if domain.monoid is Monoid.SET else around.monoid is not Monoid.LIST
@@ -150,6 +150,6 @@ def _predicate(
         return replace(term, qualifiers=(*before, *parts, *after))
     match predicate:
         case Comprehension(monoid=Monoid.SOME, head=head, qualifiers=inner) if term.monoid in IDEMPOTENT:
-            # That something exists once is enough, and what comes several times does not matter.
+            # Duplicates make no difference to idempotent monoids.
             return replace(term, qualifiers=(*before, *inner, head, *after))
     return None

@@ -43,7 +43,7 @@ COLLECTIONS = (Monoid.BAG, Monoid.SET, Monoid.LIST)
 AGGREGATES = (Monoid.COUNT, Monoid.SUM, Monoid.AVG, Monoid.MIN, Monoid.MAX)
 
 IDEMPOTENT = (Monoid.SET, Monoid.MIN, Monoid.MAX, Monoid.SOME, Monoid.ALL)
-"""The monoids for which it makes no difference how often a value comes."""
+"""The idempotent monoids, for which duplicates make no difference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From the syntax of OQL to terms of the calculus, each with its type, and every error found on the way."""
+"""From the syntax of OQL to typed terms of the calculus; all errors of a query are found here."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TermTranslator(TermContext):
         return self._record(node.members, scope)
 
     def _record(self, members: tuple[s.NamedNode, ...], scope: VariableScope) -> RecordTerm:
-        """A record of named terms; one that has no name is called as the last part of its path."""
+        """A record of named terms; an unnamed path is named after its last attribute."""
         found: dict[str, tuple[str, CalculusTerm]] = {}
         for position, member in enumerate(members, start=1):
             name = member.name or _last_name(member.node) or f"col{position}"
@@ -107,7 +107,7 @@ class TermTranslator(TermContext):
         return Comprehension(Monoid.ALL if node.every else Monoid.SOME, test, (generator,), ValueType(BOOLEAN))
 
     def from_select(self, node: s.SelectNode, scope: VariableScope) -> CalculusTerm:
-        """A query: a comprehension over what stands in FROM and WHERE."""
+        """A query: a comprehension with FROM and WHERE as qualifiers."""
         qualifiers: list[Qualifier] = []
         inner = dict(scope)
         for item in node.froms:

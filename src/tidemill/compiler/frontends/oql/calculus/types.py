@@ -1,6 +1,6 @@
 """Types of OQL expressions: a value, a reference to an object, a collection or a record.
 
-The types of columns do not tell a reference from a number, nor a bag from a list: these types do.
+Unlike the types of columns, these distinguish a reference from a number, and a bag from a list.
 """
 
 from __future__ import annotations

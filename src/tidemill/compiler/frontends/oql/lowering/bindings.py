@@ -24,8 +24,8 @@ Demand = tuple[str, str | None]
 class BoundValue:
     """The binding of a variable, or of a path to an object.
 
-    ``value`` is what it is, ``members`` are its attributes. ``keys`` tell one binding from all others: without any, two
-    may be alike.
+    ``value`` is its value, ``members`` are its attributes. ``keys`` identify the binding; without keys, two may be
+    equal.
     """
 
     type: OqlType
@@ -34,20 +34,20 @@ class BoundValue:
     keys: tuple[Scalar, ...] | None = None
 
     def columns(self, name: str, above: frozenset[Demand]) -> list[Column]:
-        """The columns of the variable ``name``: its keys, and what is read of it above."""
+        """The columns of the variable ``name``: its keys, and those that operators above read."""
         read = [self.members[m] for m in sorted(self.members) if (name, m) in above]
         whole = [self.value] if (name, None) in above else []
         return [one for scalar in (*(self.keys or ()), *read, *whole) for one in columns_of(scalar)]
 
     def copied(self, copies: Mapping[str, Column], keys: Sequence[Column]) -> BoundValue:
-        """The same over copies of columns, of which ``keys`` tell one binding from another."""
+        """The same over copies of columns, identified by ``keys``."""
         members = {name: substitute(one, copies) for name, one in self.members.items()}
         return BoundValue(self.type, substitute(self.value, copies), members, tuple(keys))
 
 
 @dataclass(frozen=True)
 class BoundRows:
-    """A relation and what its columns are: variables, and the objects at the end of ``followed`` paths."""
+    """A relation and the bindings in its columns: variables, and the objects at the end of ``followed`` paths."""
 
     relation: Relation
     bound: Mapping[str, BoundValue] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class BoundRows:
         return self if condition is None else replace(self, relation=r.Filter(self.relation, condition))
 
     def object_at(self, term: CalculusTerm) -> BoundValue | None:
-        """The binding of the object that ``term`` refers to, if its columns are here."""
+        """The binding of the object that ``term`` refers to; None if its columns have not been joined."""
         if isinstance(term, VariableTerm) and self.bound[term.name].members:
             return self.bound[term.name]
         return self.followed.get(term)

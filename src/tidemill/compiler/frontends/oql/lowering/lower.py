@@ -58,7 +58,7 @@ ColumnOrders = tuple[ColumnOrder, ...]
 
 
 def lower(tree: Operator, schema: ObjectSchema, views: RelationFields) -> Relation:
-    """The rows that ``tree`` makes: a column for each member of a struct, or one column."""
+    """The rows of ``tree``: a column for each member of a struct, or one column."""
     return Lowering(schema, views, tree).elements(tree, "")
 
 
@@ -101,7 +101,7 @@ class Lowering(TermLowering):
         return BoundRows(scan, {variable.name: bound})
 
     def join(self, tree: MonoidJoin, above: frozenset[Demand]) -> BoundRows:
-        """A join. What an outer one keeps is kept by the nest above it."""
+        """A join. The unmatched bindings of an outer join are added by the nest above it."""
         left, right = self.rows(tree.left, above), self.rows(tree.right, above)
         left, right = self.prepared(left, tree.predicates), self.prepared(right, tree.predicates)
         both = BoundRows(ONE_EMPTY_ROW, {**left.bound, **right.bound}, {**left.followed, **right.followed})
@@ -111,14 +111,14 @@ class Lowering(TermLowering):
         return replace(both, relation=relation).filtered([one for one in conditions if subqueries(one)])
 
     def unnest(self, tree: MonoidUnnest, above: frozenset[Demand]) -> BoundRows:
-        """The elements of an array; those that are objects are looked up where anything but themselves is read."""
+        """The elements of an array; objects are joined by their oid if their attributes are read."""
         rows = self.prepared(self.rows(tree.input, above), [tree.path])
         name, oql_type = tree.variable.name, tree.variable.type
         alias = self.names.take(name.lower())
         relation, array = self.with_subquery_column(rows.relation, self.scalar(tree.path, rows), alias)
         looked_up = isinstance(oql_type, ReferenceType) and name in self.opened
         element = Field(self.names.take(f"{alias}_oid") if looked_up else alias, oql_type.stored)
-        # Where elements may be equal, each is to stay by itself.
+        # Equal elements must stay separate bindings.
         if self.repeats(tree):
             relation = self.number_duplicates(relation, array, alias, element.name)
             number, element = relation.fields[-2:]
@@ -135,7 +135,7 @@ class Lowering(TermLowering):
         return rows.filtered(self.scalars(tree.predicates, rows))
 
     def number_duplicates(self, relation: Relation, array: Scalar, alias: str, name: str) -> Relation:
-        """Each element after how many equal ones stand before it: unlike places, that moves no other when one goes."""
+        """Each element with its number among equal ones: unlike positions, these do not shift when one is removed."""
         pairs = call("numbered", array)
         assert isinstance(pairs.type, Array)
         pair = Field(self.names.take(f"{alias}_numbered"), pairs.type.element, nullable=False)
@@ -150,7 +150,7 @@ class Lowering(TermLowering):
         return tree.variable.name in self.grouped and not is_set
 
     def with_subquery_column(self, relation: Relation, scalar: Scalar, alias: str) -> tuple[Relation, Scalar]:
-        """A scalar that asks a query is computed first, as a column."""
+        """A scalar with a subquery is computed first, as a column."""
         if not subqueries(scalar):
             return relation, scalar
         name = self.names.take(f"{alias}_made")
@@ -158,18 +158,18 @@ class Lowering(TermLowering):
         return relation, column(relation.fields[-1])
 
     def reduced(self, tree: Reduce | Combine, above: frozenset[Demand]) -> BoundRows:
-        """The elements of a tree of its own."""
+        """The elements of an uncorrelated tree."""
         alias = self.names.take(tree.variable.name.lower())
         relation = self.elements(tree, f"{alias}.")
         bound = of_columns(tree.variable.type, relation.fields, isinstance(relation, r.Distinct))
         rows = BoundRows(relation, {tree.variable.name: bound})
-        # Collections have no nil in them.
+        # Collections contain no nil.
         return rows if bound.members else rows.filtered([call("is_not_null", bound.value)])
 
     # --------------------------------------------------------------------------------------------------------- results
 
     def elements(self, tree: Operator, prefix: str) -> Relation:
-        """The elements of what a tree makes, or its one value, in columns whose names begin with ``prefix``."""
+        """The elements of a tree, or its one value, in columns whose names begin with ``prefix``."""
         if isinstance(tree, Combine):
             return self.combined(tree, prefix)
         assert isinstance(tree, Reduce)
@@ -185,7 +185,7 @@ class Lowering(TermLowering):
         return rows.filtered(self.scalars(tree.predicates, rows))
 
     def ordered(self, tree: Reduce) -> tuple[Relation, ColumnOrders]:
-        """The elements of a list, and by which columns it is in order."""
+        """The elements of a list, and the columns that it is ordered by."""
         rows = self.reduce_input(tree)
         outputs = self.outputs(tree.head, rows, "")
         orders: list[ColumnOrder] = []
@@ -194,14 +194,16 @@ class Lowering(TermLowering):
             position = next((i for i, output in enumerate(outputs) if output.scalar == by), len(outputs))
             if position == len(outputs):
                 if tree.monoid is Monoid.SET:
-                    raise Unsupported("what is distinct is in the order of what it shows", hint="Select the term, too.")
+                    raise Unsupported(
+                        "SELECT DISTINCT can only be ordered by selected terms", hint="Select the term as well."
+                    )
                 outputs.append(Named(f"order_{position}", by))
             orders.append((position, descending, not descending))
         relation: Relation = r.Project(rows.relation, tuple(outputs))
         return r.Distinct(relation) if tree.monoid is Monoid.SET else relation, tuple(orders)
 
     def aggregate_value(self, tree: Reduce, name: str) -> Relation:
-        """The value of an aggregate over everything, or of the collection of everything, as column ``name``."""
+        """The value of a global aggregate or of a whole collection, as column ``name``."""
         rows = self.reduce_input(tree)
         order = [(self.scalar(term, rows), descending) for term, descending in tree.order]
         inner = self.names.take("made")
@@ -230,7 +232,7 @@ class Lowering(TermLowering):
         return union if every else r.Distinct(union)
 
     def outputs(self, head: CalculusTerm, rows: BoundRows, prefix: str) -> list[Named]:
-        """The columns of one element: a struct is laid out."""
+        """The columns of one element: one for each member of a struct."""
         oql_type = head.type
         if not isinstance(oql_type, RecordType):
             return [Named(prefix + column_name(head), self.scalar(head, rows))]
@@ -242,7 +244,7 @@ class Lowering(TermLowering):
         return [Named(prefix + name.lower(), self.scalar(term, rows)) for name, term in parts]
 
     def closed(self, tree: Operator) -> Relation:
-        """One row with one column: the value of a tree that stands in a term."""
+        """One row with one column: the value of a tree in a term."""
         if isinstance(tree, Reduce):
             return self.aggregate_value(tree, self.names.take("value"))
         assert isinstance(tree, Combine)

@@ -49,7 +49,7 @@ ONE_EMPTY_ROW = r.Values(((),), ())
 
 
 class TermLowering(ABC):
-    """Lowers the terms of one query. The operators in which they stand are lowered by ``rows``."""
+    """Lowers the terms of one query; its operators are lowered by ``rows``."""
 
     def __init__(self, schema: ObjectSchema, views: RelationFields, tree: Operator) -> None:
         self.schema = schema
@@ -70,7 +70,7 @@ class TermLowering(ABC):
         """One row with one column: the value of a tree that is part of a term."""
 
     def table(self, oql_type: OqlType, alias: str) -> tuple[r.Scan, BoundValue]:
-        """The table of a class, and what its columns are."""
+        """The table of a class, and the bindings of its columns."""
         assert isinstance(oql_type, ReferenceType)
         table = self.schema.table(oql_type.of)
         scan = r.Scan(table.name, alias, table.fields)

@@ -1,7 +1,7 @@
-"""Monoids as aggregates: what a nest or a reduce asks of a group, and how its value comes out.
+"""Monoids as aggregates of groups, and the value of a nest or a reduce from them.
 
-Zero is what a monoid makes of nothing: an empty collection, the sum 0, false for ``some`` and true for ``all``. The
-least, the greatest and the mean of nothing are undefined.
+The zero of a monoid is its value over no elements: an empty collection, the sum 0, false for ``some`` and true for
+``all``. Minimum, maximum and mean of no elements are undefined.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MONOID_AGGREGATES = {
 }
 
 ELEMENT = "element"
-"""The member that is the element of a list, beside those that it is in the order of."""
+"""The member that holds the element of a list, beside those that it is ordered by."""
 
 PARAMETER = "\\element"
 """The name of a lambda's parameter: no column has such a name."""
@@ -81,7 +81,9 @@ def _ordered(
 ) -> tuple[AggregateCall, Scalar]:
     """A list in the order of some terms: arrays are collected in the order of their elements, so these come first."""
     if len({descending for _, descending in order}) > 1:
-        raise Unsupported("a list cannot ascend by one term and descend by another", hint="Say the same of all terms.")
+        raise Unsupported(
+            "ORDER BY of a list cannot mix ascending and descending terms", hint="Use one direction for all terms."
+        )
     parts = [part for i, (term, _) in enumerate(order) for part in (Literal(f"order_{i}", STRING), term)]
     record = call("named_struct", *parts, Literal(ELEMENT, STRING), head)
     found, made = monoid_aggregate(name, monoid, record, [*conditions, call("is_not_null", head)])

@@ -1,9 +1,8 @@
-"""Nests as groups: every binding of the variables that stay is a group, whether or not anything is found for it.
+"""Nests as groups: every binding of the grouping variables is a group, even if nothing is found for it.
 
-So the rows of a group are what the operators of the nest find, and, with NULL for their arguments, the binding itself:
-aggregates see no NULL. That is what the outer joins and unnests of the monoid algebra are for, and it is cheaper than
-they are, since no row is ever looked for in vain. Nests over the same variables that do not read each other are one
-group with the rows of all of them.
+The rows of a group are those that the operators of the nest find, and the binding itself with NULL arguments, which
+aggregates ignore. This replaces the outer joins and unnests of the monoid algebra, and is cheaper, since no missing
+partner has to be detected. Nests over the same variables that do not read each other share one group.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tidemill.compiler.frontends.oql.lowering.monoid_aggregates import aggregate
 
 
 def from_nest(lowering: TermLowering, tree: Nest, above: frozenset[Demand]) -> BoundRows:
-    """A nest, and those right below it with which it can be one group."""
+    """A nest, and those directly below it with which it can share groups."""
     if not tree.groups:
         return group_by_keys(lowering, tree, above)
     nests = siblings(lowering, tree)
@@ -38,7 +37,7 @@ def from_nest(lowering: TermLowering, tree: Nest, above: frozenset[Demand]) -> B
 
 
 def group_by_keys(lowering: TermLowering, tree: Nest, above: frozenset[Demand]) -> BoundRows:
-    """GROUP BY: a group for each combination of keys that there is."""
+    """GROUP BY: a group for each existing combination of keys."""
     rows = lowering.prepared(lowering.rows(tree.input, above | demands_of(tree.terms)), tree.terms)
     keys, calls, bound = list[Named](), [], dict[str, BoundValue]()
     for variable, term in tree.keys:
@@ -81,7 +80,7 @@ def group_by_variables(
 def group_by_values(
     lowering: TermLowering, nests: Sequence[Nest], around: BoundRows, read: frozenset[Demand]
 ) -> BoundRows:
-    """Bindings without keys, such as rows of a view: those that are alike make one group, which all of them look up."""
+    """Bindings without keys, such as rows of a view: equal ones share one group, which is joined back."""
     columns = {name: bound.columns(name, read) for name, bound in around.bound.items()}
     originals = {one.name: one for each in columns.values() for one in each}
     alias = lowering.names.take("like")
@@ -133,7 +132,7 @@ def _directed(made: NestValue, order: Sequence[Scalar]) -> list[tuple[Scalar, bo
 def _found(
     lowering: TermLowering, nest: Nest, around: BoundRows, above: frozenset[Demand]
 ) -> tuple[Relation, list[Scalar]]:
-    """The rows that the operators of ``nest`` find for the bindings around it, and its aggregate's arguments."""
+    """The rows that the operators of ``nest`` find for the outer bindings, and its aggregate's arguments."""
     lowering.given[id(base_of(nest))] = around
     rows = lowering.prepared(lowering.rows(nest.input, above | demands_of(nest.terms)), nest.terms)
     (made,) = nest.made

@@ -1,4 +1,4 @@
-"""OQL as it is written: a tree of frozen nodes, each knowing where it stands in the text."""
+"""The syntax tree of OQL: frozen nodes, each with its place in the text."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class QuantifiedNode(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class FromNode:
-    """``variable in domain``; where no variable is given it is called as the last name of the domain."""
+    """``variable in domain``; without a variable, the last name of the domain."""
 
     variable: str
     domain: SyntaxNode
@@ -114,7 +114,7 @@ class SelectNode(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class OqlStatement:
-    """A query, and the name that ``define`` gives it, if any; ``text`` is all of it as it is written."""
+    """A query, and the name that ``define`` gives it, if any; ``text`` is its source text."""
 
     name: str | None
     query: SyntaxNode

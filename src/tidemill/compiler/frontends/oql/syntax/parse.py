@@ -1,4 +1,4 @@
-"""From the words of an OQL text to its syntax: a function for each level of the grammar, loosest first."""
+"""Recursive descent parser of OQL: a function for each level of precedence, loosest first."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OqlParser:
                 self.cursor.accept("query")
             name = self.cursor.name("a view").lower()
             if self.cursor.accept("(") and not self.cursor.accept(")"):
-                raise Unsupported("a view has no parameters", where=self.cursor.place)
+                raise Unsupported("views have no parameters", where=self.cursor.place)
             self.cursor.expect("as")
         query = self.query()
         return s.OqlStatement(name, query, self.cursor.source.text[start : self.cursor.end + 1])
@@ -156,7 +156,7 @@ class OqlParser:
         }
 
     def _named(self, name: str, start: int) -> s.SyntaxNode:
-        """A name; with parentheses it is a function, or a view if it is given nothing."""
+        """A name; with parentheses it is a function call, or a view if there are no arguments."""
         if not self.cursor.accept("("):
             return s.NameNode((start, self.cursor.end), name)
         if self.cursor.accept(")"):

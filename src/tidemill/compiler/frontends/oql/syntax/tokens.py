@@ -32,7 +32,7 @@ class OqlCursor(Cursor[SourceText, PatternToken]):
         return cls(source, tuple(tokenize(source, TOKEN_PATTERN, "OQL")))
 
     def is_word(self, token: PatternToken, word: str) -> bool:
-        """True of a name or sign; a number or quoted text is no word, whatever it says."""
+        """True for a name or sign; a number or quoted text is no word, whatever it says."""
         return token.kind in ("name", "sign") and super().is_word(token, word)
 
     def sees_name(self, after: int = 0) -> bool:

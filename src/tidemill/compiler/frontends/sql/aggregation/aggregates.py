@@ -1,7 +1,7 @@
-"""Aggregates as they are written: names, arguments and clauses, and the call that each of them means.
+"""From aggregates in SQL to aggregate calls: names, arguments and clauses.
 
-Names that mean the same become one, and what can be said by a simpler aggregate is: COUNT_IF is COUNT with a FILTER,
-ANY_VALUE is MIN.
+Synonyms become one call, and some aggregates are expressed by simpler ones: COUNT_IF is COUNT with a FILTER, ANY_VALUE
+is MIN.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AggregateSyntax:
 
     @property
     def distinct(self) -> bool:
-        """True of an aggregate over DISTINCT."""
+        """True for an aggregate over DISTINCT."""
         return any(isinstance(argument, exp.Distinct) for argument in self.node.expressions)
 
     @property
@@ -68,7 +68,7 @@ class AggregateSyntax:
 
 
 def read_aggregate(node: exp.Expr) -> AggregateSyntax | None:
-    """The aggregate that ``node`` is, with all of its clauses; None where it is none."""
+    """``node`` as an aggregate with all of its clauses; None if it is none."""
     match node:
         case exp.Anonymous() if is_aggregate(node.name.lower()):
             return AggregateSyntax(node)
@@ -127,16 +127,16 @@ AggregateRule = Callable[[AggregateArguments], AggregateCall]
 
 
 def aggregate_call(clauses: AggregateArguments) -> AggregateCall:
-    """The call, without a name yet, that an aggregate of these arguments and clauses means."""
+    """The call, without a name yet, of an aggregate with these arguments and clauses."""
     rule = _rule(clauses.name)
-    assert rule is not None, f"{clauses.name} is no aggregate"
+    assert rule is not None, f"{clauses.name} is not an aggregate"
     return rule(clauses)
 
 
 def with_parameters(
     rule: AggregateRule, *kinds: ParameterType, optional: int = 0, distinct: bool = True
 ) -> AggregateRule:
-    """``rule`` for arguments of these kinds, of which the last ``optional`` may be missing: all others are refused.
+    """``rule`` with a check of its arguments: these kinds, of which the last ``optional`` may be missing.
 
     Without ``distinct`` DISTINCT is refused as well.
     """
@@ -186,7 +186,7 @@ def _restricted(given: AggregateArguments, condition: Scalar | None) -> Aggregat
 
 
 def from_any_value(given: AggregateArguments) -> AggregateCall:
-    """ANY_VALUE: of all values the least that is not NULL, so that the answer is always one."""
+    """ANY_VALUE is the least value that is not NULL, which makes it deterministic."""
     return given.to_call("min", given.arguments[0], distinct=False)
 
 
@@ -196,7 +196,7 @@ def from_collect_set(given: AggregateArguments) -> AggregateCall:
 
 
 def from_string_agg(given: AggregateArguments) -> AggregateCall:
-    """``STRING_AGG(text, separator) WITHIN GROUP (ORDER BY ...)``; without a separator there is nothing between."""
+    """``STRING_AGG(text, separator) WITHIN GROUP (ORDER BY ...)``; the default separator is empty."""
     text, *separators = given.arguments
     separator = given.constant(separators[0], STRING) if separators else ""
     if given.distinct and any(term.scalar != text for term in given.order):
@@ -205,7 +205,7 @@ def from_string_agg(given: AggregateArguments) -> AggregateCall:
 
 
 def from_mode(given: AggregateArguments) -> AggregateCall:
-    """``MODE(x)``, or ``MODE() WITHIN GROUP (ORDER BY x)``: of several values that come most often the first."""
+    """``MODE(x)``, or ``MODE() WITHIN GROUP (ORDER BY x)``: the first of several most frequent values."""
     if bool(given.order) == bool(given.arguments):
         raise TypeMismatch("MODE takes an argument, or WITHIN GROUP (ORDER BY one expression)")
     argument, descending = _ordered(given) if given.order else (given.arguments[0], False)
@@ -269,7 +269,7 @@ def _unordered(given: AggregateArguments) -> AggregateArguments:
 
 
 def from_count_distinct(given: AggregateArguments) -> AggregateCall:
-    """APPROX_COUNT_DISTINCT, which is exact here; the second argument says how wrong it might have been."""
+    """APPROX_COUNT_DISTINCT, which is exact here; the second argument, the allowed error, is only checked."""
     argument, *errors = given.arguments
     if errors and not 0 < (given.constant(errors[0], DOUBLE) or 0) <= MAX_RELATIVE_ERROR:
         raise TypeMismatch(f"{given.name.upper()} takes an error of at most {MAX_RELATIVE_ERROR}")
@@ -295,7 +295,7 @@ RULES: dict[str, AggregateRule] = {
     "mode": with_parameters(from_mode, anything, optional=1, distinct=False),
     "percentile": with_parameters(from_percentile, number, anything),
 }
-"""Names in SQL that are not just the name of an aggregate with its arguments, and the kinds of arguments they take."""
+"""Names in SQL whose arguments differ from those of the aggregate, with the rule of each."""
 
 
 def _declared_rule(function: AggregateFunction) -> AggregateRule:

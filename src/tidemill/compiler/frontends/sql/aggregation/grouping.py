@@ -1,4 +1,4 @@
-"""GROUP BY: which aggregates a SELECT needs, and its expressions rewritten over the groups."""
+"""GROUP BY: the aggregates of a SELECT, and its expressions rewritten over the groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SelectGrouping:
 
     Aggregates are collected while expressions are translated: each becomes a column named after it, equal ones the same
     column. ``over_groups`` then turns an expression over the input's rows into one over the groups. ``local_columns``
-    are the columns of these rows: all others in an expression come from around the SELECT, or from a subquery in it.
+    are the columns of these rows: all others in an expression are outer columns, or those of a subquery.
     """
 
     source: SqlText
@@ -58,7 +58,7 @@ class SelectGrouping:
         return self.calls[call]
 
     def call(self, written: AggregateSyntax) -> AggregateCall:
-        """The call that is meant, without a name."""
+        """The aggregate call, without a name."""
         mark_translated(written.node)
         nodes, star = written.arguments, written.name == "count" and _is_star(written.node.expressions)
         if not nodes and not written.order:
@@ -83,7 +83,7 @@ class SelectGrouping:
         return SortOrder(self.operand(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
     def grouping_call(self, node: exp.Anonymous) -> Column:
-        """GROUPING(key) and GROUPING_ID(), which are known once GROUP BY has been read: until then, a column."""
+        """GROUPING(key) and GROUPING_ID() as a column, which is replaced once GROUP BY has been read."""
         name = self._name(node.name.lower())
         self.grouping_calls[name] = (node, tuple(map(self.operand, node.expressions)))
         return Column(name, INT if node.name.lower() == "grouping" else BIGINT, nullable=False)
@@ -110,7 +110,7 @@ class SelectGrouping:
         return Aggregate(input_, tuple(self.keys), calls)
 
     def over_groups(self, scalar: Scalar, node: exp.Expr) -> Scalar:
-        """``scalar`` with columns of the groups in place of keys. A column that is neither has no single value."""
+        """``scalar`` with columns of the groups in place of keys; any other column is refused."""
         for key in self.keys:
             if key.scalar == scalar:
                 return column(key.field) if self.sets is None else self.sets.key(key)
@@ -120,7 +120,7 @@ class SelectGrouping:
             raise Unsupported(
                 f'"{_short(scalar.name)}" is neither grouped by nor aggregated',
                 where=self.source.place(node),
-                detail="A group has many rows, and they may differ in it.",
+                detail="The rows of a group may have different values of it.",
                 hint="Add it to GROUP BY, or put it into an aggregate.",
             )
         below: Sequence[Scalar] = children(scalar)

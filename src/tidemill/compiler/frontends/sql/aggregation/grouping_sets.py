@@ -1,7 +1,7 @@
-"""GROUPING SETS, ROLLUP and CUBE: several groupings of one SELECT, as one grouping of rows that come once for each.
+"""GROUPING SETS, ROLLUP and CUBE: one grouping of rows that are repeated for each set.
 
-The rows of a set have NULL in the keys that it leaves out, and a number that tells the sets apart. So a group that is
-there because a key *is* NULL and one that has left the key out stay two, and a set that is asked for twice comes twice.
+The rows of a set have NULL in the keys that it leaves out, and the number of the set. So a group with a NULL key
+differs from one that leaves the key out, and a set that is listed twice is output twice.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Nodes = list[exp.Expr]
 
 
 def read_grouping_sets(clause: exp.Group) -> list[Nodes] | None:
-    """The sets of expressions that GROUP BY asks for; None where there is one, written plainly.
+    """The grouping sets of GROUP BY; None for a plain list of keys.
 
-    Several items of the list stand for all ways to take one set of each: ``a, ROLLUP(b)`` is ``(a, b), (a)``.
+    Several items of the list are combined, one set of each: ``a, ROLLUP(b)`` is ``(a, b), (a)``.
     """
     for kind in (exp.Rollup, exp.Cube):
         if clause.args.get(kind.__name__.lower()):  # GROUP BY a, b WITH ROLLUP
@@ -82,7 +82,7 @@ GROUPING_SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 @dataclass(frozen=True)
 class GroupingSets:
-    """Sets of keys, and the column that says by its number which of them a group belongs to."""
+    """Sets of keys, and the column with the number of the set that a group belongs to."""
 
     sets: tuple[frozenset[Scalar], ...]
     number: Column

@@ -1,4 +1,4 @@
-"""Arrays whose types need more than the types of arguments: names of columns, and intervals."""
+"""Array functions whose types depend on more than the types of their arguments: column names and intervals."""
 
 from __future__ import annotations
 

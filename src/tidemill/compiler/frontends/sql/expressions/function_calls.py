@@ -33,7 +33,7 @@ def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
 
 
 def _is_suffixed(node: exp.Expr) -> bool:
-    """True of a cast that is the suffix of a number: the parser makes one of ``3L``, longer than its 3."""
+    """True for a cast that is the suffix of a number: the parser makes one of ``3L``, longer than its 3."""
     return (
         isinstance(node, exp.Literal)
         and "end" in node.meta
@@ -42,7 +42,7 @@ def _is_suffixed(node: exp.Expr) -> bool:
 
 
 def check_castable(source: Type, target: Type) -> None:
-    """Refuse a conversion that no value survives."""
+    """Refuse a cast between types that have no conversion."""
     if not can_cast(source, target):
         raise TypeMismatch(f"{source} cannot be cast to {target}")
 
@@ -118,7 +118,7 @@ NAMED_MEMBERS = (exp.Alias, exp.Column, exp.Identifier)
 
 
 def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
-    """An aggregate with its FILTER and WITHIN GROUP: the column that the grouping makes of it."""
+    """An aggregate with its FILTER and WITHIN GROUP, as a column of the groups."""
     written = read_aggregate(node)
     if written is None:
         raise Unsupported(
@@ -128,7 +128,7 @@ def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
         )
     if expressions.grouping is None:
         raise Unsupported(
-            f"{written.name.upper()} cannot stand here",
+            f"{written.name.upper()} is not allowed here",
             where=expressions.source.head(node),
             detail="An aggregate belongs to the SELECT list or HAVING, and not within another one.",
         )
@@ -145,8 +145,10 @@ def from_grouping(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
 
 
 def from_array(expressions: ExpressionTranslator, node: exp.Array) -> Scalar:
-    """``[a, b]``, which is no expression."""
-    raise ParseError("a list in brackets is no array", where=expressions.source.place(node), hint="Write ARRAY(a, b).")
+    """Refuse ``[a, b]``, which is no expression in Spark."""
+    raise ParseError(
+        "a list in brackets is not an expression", where=expressions.source.place(node), hint="Write ARRAY(a, b)."
+    )
 
 
 CAST_FUNCTIONS = {

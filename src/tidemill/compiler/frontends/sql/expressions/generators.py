@@ -1,4 +1,4 @@
-"""Generators: functions that make many rows of one. EXPLODE and POSEXPLODE, INLINE and STACK."""
+"""Generators: functions that turn a row into many. EXPLODE and POSEXPLODE, INLINE and STACK."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ GENERATORS = frozenset(
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """The rows that a generator makes of a row: the elements of ``array``, with their positions before them.
+    """The rows that a generator returns for a row: the elements of ``array``, preceded by their positions.
 
-    The elements may be structs, whose ``members`` are the columns. ``names`` are what a query calls the columns.
+    The elements may be structs, whose ``members`` are the columns. ``names`` are the names of the columns in the query.
     """
 
     array: Scalar
@@ -51,7 +51,7 @@ class GeneratedRows:
         return (replace(made[0], nullable=self.outer), *made[1:]) if self.positions else made
 
     def applied_to(self, relation: Relation, alias: str) -> Relation:
-        """The rows that are made of each row of ``relation``: its columns, and then those of ``columns``."""
+        """``relation`` with the generated rows of each row: its columns, then ``columns``."""
         array = self.array
         if subqueries(array):
             relation = Project(relation, (*all_columns(relation), Named(f"{alias}.array", array)))
@@ -74,7 +74,7 @@ class GeneratedRows:
 
 
 def is_generator(node: exp.Expr) -> bool:
-    """True of a generator, perhaps under an alias."""
+    """True for a generator, perhaps under an alias."""
     called = without_alias(node)
     return isinstance(called, exp.Anonymous) and called.name.lower() in GENERATORS
 
@@ -92,11 +92,11 @@ def generator_aliases(node: exp.Expr) -> list[str]:
 
 
 def from_generator(expressions: ExpressionTranslator, node: exp.Expr, outer: bool = False) -> GeneratedRows:
-    """A generator over the columns in scope; with ``outer`` a row that it makes nothing of stays, with NULLs."""
+    """A generator over the columns in scope; with ``outer`` a row without generated rows stays, with NULLs."""
     name = node.name.lower()
     if not (isinstance(node, exp.Anonymous) and name in GENERATORS):
         raise Unsupported(
-            "this function does not make rows",
+            "this function is not a generator",
             where=expressions.source.head(node),
             hint=f"Use one of {', '.join(sorted(GENERATORS)).upper()}.",
         )
@@ -123,7 +123,7 @@ def _elements(expressions: ExpressionTranslator, node: exp.Anonymous) -> Generat
 
 
 MAX_STACK_ROWS = 10_000
-"""STACK makes at most so many rows: each is written into the query."""
+"""Maximum number of rows of STACK, which are expanded into the query."""
 
 
 def _stack(expressions: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:

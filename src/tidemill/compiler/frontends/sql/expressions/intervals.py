@@ -1,4 +1,4 @@
-"""Intervals: spans of time that are added to dates and timestamps. They are no values of their own."""
+"""Intervals, which are added to dates and timestamps; no column can have the type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = 24 * MICROSECONDS["HOUR"]
 
 @dataclass(frozen=True)
 class Interval:
-    """Months, days and microseconds: three clocks, because a month has no fixed number of days."""
+    """Months, days and microseconds, kept apart because a month has no fixed number of days."""
 
     months: int = 0
     days: int = 0
@@ -63,7 +63,7 @@ class Interval:
 
 
 def is_interval(node: exp.Expr) -> bool:
-    """True of an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
+    """True for an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
     if isinstance(node, exp.Add):
         return is_interval(node.expression) and is_interval(node.this)  # a sum is deep on its left
     return isinstance(node, exp.Interval) or (isinstance(node, exp.Paren) and is_interval(node.this))

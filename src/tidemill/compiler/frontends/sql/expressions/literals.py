@@ -16,7 +16,7 @@ BIGINT_RANGE = range(-(2**63), 2**63)
 
 
 def from_literal(node: exp.Literal, negative: bool = False) -> Literal:
-    """The constant that ``node`` spells; a minus before it is part of it, or ``-2147483648`` would be no INT."""
+    """The constant that ``node`` spells; a minus sign is part of it, so that ``-2147483648`` is an INT."""
     if node.is_string:
         return Literal(node.this, STRING)
     return from_number(("-" if negative else "") + node.this)

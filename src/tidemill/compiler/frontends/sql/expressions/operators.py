@@ -1,4 +1,4 @@
-"""Operators: arithmetic, comparison, logic, CASE, and whatever else is written with words or signs between operands."""
+"""Operators: arithmetic, comparison, logic, CASE, and predicates such as BETWEEN, IN and LIKE."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BINARY: dict[type[exp.Expr], str] = {
 UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate"}
 
 LONG_CHAIN = 32
-"""Generated conditions chain hundreds of AND and OR; longer chains than this become trees."""
+"""Number of operands above which a chain of AND or OR becomes a balanced tree."""
 
 
 def from_binary(expressions: ExpressionTranslator, node: exp.Binary) -> Scalar:
@@ -79,7 +79,7 @@ def _operands(node: exp.Connector) -> Iterator[exp.Expr]:
 
 
 def chain_operands(name: str, operands: Sequence[Scalar]) -> Scalar:
-    """``a AND b AND c``, from left to right; a long chain is halved, or it would be deeper than Python's stack."""
+    """``a AND b AND c``, from left to right; a long chain becomes a balanced tree, to stay within Python's stack."""
     if len(operands) <= LONG_CHAIN:
         return reduce(partial(call, name), operands)
     half = len(operands) // 2
@@ -130,15 +130,15 @@ def from_unary(expressions: ExpressionTranslator, node: exp.Unary) -> Scalar:
 
 def from_is(expressions: ExpressionTranslator, node: exp.Is) -> Scalar:
     """IS NULL, IS TRUE, IS FALSE, IS UNKNOWN; the parser gives IS NOT as NOT (IS)."""
-    value, asked = expressions.scalar(node.this), node.expression
-    mark_translated(asked)
-    if isinstance(asked, exp.Null):
+    value, tested = expressions.scalar(node.this), node.expression
+    mark_translated(tested)
+    if isinstance(tested, exp.Null):
         return call("is_null", value)
-    if isinstance(asked, exp.Column) and asked.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
+    if isinstance(tested, exp.Column) and tested.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
         return call("is_null", value)
-    if not isinstance(asked, exp.Boolean):
-        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=expressions.source.place(asked))
-    return call("null_safe_eq", value, expressions.scalar(asked))
+    if not isinstance(tested, exp.Boolean):
+        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=expressions.source.place(tested))
+    return call("null_safe_eq", value, expressions.scalar(tested))
 
 
 def from_between(expressions: ExpressionTranslator, node: exp.Between) -> Scalar:
@@ -159,7 +159,7 @@ def from_like(expressions: ExpressionTranslator, node: exp.Like | exp.ILike, pat
     listed = node.expression
     if not isinstance(listed, exp.Any | exp.All):
         return _like(node, expressions.scalar(node.this), pattern or expressions.scalar(listed))
-    # ANY or ALL of a list of patterns: NOT is said of each of them.
+    # ANY or ALL of a list of patterns: NOT applies to each pattern.
     items = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.unnest()]
     mark_translated(listed, listed.this)
     if not items:
@@ -182,7 +182,7 @@ def from_distinct_from(expressions: ExpressionTranslator, node: exp.NullSafeNEQ)
 
 
 def from_escape(expressions: ExpressionTranslator, node: exp.Escape) -> Scalar:
-    """LIKE with an escape character of one's own, which becomes the usual backslash."""
+    """LIKE with an ESCAPE character, rewritten to the default backslash."""
     pattern, mark = expressions.scalar(node.this.expression), expressions.scalar(node.expression)
     mark_translated(node.this)
     match pattern, mark:

@@ -1,4 +1,4 @@
-"""Queries that can be used as values: those with at most one row, whatever the tables hold."""
+"""Queries with at most one row for any data, which can be used as values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.algebra.relational.walk import columns_in
 
 
 def is_single_row(relation: Relation) -> bool:
-    """True if ``relation`` never has more than one row for one row of the query around it. Errs towards false.
+    """True if ``relation`` never has more than one row for one outer row. Errs towards false.
 
     >>> is_single_row(Aggregate(Values((), ()), (), ())), is_single_row(Values(((1,), (2,)), ()))
     (True, False)
@@ -32,7 +32,7 @@ def is_single_row(relation: Relation) -> bool:
 
 
 def _is_fixed(scalar: Scalar, relation: Relation) -> bool:
-    """True if ``scalar`` has one value in all rows of ``relation``: it reads none of its columns, or equals what does.
+    """True if ``scalar`` is the same in all rows of ``relation``: it reads no column, or equals such a scalar.
 
     That is the case of ``GROUP BY t.k`` below ``WHERE t.k = o.k``, which Spark's users write.
     """

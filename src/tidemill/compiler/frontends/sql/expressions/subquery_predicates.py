@@ -1,4 +1,4 @@
-"""Questions about all rows of a query at once: EXISTS, IN, and comparisons with ANY, SOME or ALL of them."""
+"""Predicates over subqueries: EXISTS, IN, and comparisons with ANY, SOME or ALL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.model.errors import TypeMismatch
 
 
 def from_exists(expressions: ExpressionTranslator, node: exp.Exists) -> Scalar:
-    """EXISTS (query). What the query selects makes no difference, and is not even computed."""
+    """EXISTS (query). The SELECT list makes no difference and is not computed."""
     relation = subquery_relation(expressions, node.this)
     return Exists(relation.input if isinstance(relation, Project) else relation)
 
@@ -42,17 +42,17 @@ def from_quantified_comparison(expressions: ExpressionTranslator, name: str, nod
 
 
 def is_quantified(node: exp.Expr) -> bool:
-    """True of ANY or ALL of the rows of a query."""
+    """True for ANY or ALL of the rows of a query."""
     return isinstance(node, exp.Any | exp.All) and isinstance(node.this.unnest(), exp.Query)
 
 
 def is_in_subquery(node: exp.In) -> bool:
-    """True of IN over the rows of a query, and not a list."""
+    """True for IN over the rows of a query, and not a list."""
     return bool(node.args.get("query")) or any(isinstance(item, exp.Values) for item in node.expressions)
 
 
 def subquery_relation(expressions: ExpressionTranslator, node: exp.Expr) -> Relation:
-    """The rows of a query that stands in an expression."""
+    """The rows of a subquery in an expression."""
     if expressions.subquery is None:
         raise refusals.SUBQUERY.at(expressions.source.keyword(node, "SELECT"))
     return expressions.subquery(node, expressions.scope)

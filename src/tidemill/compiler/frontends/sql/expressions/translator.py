@@ -45,8 +45,8 @@ class ExpressionTranslator:
     """Translates expressions over the columns of ``scope`` by ``rules``.
 
     ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates and
-    ``windowing`` window functions; without one they are out of place. ``subquery`` translates a query in an
-    expression over a scope; without it there can be none. ``parameters`` are those of the lambdas around.
+    ``windowing`` window functions; without these they are refused. ``subquery`` translates a query in an
+    expression over a scope; without it they are refused. ``parameters`` are those of the lambdas around.
     """
 
     rules: ExpressionRules
@@ -74,7 +74,7 @@ class ExpressionTranslator:
         """A scalar that is true, false or NULL; a bare NULL is none, as in Spark."""
         scalar = self.scalar(node)
         if scalar.type != BOOLEAN:
-            raise TypeMismatch(f"a condition is BOOLEAN, and this is {scalar.type}", where=self.source.place(node))
+            raise TypeMismatch(f"a condition must be BOOLEAN, not {scalar.type}", where=self.source.place(node))
         return convert(scalar, BOOLEAN)
 
     def sort_orders(self, clause: exp.Order | None) -> tuple[SortOrder, ...]:
@@ -100,7 +100,7 @@ class ExpressionTranslator:
 def from_column(expressions: ExpressionTranslator, node: exp.Column) -> Scalar:
     """A column by its name, or a member of a struct by its path."""
     if isinstance(node.this, exp.Star):
-        raise Unsupported("a star stands in a SELECT list or in COUNT(*)", where=expressions.source.place(node))
+        raise Unsupported("* is allowed in a SELECT list and in COUNT(*)", where=expressions.source.place(node))
     parts = [part.name.lower() for part in node.parts]
     alias = expressions.aliases.get(parts[0]) if len(parts) == 1 else None
     if alias is not None and expressions.aliases_first:
@@ -109,7 +109,7 @@ def from_column(expressions: ExpressionTranslator, node: exp.Column) -> Scalar:
     if found is None and alias is not None:
         return typed(alias)
     if found is None or (found[1] and not isinstance(found[0].type, Struct | Array)):
-        # Only a struct has members, so a column of another type does not hide a table around the query of its name.
+        # Only a struct has members, so a column of another type does not hide an outer table of the same name.
         found = expressions.scope.find_in_outer(parts) or found
     column, members = found or _nothing(expressions.scope, parts)
     return reduce(from_member, members, cast(Scalar, column))
@@ -153,7 +153,7 @@ def from_boolean(expressions: ExpressionTranslator, node: exp.Boolean) -> Scalar
 
 
 def from_null(expressions: ExpressionTranslator, node: exp.Null) -> Scalar:
-    """NULL, of a type that its neighbours decide."""
+    """NULL, whose type depends on its context."""
     return Literal(None, VOID)
 
 
@@ -168,7 +168,7 @@ def from_subquery(expressions: ExpressionTranslator, node: exp.Subquery) -> Scal
         raise refusals.SUBQUERY.at(expressions.source.keyword(node, "SELECT"))
     relation = expressions.subquery(node, expressions.scope)
     if len(relation.fields) != 1:
-        raise TypeMismatch(f"a value is wanted here, and this query has {len(relation.fields)} columns")
+        raise TypeMismatch(f"a subquery in place of a value must have one column, not {len(relation.fields)}")
     if not is_single_row(relation):
         raise refusals.MANY_ROWS.at(expressions.source.keyword(node, "SELECT"))
     return Subquery(relation)

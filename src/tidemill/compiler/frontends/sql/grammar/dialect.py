@@ -1,8 +1,8 @@
-"""Spark SQL as we read it: sqlglot's grammar, with function calls left exactly as written.
+"""The dialect: sqlglot's grammar for Spark, with function calls left exactly as written.
 
 sqlglot turns calls into nodes of its own (``date_add`` becomes ``TsOrDsAdd`` with changed arguments), so that it can
-print them in another dialect. We never print: functions are looked up by the name that the user wrote, and
-``algebra.functions`` gives them Spark's types. So the parser here knows only those few with a grammar of their own.
+print them in another dialect. This front end never prints: functions are looked up by the name that the user wrote, and
+``algebra.functions`` has Spark's types for them. So this parser handles only functions with a grammar of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING",
 
 
 class TidemillParser(OperatorGrammar, PatternGrammar):
-    """Spark's parser without function signatures; every leaf of its trees knows where it stood."""
+    """Spark's parser without function signatures; every leaf of its trees has its position."""
 
     STRICT_CAST = True
     FUNCTIONS = {}
@@ -39,7 +39,7 @@ class TidemillParser(OperatorGrammar, PatternGrammar):
     def _parse_check_constraint(self) -> exp.CheckColumnConstraint | None:
         """``(condition)`` after CHECK, and what may follow; sqlglot does not know ``NOT ENFORCED RELY`` there.
 
-        The node knows the text of its condition, as it was written.
+        The node keeps the text of its condition.
         """
         opening = self._index
         if not self._match(TokenType.L_PAREN, advance=False):
@@ -80,7 +80,7 @@ class TidemillParser(OperatorGrammar, PatternGrammar):
             node.meta.update(start=first.start, end=self._prev.end)
 
     def _parse_query_modifiers(self, this: Any) -> Any:
-        """As in sqlglot, but clauses come in their order, or it would not be said which limit an order precedes."""
+        """As in sqlglot, but clauses must come in SQL's order: which LIMIT an ORDER BY precedes matters."""
         query = super()._parse_query_modifiers(this)
         if isinstance(query, exp.Query):
             begins = [start for clause in CLAUSE_ORDER if (start := _start(query.args.get(clause))) is not None]
@@ -89,7 +89,7 @@ class TidemillParser(OperatorGrammar, PatternGrammar):
         return query
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
-        """As in sqlglot, but after a comma there must be one."""
+        """As in sqlglot, but a table or query must follow a comma."""
         comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
         join = super()._parse_join(*args, **kwargs)
         if comma and join is None:
@@ -97,7 +97,7 @@ class TidemillParser(OperatorGrammar, PatternGrammar):
         return join
 
     def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
-        """As in sqlglot, but in FILTER (...) the word is not left out."""
+        """As in sqlglot, but FILTER (...) needs the keyword WHERE."""
         if skip_where_token and self._prev.token_type != TokenType.WHERE:
             self.raise_error("WHERE was expected here")
         return super()._parse_where(skip_where_token)
@@ -110,17 +110,17 @@ class TidemillParser(OperatorGrammar, PatternGrammar):
         return limit
 
     def _parse_string_as_identifier(self) -> exp.Identifier | None:
-        """A name is no text in quotes, but a word, or anything in backquotes."""
+        """Refuse quoted strings as names: these are words, or anything in backquotes."""
         return None
 
     def _advance_any(self, ignore_reserved: bool = False) -> Token | None:
-        """As in sqlglot, for words: it lets a text or a number be a name."""
+        """As in sqlglot, but only for words: sqlglot accepts a string or a number as a name."""
         if self._curr and self._curr.token_type in (TokenType.STRING, TokenType.NUMBER):
             return None
         return super()._advance_any(ignore_reserved)
 
     def _warn_unsupported(self) -> None:
-        """As in sqlglot a statement that cannot be read would be kept as text; here it is an error."""
+        """Raise an error where sqlglot would keep an unsupported statement as text."""
         self.raise_error("the statement should end before this")
 
     def _parse_update_assignment(self) -> exp.Expr | None:
@@ -161,7 +161,7 @@ def _start(clause: exp.Expr | None) -> int | None:
 
 
 def _is_renewed(node: exp.Expr) -> bool:
-    """True of nodes that sqlglot makes without saying where they stood."""
+    """True for nodes that sqlglot creates without a position."""
     return isinstance(node, exp.Literal | exp.Interval | exp.Add | exp.DataType)
 
 

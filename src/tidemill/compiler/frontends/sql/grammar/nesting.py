@@ -1,4 +1,4 @@
-"""The nesting of a text in SQL: of its tokens, before they are parsed, and of its tree."""
+"""Nesting depth of SQL text: of its tokens, before they are parsed, and of its tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NESTING_TYPES = {TokenType.ARRAY, TokenType.STRUCT, TokenType.MAP}
 
 
 def nesting_levels(tokens: Sequence[Token]) -> Iterator[tuple[int, Token]]:
-    """Each token with the parentheses, CASEs, types and signs that it stands within, as a parser will nest them.
+    """The nesting depth of each token in parentheses, CASEs, types and signs, as a parser will nest them.
 
     >>> from tidemill.compiler.frontends.sql.grammar.dialect import DIALECT
     >>> [depth for depth, _ in nesting_levels(DIALECT.tokenize("- - ((1))"))]
@@ -38,7 +38,7 @@ def nesting_levels(tokens: Sequence[Token]) -> Iterator[tuple[int, Token]]:
 
 
 def depth_of(tree: exp.Expr) -> int:
-    """The number of nodes on the longest way down in ``tree``."""
+    """The depth of ``tree``."""
     depth, level = 0, [tree]
     while level:
         depth += 1

@@ -1,4 +1,4 @@
-"""The precedence of operators, which is Spark's and not that of sqlglot's parser.
+"""Precedence of operators as in Spark, which differs from sqlglot's.
 
 From the loosest on: OR; AND; NOT and ``!``; one predicate (BETWEEN, IN, LIKE, IS ...) after a value; comparisons, all
 alike, from left to right; ``|``; ``^``; ``&``; shifts; ``+``, ``-`` and ``||``; ``*``, ``/``, ``%`` and DIV; signs. A
@@ -20,7 +20,7 @@ PREDICATES = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, 
 
 
 class OperatorGrammar(SparkParser):
-    """Spark's parser with Spark's operators, and none besides."""
+    """Spark's parser with exactly Spark's operators."""
 
     ARRAY_CONSTRUCTORS: ClassVar = {}  # to sqlglot ``array(1, 2)[1]`` would be an array of its own
     RANGE_PARSERS: ClassVar = {kind: SparkParser.RANGE_PARSERS[kind] for kind in PREDICATES}
@@ -60,7 +60,7 @@ class OperatorGrammar(SparkParser):
         return this
 
     def _parse_null(self) -> exp.Expr | None:
-        """NULL; to sqlglot UNKNOWN is the same, but a column may be called so."""
+        """NULL; unlike in sqlglot UNKNOWN is not NULL, since a column may have that name."""
         return None if self._curr and self._curr.token_type == TokenType.UNKNOWN else super()._parse_null()
 
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:
@@ -106,7 +106,7 @@ class OperatorGrammar(SparkParser):
         return self.expression(exp.Anonymous(this="positive", expressions=[operand]))
 
     def _parse_csv(self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA) -> list[T]:
-        """A list, in which nothing is left out between separators."""
+        """A list without empty items."""
         items = [parse_method()]
         while self._match(sep):
             items.append(parse_method())

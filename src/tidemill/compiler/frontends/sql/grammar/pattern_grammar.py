@@ -1,7 +1,7 @@
 """The grammar of patterns: ``PATTERN (a, b+)`` after an item of FROM, and ``MATCH_RECOGNIZE (...)``.
 
-Both become a ``MatchRecognize`` node that hangs on the item as ``match``. Its pattern is read here, into the algebra's
-own form, and is found in its ``pattern_options_of``; expressions are left to the parser.
+Both become a ``MatchRecognize`` node, attached to the item as ``match``. The pattern itself is parsed here to the
+algebra's form and kept in ``pattern_options_of``; expressions are left to the parser.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUANTIFIERS = {
 """The least and the greatest number of repetitions for a sign, and whether it is reluctant."""
 
 MAX_PERMUTED = 6
-"""PERMUTE of n patterns is a choice among n! series."""
+"""Maximum number of patterns in PERMUTE, which is a choice of n! series."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class PatternOptions:
     subsets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def attach_to(self, clause: exp.MatchRecognize) -> exp.MatchRecognize:
-        """``clause`` with this on it."""
+        """``clause`` with these options attached."""
         clause.set("pattern", exp.var(str(self.pattern)))
         clause.meta[PATTERN_OPTIONS] = self
         return clause

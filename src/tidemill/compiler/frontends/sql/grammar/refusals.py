@@ -1,4 +1,4 @@
-"""SQL that is read but not maintained yet: what it is called, why it needs more, and what to write today.
+"""SQL that is parsed but not supported yet: the construct, the reason, and what to write instead.
 
 A construct leaves this table when its ``from_...`` function is written.
 """
@@ -14,7 +14,7 @@ from tidemill.model.errors import TextLocation, Unsupported
 
 @dataclass(frozen=True)
 class Refusal:
-    """One construct: ``what`` cannot be done, the reason, and the way round it. An error points at one of ``words``."""
+    """One construct that is not supported: its name, the reason, and a hint. An error points at one of ``words``."""
 
     what: str
     detail: str
@@ -28,8 +28,8 @@ class Refusal:
 
 GENERATOR = Refusal(
     "a generator within an expression",
-    "It makes rows, and here one value is wanted.",
-    "Let it stand alone in the SELECT list, or behind LATERAL VIEW.",
+    "It returns rows, and one value is expected here.",
+    "Use it alone in the SELECT list, or in LATERAL VIEW.",
 )
 LATERAL = Refusal(
     "LATERAL beyond the elements of arrays",
@@ -38,7 +38,7 @@ LATERAL = Refusal(
 )
 SUBQUERY = Refusal(
     "a subquery in this place",
-    "What stands here must be known before there are rows.",
+    "It must be constant: it is evaluated before any rows are read.",
     "Write a constant.",
     ("SELECT",),
 )
@@ -55,17 +55,19 @@ OUTER_AGGREGATE = Refusal(
 )
 WINDOW = Refusal(
     "a window function without OVER",
-    "It says something of a row's place among others, and OVER says which they are.",
+    "It depends on a row's position among others, which OVER defines.",
     "Add OVER (PARTITION BY ... ORDER BY ...).",
 )
 UNORDERED = Refusal(
     "FIRST or LAST",
-    "The rows of a group have no order, so which one it is would be chance.",
-    "Say by what: MIN_BY(x, y) or MAX_BY(x, y); or any of them: ANY_VALUE(x).",
+    "The rows of a group have no order, so the result would be arbitrary.",
+    "Use MIN_BY(x, y) or MAX_BY(x, y); or ANY_VALUE(x) for any of them.",
 )
 OTHER_AGGREGATE = Refusal("this aggregate", "It is not implemented.", "AVG, SUM and VAR_POP over expressions may do.")
 INTERVAL = Refusal(
-    "an interval as a value", "It is no type of a column.", "Add it to a date or timestamp: d + INTERVAL '1' MONTH."
+    "an interval as a value",
+    "No column can have the type INTERVAL.",
+    "Add it to a date or timestamp: d + INTERVAL '1' MONTH.",
 )
 
 REFUSED_NODES: dict[type[exp.Expr], Refusal] = {

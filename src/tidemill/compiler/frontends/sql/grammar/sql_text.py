@@ -69,7 +69,7 @@ class SqlText(SourceText):
         return self.span(tokens[0].start, tokens[-1].end) if tokens else None
 
     def _require_depth(self, tokens: tuple[Token, ...]) -> None:
-        """Refuse what is nested too deeply before the parser meets it, and make room for what is not."""
+        """Refuse text that is nested too deeply, and raise the recursion limit as far as needed."""
         deepest = 0
         for depth, token in nesting_levels(tokens):
             if depth > MAX_DEPTH:
@@ -87,7 +87,7 @@ class SqlText(SourceText):
         return self.span(start, self._closed(start, max(end for _, end in spans)))
 
     def head(self, node: exp.Expr) -> TextLocation:
-        """The word with which ``node`` begins: of ``RANK() OVER (...)`` the name."""
+        """The first word of ``node``: for ``RANK() OVER (...)`` the name."""
         start = min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=0)
         token = next((t for t in self.tokens if t.start >= start), None)
         return self.span(token.start, token.end) if token else self.place(node)
@@ -99,7 +99,7 @@ class SqlText(SourceText):
         return self.span(before[-1].start, before[-1].end) if before else self.place(node)
 
     def _closed(self, start: int, end: int) -> int:
-        """``end``, moved on to the parentheses that close those opened since ``start``: they are in no leaf."""
+        """``end`` extended to the parentheses that close those opened since ``start``, which no leaf contains."""
         depth = 0
         for token in self.tokens:
             if token.start > end and depth == 0:
@@ -114,12 +114,12 @@ class SqlText(SourceText):
         token = next((t for t in self.tokens if (t.line, t.col) == (report.get("line"), report.get("col"))), None)
         place = self.span(token.start, token.end) if token else None
         reason = str(report.get("description") or "").rstrip(".")
-        # The two commonest reasons speak of the parser's insides; the place says more.
+        # sqlglot's two most common messages mention its internals; the place is more helpful.
         plain = not reason or reason.startswith("Invalid expression") or "<Token" in reason
         return ParseError("this cannot be read as SQL", where=place, detail=None if plain else f"{reason}.")
 
     def locating(self, node: exp.Expr) -> AbstractContextManager[None]:
-        """Errors from within that do not know their place get that of ``node``."""
+        """Set the place of errors without one to that of ``node``."""
         return locating_errors(lambda: self.place(node))
 
 
@@ -132,7 +132,7 @@ def _unreadable(text: str, name: str, error: TokenError) -> ParseError:
 
 @dataclass(frozen=True)
 class ParsedText:
-    """A parsed piece of a text together with that text, so that an error found later can still point at it."""
+    """A parsed part of a text together with that text, so that later errors can point at it."""
 
     node: exp.Expr
     source: SqlText

@@ -14,7 +14,7 @@ from tidemill.model.errors import ParseError
 
 
 def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
-    """The tokens of each statement, without the semicolons between them; empty statements are none.
+    """The tokens of each statement, without semicolons and empty statements.
 
     The parts of a view that is defined by partitions may have semicolons between them, and stay together.
     """
@@ -22,15 +22,15 @@ def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
     for position, token in enumerate(tokens):
         if token.token_type != TokenType.SEMICOLON:
             statement.append(token)
-        elif statement and not _goes_on(tokens[position + 1 : position + 4]):
+        elif statement and not _continues(tokens[position + 1 : position + 4]):
             yield tuple(statement)
             statement = []
     if statement:
         yield tuple(statement)
 
 
-def _goes_on(following: Sequence[Token]) -> bool:
-    """True if what follows a semicolon is a part of the statement before it: neither begins one of its own."""
+def _continues(following: Sequence[Token]) -> bool:
+    """True if the tokens after a semicolon continue the statement before it."""
     kinds = [token.token_type for token in following]
     return kinds[:1] == [TokenType.PARTITION_BY] or (kinds[:1] == [TokenType.UPDATE] and TokenType.L_BRACKET in kinds)
 
@@ -39,7 +39,7 @@ class StatementCursor(Cursor[SqlText, Token]):
     """The tokens of one statement, and how many of them have been read."""
 
     def is_word(self, token: Token, word: str) -> bool:
-        """True of a keyword or sign; a name or text in quotes is none, whatever it says."""
+        """True for a keyword or sign, not for a quoted name or string."""
         return token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and super().is_word(token, word)
 
     def name(self, of: str) -> str:

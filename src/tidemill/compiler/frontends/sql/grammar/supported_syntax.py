@@ -1,7 +1,7 @@
-"""The syntax that is read: for each class of node the arguments that its translator takes. All others are refused.
+"""Supported syntax: for each class of node the arguments that its translator reads. All others are refused.
 
-A class that is not listed is refused wherever it stands. ``PART_NODES`` are nodes without a meaning of their own:
-they are translated with the node around them, and what is in them must be translated itself.
+A class that is not listed is refused wherever it stands. ``PART_NODES`` are translated with their parent; their
+children must be translated themselves.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ SUPPORTED_ARGUMENTS: dict[type[exp.Expr], frozenset[str]] = {
 """The arguments that are read, by the class of the node."""
 
 PART_NODES: tuple[type[exp.Expr], ...] = tuple(_PARTS)
-"""Nodes that are read with the node around them."""
+"""Nodes that are translated with their parent."""
 
 IGNORED_ARGUMENTS = frozenset({(exp.Select, "hint")})
-"""Arguments that mean nothing for the answer: how to join is the compiler's business."""
+"""Arguments without effect on the result, such as join hints."""
 
 CLAUSE_KEYWORDS = {
     "by_name": "BY NAME",

@@ -1,4 +1,4 @@
-"""Marks on the nodes of a parse tree: which of them have been translated."""
+"""Marks on the nodes of a parse tree that have been translated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TranslationMark:
 def prepare_tree(tree: exp.Expr) -> exp.Expr:
     """``tree`` as it comes from the parser, with a mark on each node and its keywords in upper case.
 
-    The parser keeps ``preceding`` or ``left`` as the user has written it; all that compares them reads one spelling.
+    The parser keeps the case of keywords such as ``preceding`` or ``left``; code compares them in upper case.
     """
     for node in tree.walk():
         node.meta[MARK] = TranslationMark()
@@ -44,9 +44,9 @@ def prepare_tree(tree: exp.Expr) -> exp.Expr:
 
 
 def lost_token(tree: exp.Expr, tokens: Sequence[Token]) -> Token | None:
-    """The first word, number or text of a query that has left no trace in its ``tree``; None where all have.
+    """The first word, number or string of a query that has no node in its ``tree``; None if all have.
 
-    Nodes know where they stood. So what the parser itself passes over is found, such as a clause that comes twice.
+    It finds what the parser itself ignores, such as the first of two equal clauses.
     """
     if isinstance(tree, exp.Create):
         return None
@@ -60,7 +60,7 @@ def lost_token(tree: exp.Expr, tokens: Sequence[Token]) -> Token | None:
 
 
 def mark_translated(*nodes: exp.Expr) -> None:
-    """Mark ``nodes`` as translated; nodes that were made on the way have no mark, and need none."""
+    """Mark ``nodes`` as translated; nodes created during translation have no mark and need none."""
     for node in nodes:
         if mark := node.meta.get(MARK):
             mark.translated = True

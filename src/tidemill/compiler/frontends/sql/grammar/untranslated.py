@@ -1,10 +1,10 @@
-"""Translation is total: what has not been translated of a statement is refused, so that no clause is silently ignored.
+"""Refusal of everything in a statement that was not translated, so that no clause is silently ignored.
 
 Every node of a parsed tree gets a mark when it is parsed. The code that translates a node says so with
 ``mark_translated`` (``translation_marks``); copies share the mark of their original. When the statement has been
 translated, ``refuse_untranslated`` walks it: each node must have a mark, or be a part of a node that has, and have no
-argument beside those that its translator reads (``SUPPORTED_ARGUMENTS``). A clause that only a newer parser knows is
-none of them.
+argument beside those that its translator reads (``SUPPORTED_ARGUMENTS``). So clauses that a newer parser adds are
+refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def refuse_unsupported_arguments(
 
 
 def refuse_untranslated(tree: exp.Expr, source: SqlText) -> None:
-    """Refuse whatever of ``tree`` has no mark, once it has been translated."""
+    """Refuse nodes of a translated ``tree`` that have no mark."""
     for node in tree.walk(prune=_is_ignored):
         if _is_ignored(node):
             continue
@@ -50,7 +50,7 @@ def _is_ignored(node: exp.Expr) -> bool:
 
 
 def _given(node: exp.Expr) -> Iterator[tuple[str, Any]]:
-    """The arguments of a node that say anything."""
+    """The arguments of a node that are set."""
     for name, value in node.args.items():
         if value is not None and value is not False and value != []:
             yield name, value

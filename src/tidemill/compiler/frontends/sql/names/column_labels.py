@@ -24,11 +24,11 @@ OPERATOR_SIGNS: dict[type[exp.Expr], str] = {
 
 
 NAMED_AS_FUNCTION = ("window", "session_window")
-"""Functions whose column is called as they are."""
+"""Functions whose column has the name of the function."""
 
 
 def column_label(node: exp.Expr) -> str:
-    """The name of the column that ``node`` makes, in lower case like every name.
+    """The name of the column for ``node``, in lower case like every name.
 
     >>> from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
     >>> query = SqlText.of("SELECT o.id, SUM(o.amount) / COUNT(*), 'X'", "demo").parse()
@@ -75,3 +75,8 @@ def _printed(node: exp.Expr) -> str:
 
 def _listed(nodes: list[exp.Expr]) -> str:
     return ", ".join(map(_printed, nodes))
+
+
+def is_star(node: exp.Expr) -> bool:
+    """True for ``*`` and ``t.*``."""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))

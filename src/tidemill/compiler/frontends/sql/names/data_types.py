@@ -57,11 +57,11 @@ TYPE_HINTS = {
 
 
 def from_type(kind: exp.DataType, source: SqlText) -> Type:
-    """The type that ``kind`` spells; one that we do not have is Unsupported."""
+    """The type ``kind``; ``Unsupported`` if there is no such type."""
     if kind.this == DType.DECIMAL:
         return from_decimal(kind, source)
     if kind.this in CHARACTER_TYPES:
-        # In expressions VARCHAR(n) and CHAR(n) are STRING, as in Spark: only a table cuts and refuses.
+        # In expressions VARCHAR(n) and CHAR(n) are STRING, as in Spark: only tables enforce the length.
         _characters(kind, source)
         return STRING
     if kind.this == DType.ARRAY and len(kind.expressions) == 1:
@@ -102,9 +102,9 @@ def max_length(kind: exp.DataType, source: SqlText) -> int | None:
     for part in kind.find_all(exp.DataType):
         if part is not kind and part.this in CHARACTER_TYPES:
             raise Unsupported(
-                f"{part.sql('spark')} cannot stand within ARRAY or STRUCT",
+                f"{part.sql('spark')} cannot be nested in ARRAY or STRUCT",
                 where=source.place(part),
-                detail="Only columns are held to a length.",
+                detail="The length is enforced for columns only.",
                 hint="Use STRING.",
             )
     if kind.this == DType.CHAR:
@@ -129,7 +129,7 @@ def _characters(kind: exp.DataType, source: SqlText) -> int:
 
 
 def is_required(definition: exp.ColumnDef) -> bool:
-    """True of a column or member that is declared NOT NULL."""
+    """True for a column or member that is declared NOT NULL."""
     kinds = [constraint.args["kind"] for constraint in definition.constraints]
     return any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
 

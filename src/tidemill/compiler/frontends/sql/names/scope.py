@@ -1,4 +1,4 @@
-"""Names: which column a name means, and what was probably meant where there is none."""
+"""Name resolution: the column of a name, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tidemill.model.errors import UnknownName
 
 @dataclass(frozen=True)
 class Binding:
-    """A column as a query may call it: ``name``, or ``qualifier.name``.
+    """A column in scope: ``name``, or ``qualifier.name``.
 
-    ``merged`` marks the second of two columns that USING made one: only its qualifier reaches it. A ``hidden`` one has
-    been made on the way: no star shows it, and a column of the same name comes first.
+    ``merged`` marks the second of two columns that USING merged: it needs its qualifier. A ``hidden`` column is
+    generated: ``*`` omits it, and a column of the same name takes precedence.
     """
 
     qualifier: str
@@ -63,7 +63,7 @@ class Scope:
         return (self._only(bare, parts[:1]), parts[1:]) if bare else None
 
     def find_in_outer(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
-        """Like ``find``, in the scopes around this one: the nearest that knows the name is meant."""
+        """Like ``find``, in the outer scopes, the innermost first."""
         if self.outer is None:
             return None
         return self.outer.find(parts) or self.outer.find_in_outer(parts)

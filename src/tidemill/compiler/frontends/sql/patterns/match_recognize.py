@@ -1,4 +1,4 @@
-"""``MATCH_RECOGNIZE``, the standard's spelling of patterns, as an item of FROM."""
+"""``MATCH_RECOGNIZE`` of the SQL standard, as an item of FROM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def from_match_recognize(
     conditions = {
         name: collector.scalar(node, condition=True) for name, node in _definitions(options, clause, source).items()
     }
-    asked, collector.navigations = tuple(collector.navigations.values()), {}
+    navigations, collector.navigations = tuple(collector.navigations.values()), {}
     names, nodes = _measures(collector, clause)
     measures = [rows.over(collector.scope).scalar(node) for node in nodes]
     partition = tuple(rows.scalar(node) for node in clause.args.get("partition_by") or ())
@@ -46,7 +46,7 @@ def from_match_recognize(
         order,
         options.pattern,
         tuple(conditions.items()),
-        asked,
+        navigations,
         tuple(collector.navigations.values()),
         options.output,
         skip=skip_of(collector, options, clause),
@@ -105,7 +105,7 @@ def _measures(collector: NavigationCollector, clause: exp.MatchRecognize) -> tup
 def _beside(
     rows: ExpressionTranslator, clause: exp.MatchRecognize, output: RowsPerMatch
 ) -> tuple[Sequence[Scalar], Sequence[str]]:
-    """The columns before the measures: those of PARTITION BY, or all columns of each row."""
+    """The columns before the measures: those of PARTITION BY, or all."""
     if output is RowsPerMatch.ALL:
         bindings = rows.scope.star()
         return [binding.column for binding in bindings], [binding.name for binding in bindings]

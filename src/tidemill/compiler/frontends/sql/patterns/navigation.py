@@ -31,7 +31,7 @@ SUBSCRIPT_VARIABLE = "i"
 
 @dataclass(frozen=True)
 class NavigationOperand:
-    """An expression over columns of one row, and which rows of a run are meant.
+    """An expression over columns of one row, and the rows of a run that it is evaluated for.
 
     ``earlier`` leaves out the row that is being tried; ``offset`` is counted from the last row, or from the first one.
     """
@@ -47,7 +47,7 @@ class NavigationOperand:
 class NavigationCollector:
     """The navigations that expressions need. ``rows`` translates expressions over the columns of a row.
 
-    ``variables`` are the names that may stand before a column, each with the variables of the pattern that it means.
+    ``variables`` are the qualifiers of columns, each with the pattern variables that it stands for.
     With ``bare`` a column without one is left as it is: it is one of the current row.
     """
 
@@ -66,7 +66,7 @@ class NavigationCollector:
 
     @property
     def scope(self) -> Scope:
-        """The navigations as columns that no query can name."""
+        """The navigations as columns, under names that no query can use."""
         return Scope(
             tuple(
                 Binding("", navigation.name, column(navigation.field), hidden=True)
@@ -77,7 +77,7 @@ class NavigationCollector:
     def replace_navigation(self, node: exp.Expr, *, final: bool = False) -> exp.Expr:
         """``node`` with a column in place of each navigation."""
         if isinstance(node, exp.Query) or node.find(exp.Query):
-            raise Unsupported("a pattern cannot ask a subquery", where=self.rows.source.place(node))
+            raise Unsupported("a pattern cannot contain a subquery", where=self.rows.source.place(node))
         return node.transform(lambda part: self._placeholder(part, final))
 
     def _placeholder(self, node: exp.Expr, final: bool) -> exp.Expr:
@@ -88,7 +88,7 @@ class NavigationCollector:
         return _at(exp.Column(this=exp.Identifier(this=name, quoted=True)), node)
 
     def _known(self, navigation: Navigation) -> Navigation:
-        """A navigation that has no name yet under the name that it gets; equal ones are one."""
+        """A navigation under a new name, or the name of an equal one."""
         if navigation not in self.navigations:
             self.navigations[navigation] = replace(
                 navigation, name=self.names.take(f"{self.prefix}{navigation.function}")
@@ -145,7 +145,7 @@ class NavigationCollector:
         operand = self._operand(node)
         self._refuse_slice(operand, node)
         if operand.first or operand.offset:
-            raise ParseError("a row is named by a function or by a subscript", where=self.rows.source.place(node))
+            raise ParseError("use a navigation function or a subscript, not both", where=self.rows.source.place(node))
         return self._pick(function, replace(operand, offset=offset))
 
     def _arguments(self, node: exp.Anonymous) -> tuple[exp.Expr, int | None]:
@@ -248,7 +248,7 @@ class NavigationCollector:
         elif (before := _before_ith(index)) is not None:
             return NavigationOperand(None, name, offset=before)
         raise ParseError(
-            "this is no row of a variable",
+            "this subscript selects no row of a variable",
             where=self.rows.source.place(node),
             hint=f"Write {name}[1], {name}[i], {name}[i-1]; or {name}[..i] and {name}[..i-1] in an aggregate.",
         )
@@ -256,7 +256,7 @@ class NavigationCollector:
     def _refuse_slice(self, operand: NavigationOperand, node: exp.Expr) -> None:
         sliced = (part for part in node.walk() if isinstance(part, exp.Slice))
         if operand.earlier or any(sliced):
-            raise ParseError("rows up to one stand in an aggregate", where=self.rows.source.place(node))
+            raise ParseError("a range of rows is allowed in an aggregate only", where=self.rows.source.place(node))
 
 
 POSITION_KEYS = ("line", "col", "start", "end")
@@ -264,7 +264,7 @@ POSITION_KEYS = ("line", "col", "start", "end")
 
 
 def _at(node: exp.Expr, original: exp.Expr) -> exp.Expr:
-    """A node in the place of another one, with the mark of that."""
+    """A node with the position and the mark of another one."""
     for part in original.walk():
         node.meta.update({key: value for key, value in part.meta.items() if key in POSITION_KEYS})
     if MARK in original.meta:

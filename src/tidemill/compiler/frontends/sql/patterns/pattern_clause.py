@@ -1,6 +1,6 @@
 """``SELECT ... FROM s PATTERN (a, b, c, d+) WHERE a.loss > 10 ... GROUP BY src, dest``: patterns as in ViewDF.
 
-GROUP BY gives the keys of the partitions. Each condition of WHERE is that of the last of its variables in the pattern.
+GROUP BY gives the keys of the partitions. Each condition of WHERE belongs to the last of its variables in the pattern.
 One with ``d[i]``, ``d[i-1]`` or ``d[..i-1]`` is for the second row of d and those after it, one with ``d[1]`` for the
 first; all others are for every row. The list is over the row that completes the pattern, and navigates to the rows
 before it.
@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.column_labels import column_label, is_star
 from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.patterns.match_recognize import variables_of
@@ -49,7 +49,7 @@ def refuse_misplaced_pattern(item: exp.Expr, clause: exp.Expr, source: SqlText) 
     """PATTERN belongs to the SELECT whose only item of FROM it stands after."""
     if not isinstance(item.parent, exp.From) or not isinstance(item.parent.parent, exp.Select):
         raise Unsupported(
-            "a PATTERN stands after the one item of a FROM",
+            "PATTERN must follow the only item of FROM",
             where=source.place(clause),
             hint="Put the SELECT with the pattern into a subquery, and join that.",
         )
@@ -62,7 +62,7 @@ def from_pattern(
     extra: Sequence[exp.Expr],
     aliases: NameAllocator,
 ) -> tuple[exp.Select, Relation, Scope]:
-    """A SELECT over the rows of ``relation`` that complete its pattern: what is left of the SELECT, and these rows.
+    """A SELECT over the rows of ``relation`` that complete its pattern: the rest of the SELECT, and these rows.
 
     ``rows`` translates over the columns of ``relation``. ``extra`` are expressions beside the SELECT list.
     """
@@ -77,18 +77,18 @@ def from_pattern(
     )
     keys = tuple(rows.scalar(key) for key in _keys(node, source))
     conditions = _VariableConditions(source, collector, options, keys).read(node.args.get("where"))
-    asked = tuple(collector.navigations.values())
+    navigations = tuple(collector.navigations.values())
     collector.navigations, collector.bare = {}, True
     left = _left(node, collector)
     measures = tuple(collector.navigations.values())
-    _refuse_numbers((*asked, *measures), clause, source)
+    _refuse_numbers((*navigations, *measures), clause, source)
     match = Match(
         relation,
         () if options.strict else keys,
         rows.sort_orders(clause.args.get("order")) or _time(scope, clause, source),
         options.pattern,
         tuple(conditions.items()),
-        asked,
+        navigations,
         measures,
         RowsPerMatch.EACH,
         options.skips,
@@ -102,9 +102,9 @@ def from_pattern(
 def _refuse(node: exp.Select, options: PatternOptions, clause: exp.Expr, source: SqlText) -> None:
     if options.skip.variables:
         raise Unsupported(
-            "after a PATTERN the search goes on past the last row or at the next one",
+            "AFTER MATCH SKIP of a PATTERN must be PAST LAST ROW or TO NEXT ROW",
             where=source.place(clause),
-            hint="MATCH_RECOGNIZE can go on at a row of a variable.",
+            hint="MATCH_RECOGNIZE can skip to a row of a variable.",
         )
     for name in CLAUSES_WITHOUT_PATTERN:
         found = node.args.get(name)
@@ -133,16 +133,16 @@ def _keys(node: exp.Select, source: SqlText) -> list[exp.Expr]:
 
 
 def _time(scope: Scope, clause: exp.Expr, source: SqlText) -> tuple[SortOrder, ...]:
-    """Rows stand in the order of their time, where there is no doubt about which column that is."""
+    """Rows are ordered by their only column of type TIMESTAMP or DATE."""
     times: list[Binding] = []
     for kind in (TIMESTAMP, DATE):
         times = times or [binding for binding in scope.star() if binding.column.type == kind]
     if len(times) != 1:
         raise ParseError(
-            "a pattern needs to know the order of rows",
+            "a pattern needs an order of rows",
             where=source.place(clause),
-            detail=f"There are {len(times) or 'no'} columns of type TIMESTAMP or DATE, and one would be taken.",
-            hint="Say ORDER BY directly after the pattern: PATTERN (a, b+) ORDER BY ts.",
+            detail=f"There are {len(times) or 'no'} columns of type TIMESTAMP or DATE; only a single one is a default.",
+            hint="Add ORDER BY directly after the pattern: PATTERN (a, b+) ORDER BY ts.",
         )
     return (SortOrder(times[0].column),)
 
@@ -152,13 +152,9 @@ def _left(node: exp.Select, collector: NavigationCollector) -> exp.Select:
     left = node.copy()
     for clause in ("where", "group"):
         left.set(clause, None)
-    items = [item if isinstance(item, exp.Alias) or _is_plain(item) else _called(item) for item in left.expressions]
+    items = [item if isinstance(item, exp.Alias) or is_star(item) else _called(item) for item in left.expressions]
     left.set("expressions", [collector.replace_navigation(item) for item in items])
     return left
-
-
-def _is_plain(item: exp.Expr) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
 def _called(item: exp.Expr) -> exp.Expr:
@@ -168,16 +164,16 @@ def _called(item: exp.Expr) -> exp.Expr:
 def _columns(scope: Scope, nodes: Sequence[exp.Expr]) -> Iterator[Scalar]:
     """The columns of the row that expressions name; a star names all."""
     for node in nodes:
-        if isinstance(node, exp.Star) or any(_is_plain(part) for part in node.find_all(exp.Column)):
+        if isinstance(node, exp.Star) or any(is_star(part) for part in node.find_all(exp.Column)):
             yield from (binding.column for binding in scope.star())
         for part in node.find_all(exp.Column):
-            found = None if _is_plain(part) else scope.find([name.name.lower() for name in part.parts])
+            found = None if is_star(part) else scope.find([name.name.lower() for name in part.parts])
             if found is not None:
                 yield found[0]
 
 
 class _VariableConditions:
-    """Reads WHERE: which condition is that of which variable."""
+    """Assigns the conditions of WHERE to variables."""
 
     def __init__(
         self, source: SqlText, collector: NavigationCollector, options: PatternOptions, keys: Sequence[Scalar]
@@ -213,7 +209,7 @@ class _VariableConditions:
         return max((name for name in named if name is not None), key=places.__getitem__)
 
     def _condition(self, node: exp.Expr, variable: str) -> Scalar:
-        """A condition, with the rows of the variable to which it does not apply let through."""
+        """A condition that is true for the rows of the variable to which it does not apply."""
         condition = self._collector.scalar(node, condition=True)
         if _follows(node, variable):
             return call("or", call("eq", self._collector.count_of(variable), Literal(1, BIGINT)), condition)
@@ -225,13 +221,13 @@ class _VariableConditions:
         return condition
 
     def _same_key(self) -> Iterator[Scalar]:
-        """Rows that stand beside each other in the whole stream match only if they are of one key."""
+        """With strict contiguity, adjacent rows of the whole stream match only if they have the same key."""
         for key in self._keys:
             yield call("null_safe_eq", self._collector.pick("last", key), self._collector.pick("first", key))
 
 
 def _follows(node: exp.Expr, variable: str) -> bool:
-    """True of a condition on the i-th row of a variable, or on rows before that."""
+    """True for a condition on the i-th row of a variable, or on rows before that."""
     brackets = (part for part in node.find_all(exp.Bracket) if part.this.name.lower() == variable)
     return any(not isinstance(part.expressions[0], exp.Literal) for part in brackets)
 

@@ -23,7 +23,7 @@ C = TypeVar("C", bound=QueryContext)
 
 
 def with_common_tables(context: C, node: exp.Expr) -> C:
-    """``context`` with the WITH of ``node``: each expression sees those before it, and hides its namesakes.
+    """``context`` with the WITH of ``node``: each can read those before it, and hides relations of its name.
 
     A small expression is translated again wherever it is read, because each reading needs aliases of its own; the
     compiler finds equal subqueries again and keeps them once. One that reads many relations, and is itself read more
@@ -48,7 +48,7 @@ def with_common_tables(context: C, node: exp.Expr) -> C:
 
 
 def check_tables(context: QueryContext, node: exp.Expr) -> None:
-    """Translate those common table expressions of ``node`` that it does not read, so that they are checked, too."""
+    """Translate the common table expressions of ``node`` that are not read, so that their errors are found."""
     clause = node.args.get("with_")
     for expression in reversed(clause.expressions if clause is not None else ()):
         if not is_translated(expression.this):
@@ -71,13 +71,13 @@ def common_table(context: QueryContext, node: exp.CTE, recursive: bool = False) 
 def share_common_table(
     relations: Iterable[str], definitions: list[tuple[str, Relation]], table: Callable[[str], NamedRelation]
 ) -> Callable[[str], NamedRelation]:
-    """A common table expression that several places read: the first of them finds out whether it is worth a name."""
+    """A common table expression with several readers; its first reader decides whether it becomes a definition."""
     known: list[Callable[[str], NamedRelation]] = []
 
     def rows(alias: str) -> NamedRelation:
         if not known:
             first = table(alias)
-            # It must see nothing but whole relations: no rows around it, nor those that a recursion found last.
+            # It must not depend on outer rows, nor on the rows last found by a recursion.
             whole = scans(first.relation) <= {*relations, *(name for name, _ in definitions)}
             large = count_leaves(first.relation) > FEW_LEAVES and whole and not outer_columns(first.relation)
             known.append(define_common_table(first, alias, definitions) if large else table)

@@ -37,7 +37,7 @@ class NamedRelation:
         return Scope(tuple(Binding(alias, name, column(field_)) for name, field_ in pairs))
 
     def with_column_aliases(self, alias: exp.TableAlias | None, source: SqlText) -> NamedRelation:
-        """The same with its columns called as in ``AS t (a, b)``."""
+        """The same with the column names of ``AS t (a, b)``."""
         names = tuple(identifier.name.lower() for identifier in alias.columns) if alias else ()
         if names and len(names) != len(self.names):
             raise TypeMismatch(
@@ -82,8 +82,8 @@ class QueryContext(ABC):
             own = {f.name for f in grouped.input.fields}
             if any(not columns_in(key.scalar) <= own for key in grouped.keys):
                 raise Unsupported(
-                    "a subquery cannot be grouped by a column from outside",
+                    "a subquery cannot be grouped by an outer column",
                     where=self.source.place(node),
-                    hint="All of its rows agree on that column: leave it out of GROUP BY.",
+                    hint="It is constant within the subquery: leave it out of GROUP BY.",
                 )
         return relation

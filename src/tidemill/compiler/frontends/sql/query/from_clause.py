@@ -85,7 +85,7 @@ def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
 
 
 def is_item(node: exp.Expr) -> bool:
-    """True of what stands in parentheses as an item of FROM, perhaps with joins, and is no query."""
+    """True for what stands in parentheses as an item of FROM, perhaps with joins, and is no query."""
     if isinstance(node, exp.Subquery):
         return bool(node.alias or node.args.get("joins")) or is_item(node.this)
     return isinstance(node, exp.Table | exp.Lateral | exp.Unnest) or bool(isinstance(node, exp.Values) and node.alias)

@@ -24,7 +24,7 @@ JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 
 def from_join(context: QueryContext, left: FromItem, right: FromItem, node: exp.Join) -> FromItem:
-    """All that stands to the left of a join, joined with what it names."""
+    """``left`` joined with the item of a join clause."""
     _refuse(context, node)
     condition, names = _condition(context, left[1], right[1], node)
     if node.kind in ("SEMI", "ANTI"):
@@ -46,7 +46,7 @@ def _refuse(context: QueryContext, node: exp.Join) -> None:
 
 
 def _condition(context: QueryContext, left: Scope, right: Scope, node: exp.Join) -> tuple[Scalar | None, list[str]]:
-    """When two rows are partners, and the names of the columns that the query then sees once."""
+    """The join condition, and the names of the columns that USING or NATURAL merges."""
     if node.args.get("using"):
         names = [identifier.name.lower() for identifier in node.args["using"]]
     elif node.method == "NATURAL":
@@ -62,7 +62,7 @@ def _condition(context: QueryContext, left: Scope, right: Scope, node: exp.Join)
 
 
 def is_true(on: exp.Expr) -> bool:
-    """True of a condition that is just TRUE, which then has been read."""
+    """True for a condition that is just TRUE, which then has been read."""
     if on == exp.true():
         mark_translated(on)
     return on == exp.true()
@@ -87,7 +87,7 @@ def _only(scope: Scope, name: str) -> Column:
 
 
 def _filtered(left: FromItem, right: Relation, condition: Scalar | None, without: bool) -> FromItem:
-    """A semi join keeps the rows that have a partner, an anti join those that have none. The right side is not seen."""
+    """A semi join keeps the rows that have a partner, an anti join those that have none."""
     partner = Exists(right if condition is None else Filter(right, condition))
     return Filter(left[0], call("not", partner) if without else partner), left[1]
 
@@ -100,7 +100,7 @@ def _joined(
     kept: tuple[bool, bool],
     names: list[str],
 ) -> FromItem:
-    """A join that shows both sides. Of two columns that are one, the query sees that of the side that is kept."""
+    """A join that outputs both sides. Of merged columns, that of the preserved side is visible."""
     relation: Relation = Join(left[0], right[0], condition)
     if any(kept):
         relation = OuterJoin(left[0], right[0], condition, *kept)
@@ -114,7 +114,7 @@ def _joined(
 
 
 def _seen_in(relation: Relation, scope: Scope) -> Scope:
-    """The columns of ``scope`` as they come out of ``relation``: what an outer join pads can be NULL."""
+    """The columns of ``scope`` in ``relation``: those of the padded side of an outer join are nullable."""
     fields = {f.name: column(f) for f in relation.fields}
     return replace(scope, bindings=tuple(replace(b, column=fields[b.column.name]) for b in scope.bindings))
 

@@ -1,4 +1,4 @@
-"""Rows made of rows in FROM: LATERAL VIEW, UNNEST, generators as tables, and LATERAL queries over no table."""
+"""LATERAL VIEW, UNNEST, generators as tables, and LATERAL queries over no table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tidemill.model.types import BIGINT
 
 
 def is_lateral(node: exp.Expr) -> bool:
-    """True of an item of FROM that makes its rows of those to its left."""
+    """True for an item of FROM that is evaluated for each row to its left."""
     function = isinstance(node, exp.Table) and is_generator(node.this)
     return isinstance(node, exp.Lateral | exp.Unnest) or function
 
 
 def from_lateral(context: QueryContext, left: FromItem, node: exp.Expr, outer: bool = False) -> FromItem:
-    """``left`` with the rows that ``node`` makes of each of its rows; with ``outer`` all of them stay."""
+    """``left`` joined with the rows of ``node`` for each of its rows; with ``outer`` unmatched rows stay."""
     mark_translated(node)
     if isinstance(node, exp.Unnest):
         return _from_unnest(context, left, node, outer)
@@ -70,7 +70,7 @@ def _from_unnest(context: QueryContext, left: FromItem, node: exp.Unnest, outer:
 
 
 def _from_query(context: QueryContext, left: FromItem, node: exp.Expr, outer: bool) -> FromItem:
-    """``LATERAL (SELECT ...)`` over no table: what it makes of a row depends on that row alone."""
+    """``LATERAL (SELECT ...)`` over no table: expressions over the row to its left."""
     relation, scope = left
     select = node.this.this
     if outer or not _is_row_wise(select):
@@ -106,7 +106,7 @@ def _is_row_wise(select: exp.Expr) -> bool:
 
 
 def _is_more(item: exp.Expr) -> bool:
-    """True of an item that is more than an expression over one row."""
+    """True for an item that is more than an expression over one row."""
     return is_generator(item) or item.find(exp.Star, exp.Window) is not None
 
 
@@ -121,14 +121,14 @@ def _items(select: exp.Expr) -> list[exp.Expr]:
 
 
 def _is_plain(join: exp.Join) -> bool:
-    """True of a join that takes all pairs of rows."""
+    """True for a join that takes all pairs of rows."""
     return join.kind in ("", "CROSS", "INNER") and not any(
         join.args.get(key) for key in ("side", "method", "on", "using")
     )
 
 
 def from_lateral_join(context: QueryContext, left: FromItem, node: exp.Join) -> FromItem:
-    """A join with rows that are made of each row: CROSS, INNER, or LEFT, which keeps rows that nothing is made of."""
+    """A join with LATERAL: CROSS, INNER, or LEFT, which keeps rows without lateral rows."""
     side, kind = (node.args.get(key) or "" for key in ("side", "kind"))
     on = node.args.get("on")
     condition = None if on is None or is_true(on) else on
@@ -139,7 +139,7 @@ def from_lateral_join(context: QueryContext, left: FromItem, node: exp.Join) -> 
         raise ParseError(
             "a LEFT JOIN with LATERAL needs ON TRUE",
             where=context.source.place(node),
-            detail="Without a condition Spark leaves out the rows that nothing is made of.",
+            detail="Without a condition Spark drops rows that have no lateral rows.",
         )
     relation, scope = from_lateral(context, left, node.this, outer=side == "LEFT")
     if condition is None:

@@ -1,4 +1,4 @@
-"""LIMIT, OFFSET and FETCH: how many rows they let through, and the top-k that they are within a query."""
+"""LIMIT, OFFSET and FETCH, as numbers, and as a top-k within a query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.model.errors import ParseError, TidemillError, Unsupported
 
 
 def has_order_or_limit(node: exp.Expr) -> bool:
-    """True of a query whose rows are put in order, or of which only some are asked for."""
+    """True for a query with ORDER BY, LIMIT, OFFSET or FETCH."""
     return bool(node.args.get("order") or node.args.get("limit") or node.args.get("offset"))
 
 
@@ -32,7 +32,7 @@ def limit_of(node: exp.Expr, source: SqlText) -> int | None:
         options = clause.args.get("limit_options")
         if options and (options.args.get("percent") or options.args.get("with_ties")):
             raise Unsupported(
-                "FETCH counts rows, and gives no more of them",
+                "FETCH takes ROWS ONLY",
                 where=source.keyword(clause, "FETCH"),
                 hint="For WITH TIES, filter by RANK() OVER (ORDER BY ...).",
             )
@@ -63,7 +63,7 @@ def _count(number: exp.Expr, clause: str, source: SqlText) -> int:
 def apply_limit(query: OrderedQuery) -> Relation:
     """The rows that a limit leaves, of a query whose order and limit have been taken off.
 
-    Without a limit the order means nothing: rows are a multiset, and what they are only ordered by goes.
+    Without a limit the order has no effect, since rows are a multiset; columns for the order alone are dropped.
     """
     rows, fields = query.relation, query.relation.fields
     if query.limit is not None or query.offset:

@@ -31,7 +31,7 @@ MODIFIERS = ("order", "limit", "offset")
 
 
 def unwrap_query(node: exp.Expr) -> exp.Expr:
-    """A query out of its parentheses: a limit behind them cuts the order within them."""
+    """A query without its parentheses; a LIMIT after them applies to the ORDER BY inside."""
     while isinstance(node, exp.Subquery) and not (_modifiers(node) and _modifiers(node.this) - {"order"}):
         mark_translated(node)
         below = node.this.copy()
@@ -48,7 +48,7 @@ def _modifiers(node: exp.Expr) -> set[str]:
 
 
 def column_order(term: exp.Expr, position: int) -> ColumnOrder:
-    """The order that a term of ORDER BY asks for, by the column at ``position``."""
+    """The order by the column at ``position``, for a term of ORDER BY."""
     return position, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
 
 

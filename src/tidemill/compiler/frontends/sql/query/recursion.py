@@ -1,8 +1,8 @@
 """``WITH RECURSIVE``: a common table expression that reads itself.
 
 It is a UNION [ALL] whose first part does not read it and gives its columns and types, and whose other parts do. These
-find new rows from the rows last found. They must be *linear* in those: each reads them once, and what a row gives does
-not depend on the other rows. So what one row gives can be added, and taken back, on its own.
+compute new rows from the rows last found. They must be *linear* in those: each reads them once, and the result for a
+row does not depend on other rows. So the result for a row can be added and subtracted on its own.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ ROW_BY_ROW = (r.Filter, r.Project, r.Unnest)
 """Nodes that work row by row."""
 
 NONLINEAR_OPERATORS: dict[type[Relation], tuple[str, str]] = {
-    r.Aggregate: ("under GROUP BY or an aggregate", "what a group gives depends on all of its rows"),
+    r.Aggregate: ("under GROUP BY or an aggregate", "the result of a group depends on all of its rows"),
     r.Distinct: ("under DISTINCT or UNION", "whether a row is new depends on the rows before it"),
     r.OuterJoin: ("in an outer join", "whether a row has a partner depends on all rows of the other side"),
     r.Intersect: ("under INTERSECT", "whether a row stays depends on its count on both sides"),
     r.Except: ("under EXCEPT", "whether a row stays depends on its count on both sides"),
     r.Repeat: ("in a set operation", "whether a row stays depends on its count on both sides"),
     r.TopK: ("under LIMIT", "which rows are first depends on all of them"),
-    r.Window: ("under a window function", "what a row is shown depends on the rows around it"),
+    r.Window: ("under a window function", "the result for a row depends on the rows around it"),
     Match: ("under a pattern", "which rows match depends on the rows around them"),
-    r.Recursive: ("within another recursive query", "each round of the one would be a recursion of the other"),
+    r.Recursive: ("within another recursive query", "each iteration of the one would be a recursion of the other"),
 }
 """The operators under which a recursive part cannot read its own rows, and why."""
 
@@ -63,7 +63,7 @@ def split_recursion(node: exp.CTE, source: SqlText) -> tuple[exp.Expr, list[exp.
         first = first.this
     if not steps or _mentions(first, name):
         raise ParseError(
-            f'"{name}" reads itself, but does not say what it starts from',
+            f'"{name}" reads itself, but has no part that does not',
             where=source.place(node),
             hint="Write WITH RECURSIVE t AS (SELECT ... UNION ALL SELECT ... FROM t ...); the first part comes first.",
         )
@@ -79,7 +79,7 @@ def _refuse_clauses(node: exp.Expr, source: SqlText) -> None:
     for clause, word in REFUSED_CLAUSES.items():
         if node.args.get(clause):
             raise Unsupported(
-                f"{word} cannot stand at the union of a recursive query",
+                f"{word} is not allowed on the union of a recursive query",
                 where=source.keyword(node, word.partition(" ")[0]),
                 hint="Put it into the query that reads the recursive one.",
             )
@@ -107,16 +107,16 @@ def from_recursion(
     relation = Recursive(again, base.relation, union, bool(node.this.args.get("distinct")))
     if outer_columns(relation):
         raise Unsupported(
-            f'"{name}" cannot read columns of the query around it',
+            f'"{name}" cannot read outer columns',
             where=context.source.place(node),
-            detail="It would be a recursion for each row of that query.",
+            detail="There would be a recursion for each outer row.",
             hint="Compute it for all rows at once, and join the result.",
         )
     return replace(base, relation=relation)
 
 
 def _columns(base: NamedRelation) -> tuple[Field, ...]:
-    """The columns by which the recursive parts see the rows; what these will find in them is not known yet."""
+    """The columns of the rows last found, all nullable, since the recursive parts are not translated yet."""
     taken: list[str] = []
     for name in base.names:
         taken.append(fresh(name, taken))
@@ -145,7 +145,12 @@ def _converted(step: NamedRelation, base: NamedRelation, place: TextLocation) ->
 def check_linear(step: Relation, again: str, name: str, place: TextLocation | None = None) -> None:
     """Refuse a recursive part that reads ``again``, the rows of ``name`` that were last found, other than once."""
     if not reads(step, again):
-        raise _refused(name, "by some parts of a UNION ALL only", "the others would find their rows again", place)
+        raise _refused(
+            name,
+            "by some parts of a UNION ALL only",
+            "the other parts would return their rows in each iteration",
+            place,
+        )
     for node in _around(step, again):
         if isinstance(node, UnionAll):
             for part in node.inputs:
@@ -154,7 +159,7 @@ def check_linear(step: Relation, again: str, name: str, place: TextLocation | No
         if any(reads(subquery.relation, again) for scalar in expressions(node) for subquery in subqueries(scalar)):
             raise _refused(name, "in a subquery of an expression", "its value depends on all rows", place)
         if sum(reads(child, again) for child in children(node)) > 1:
-            raise _refused(name, "twice", "what one row gives would depend on the others", place)
+            raise _refused(name, "twice", "the result for one row would depend on the others", place)
         if not isinstance(node, (*ROW_BY_ROW, r.Join)):
             raise _refused(name, *NONLINEAR_OPERATORS[type(node)], place)
 
@@ -178,6 +183,6 @@ def _refused(name: str, where: str, why: str, place: TextLocation | None) -> Uns
     return Unsupported(
         f'"{name}" cannot read itself {where}',
         where=place,
-        detail=f"Each round goes on from the rows of the one before, one by one; {why}.",
+        detail=f"Each iteration reads the rows of the one before, one by one; {why}.",
         hint="Join, filter and compute with its rows in the recursive part; do the rest in the query that reads it.",
     )

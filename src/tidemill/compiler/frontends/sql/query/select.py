@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.sql.expressions.generators import (
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated, mark_translated
-from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.column_labels import column_label, is_star
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.windows.over_clause import SelectWindows, named_windows
 from tidemill.compiler.frontends.sql.windows.session_windows import SessionWindows, ungrouped_session
@@ -45,8 +45,8 @@ class SelectItem:
 class Selection:
     """A SELECT whose FROM and WHERE have become ``relation``; ``rows`` translates expressions over its rows.
 
-    ``extra`` are expressions beside the list that may ask for an aggregate: those of ORDER BY. ``allotment`` has the
-    aliases of the whole query. ``sessions`` are a column that ``relation`` gets once the keys of GROUP BY are known.
+    ``extra`` are expressions beside the list that may have aggregates: those of ORDER BY. ``allotment`` has the aliases
+    of the whole query. ``sessions`` are a column that ``relation`` gets once the keys of GROUP BY are known.
     """
 
     rows: ExpressionTranslator
@@ -61,7 +61,7 @@ class Selection:
 
     @property
     def source(self) -> SqlText:
-        """The text that the SELECT stands in."""
+        """The text of the SELECT."""
         return self.rows.source
 
     @property
@@ -80,7 +80,7 @@ class Selection:
                 items += self._made_items(node)
                 continue
             aliases = {item.name: item.scalar for item in items if item.node is not node and item not in self._made}
-            items += self._star(node) if _is_star(node) else [self._item(node, aliases)]
+            items += self._star(node) if is_star(node) else [self._item(node, aliases)]
         return items
 
     @cached_property
@@ -93,8 +93,8 @@ class Selection:
             raise Unsupported(
                 "a SELECT list has one generator",
                 where=self.source.place(nodes[1]),
-                detail="It would not be said which of their rows go together.",
-                hint="Put the others behind LATERAL VIEW.",
+                detail="How to combine their rows would be undefined.",
+                hint="Use LATERAL VIEW for the others.",
             )
         with self.source.locating(nodes[0]):
             made = from_generator(self._expressions({}), without_alias(nodes[0])).called(generator_aliases(nodes[0]))
@@ -115,17 +115,17 @@ class Selection:
 
     @cached_property
     def grouping(self) -> SelectGrouping | None:
-        """The groups, where there are any: by GROUP BY, by HAVING, or because an aggregate is asked for."""
+        """The groups of GROUP BY, HAVING or aggregates; None if there are none."""
         beside = (*self.extra, *self._qualify, *named_windows(self.node).values())
-        asked = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
-        if not (asked or self.node.args.get("group") or self.node.args.get("having")):
+        aggregates = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
+        if not (aggregates or self.node.args.get("group") or self.node.args.get("having")):
             return None
         return SelectGrouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, self._own_prefix)
 
     @cached_property
     def windowing(self) -> SelectWindows:
-        """The window functions that the SELECT asks for."""
-        # Their columns stand beside those of the groups.
+        """The window functions of the SELECT."""
+        # Their columns are added to those of the groups.
         names = NameAllocator() if self.grouping is None else self.grouping.names
         return SelectWindows(self.source, named_windows(self.node), names, self._own_prefix)
 
@@ -145,7 +145,7 @@ class Selection:
         return {item.name: item.scalar for item in reversed(self.items) if item not in self._made}
 
     def relation_and_names(self) -> tuple[Relation, tuple[str, ...]]:
-        """The SELECT as algebra, and what it calls its columns, hidden ones left out."""
+        """The SELECT as algebra, and the names of its columns without hidden ones."""
         relation, outputs = self.relation, [*self.items, *self.hidden]
         conditions = [SelectItem("", node, self._expressions(self.aliases).condition(node)) for node in self._qualify]
         if self.grouping is not None:
@@ -173,7 +173,7 @@ class Selection:
         return projected, tuple(item.name for item in self.items)
 
     def _pass_over_windows(self) -> None:
-        """A window that has a name and no user says nothing, and is not even checked, as in Spark."""
+        """Ignore named windows that are not used, which Spark does not check either."""
         for window in named_windows(self.node).values():
             if not is_translated(window):
                 mark_translated(*window.walk())
@@ -192,7 +192,7 @@ class Selection:
             raise Unsupported(
                 "ORDER BY of a SELECT DISTINCT takes its columns only",
                 where=self.source.place(node),
-                detail="Rows that become one may differ in it.",
+                detail="Equal rows may have different values of it.",
             )
         self.hidden.append(SelectItem(f"order_{len(self.hidden) + 1}", node, scalar))
         return len(outputs)
@@ -268,9 +268,9 @@ class Selection:
         )
         if self.scope.outer is not None and not self._outside.isdisjoint(columns_in(scalar)):
             raise Unsupported(
-                "GROUP BY cannot read columns of the query around it",
+                "GROUP BY cannot read outer columns",
                 where=self.source.place(node),
-                hint="Group by columns of this query; what is the same for all of its rows parts nothing.",
+                hint="Group by columns of this query; an outer column is constant in it.",
             )
         if self._is_aggregated(scalar, grouping):
             raise Unsupported(
@@ -323,7 +323,3 @@ class Selection:
         if clause is not None and clause.args.get("on"):
             raise Unsupported("DISTINCT ON is not supported", where=self.source.place(clause))
         return clause is not None
-
-
-def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))

@@ -34,7 +34,7 @@ def _combined(node: exp.SetOperation, left: Relation, right: Relation) -> Relati
         return Intersect(left, right, all=not distinct)
     if isinstance(node, exp.Except):
         return Except(left, right, all=not distinct)
-    if distinct:  # rows that are told apart in the end need not be told apart before
+    if distinct:  # the outermost DISTINCT is enough
         return Distinct(UnionAll((*_flat(_repeating(left)), *_flat(_repeating(right)))))
     return UnionAll((*_flat(left), *_flat(right)))
 

@@ -76,7 +76,7 @@ class QueryTranslator(QueryContext):
     def _ordered_rows(
         self, node: exp.Expr, terms: Sequence[exp.Expr]
     ) -> tuple[Relation, tuple[str, ...], tuple[ColumnOrder, ...]]:
-        """A SELECT may be ordered by what it does not show: such columns follow the visible ones."""
+        """A SELECT may be ordered by columns that it does not output: these follow the visible ones."""
         if not isinstance(node, exp.Select):
             rows = self.rows(node)
             order = tuple(column_order(term, named_position(rows.names, term.this, self.source)) for term in terms)

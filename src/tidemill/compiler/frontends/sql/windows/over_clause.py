@@ -51,7 +51,7 @@ class SelectWindows:
             raise TypeMismatch(
                 f"{function_text(call.function)} needs an ORDER BY in its window",
                 where=self.source.head(node),
-                detail="Without one the place of a row among others would be chance.",
+                detail="Without one the position of a row would be arbitrary.",
             )
         if call.function not in RANKINGS | OFFSETS:
             call = replace(call, frame=from_frame(over.args.get("spec"), order, operands))
@@ -70,7 +70,7 @@ class SelectWindows:
     def relation(self, input_: Relation, over: Callable[[Scalar], Scalar], shown: Sequence[Scalar]) -> Relation:
         """``input_`` with a column for each function: first those of its columns that these and ``shown`` read.
 
-        Rows that are equal in their order stand in the order of their columns, so it matters which these are. ``over``
+        Ties are ordered by all columns of ``input_``, so it matters which these are. ``over``
         turns an expression of the SELECT into one over ``input_``.
         """
         windows: list[Window] = []
@@ -89,7 +89,7 @@ class SelectWindows:
         return relation
 
     def _with_answers(self, relation: Relation, windows: Sequence[Window]) -> tuple[Relation, dict[Scalar, Scalar]]:
-        """``relation`` with a column for each expression of ``windows`` that asks a subquery, and those columns."""
+        """``relation`` with a column for each expression of ``windows`` that has a subquery, and those columns."""
         asking = dict.fromkeys(s for window in windows for s in expressions(window) if subqueries(s))
         named = [Named(self.names.take(f"{self.prefix}answer"), scalar) for scalar in asking]
         if not named:
@@ -97,7 +97,7 @@ class SelectWindows:
         return Project(relation, (*all_columns(relation), *named)), {one.scalar: column(one.field) for one in named}
 
     def _merged(self) -> dict[PartitionAndOrder, dict[WindowCall, Column]]:
-        """The calls by partition and order; what needs no order goes with calls of the same partition that have one."""
+        """The calls by partition and order; those that need no order join calls of the same partition."""
         merged = {parting: dict(calls) for parting, calls in self.calls.items()}
         for (partition, order), calls in self.calls.items():
             host = next((other for other in merged if other[0] == partition and other[1]), None)
@@ -111,7 +111,7 @@ class SelectWindows:
         return merged
 
     def _resolved(self, node: exp.Window, known: Sequence[str] | None = None) -> exp.Window:
-        """``node`` with what the named window that it builds on says: one of ``known``, which stand before it."""
+        """``node`` merged with the named window that it refers to, one of ``known``."""
         if node.args.get("alias") is None:
             return node
         known = list(self.named) if known is None else known
@@ -141,12 +141,12 @@ class SelectWindows:
 
 
 def from_window(operands: ExpressionTranslator, node: exp.Window) -> Scalar:
-    """``f(...) OVER (...)``: the column that the windowing makes of it."""
+    """``f(...) OVER (...)``, as a column."""
     if operands.windowing is None:
         raise Unsupported(
-            "a window function cannot stand here",
+            "a window function is not allowed here",
             where=operands.source.head(node),
-            detail="It belongs to the SELECT list, ORDER BY or QUALIFY, and not within another one.",
+            detail="It is allowed in the SELECT list, ORDER BY and QUALIFY, but not inside another one.",
             hint="Compute it in a subquery in FROM, and refer to its column.",
         )
     return operands.windowing.column(node, replace(operands, windowing=None))

@@ -1,8 +1,8 @@
 """``GROUP BY session_window(time, '5 minutes')``: rows by the sessions that they belong to.
 
-A session goes on while the next row comes no later than the gap after the last one, and ends a gap after it. Which
-session a row belongs to depends on the rows around it that have the same other keys: that is what a window function
-says. So a late row may join two sessions, and one that is deleted may part them. Rows without a time are in no session.
+A session continues while the next row is no later than the gap after the last one, and ends a gap after that. The
+session of a row depends on the rows around it with the same other keys, so it is a window function: a late row may
+merge two sessions, and a deletion may split one. Rows without a time are in no session.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidemill.model.errors import TextLocation, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, TIMESTAMP
 
 SESSION_QUALIFIER = "session_window()"
-"""The qualifier of the column of sessions: no identifier is written so."""
+"""The qualifier of the column of sessions, which no query can write."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SessionWindows:
 
     @property
     def call(self) -> WindowCall:
-        """The window function that says which session a row is in."""
+        """The window function that computes the session of a row."""
         return WindowCall(self.name, SESSION, (self.time, Literal(self.gap, BIGINT)), WINDOW)
 
     @property
@@ -72,18 +72,18 @@ class SessionWindows:
 
 
 def ungrouped_session(place: TextLocation) -> Unsupported:
-    """The error for sessions that nothing is grouped by."""
+    """The error for session_window() outside of GROUP BY."""
     return Unsupported(
         "session_window() is a key of a plain GROUP BY",
         where=place,
-        detail="Which session a row is in depends on the rows with the same other keys.",
+        detail="The session of a row depends on the rows with the same other keys.",
     )
 
 
 def session_windows_of(
     rows: ExpressionTranslator, parts: Sequence[exp.Expr], aliases: NameAllocator
 ) -> SessionWindows | None:
-    """The sessions that ``parts``, the expressions of a SELECT, ask for; None where they ask for none."""
+    """The sessions in ``parts``, the expressions of a SELECT; None if there are none."""
     calls = [node for part in parts for node in calls_of(SESSION, part)]
     nodes = list(dict.fromkeys(calls))
     if not nodes:

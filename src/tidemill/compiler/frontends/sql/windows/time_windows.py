@@ -1,8 +1,8 @@
 """``window(time, '10 minutes')``: rows by the windows of time that they fall into.
 
-Windows without overlap are a column of each row. Where they slide by less than their size a row is in several: it
-becomes as many rows. As in Spark, rows without a time are in no window and leave, and the column is called ``window``.
-A row that comes late simply corrects the windows that it belongs to.
+Without overlap the window is a column of each row. With a slide smaller than the size a row is in several windows and
+is repeated for each. As in Spark, rows without a time are dropped, and the column is called ``window``. A late row
+corrects the windows that it belongs to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field, Struct
 
 WINDOW_COLUMN = "window"
 WINDOW_QUALIFIER = "window()"
-"""The qualifier of the column that ``window`` makes: no identifier is written so."""
+"""The qualifier of the column of windows, which no query can write."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TimeWindows:
 def with_time_windows(
     relation: Relation, rows: ExpressionTranslator, parts: Sequence[exp.Expr], aliases: NameAllocator
 ) -> tuple[Relation, Scope]:
-    """``relation`` with the windows that ``parts``, the expressions of a SELECT, ask for; ``rows`` is over its rows."""
+    """``relation`` with the windows in ``parts``, the expressions of a SELECT; ``rows`` translates over its rows."""
     calls = [node for part in parts for node in calls_of(WINDOW_COLUMN, part)]
     if not calls:
         return relation, rows.scope
@@ -98,7 +98,7 @@ def calls_of(name: str, node: exp.Expr) -> Iterator[exp.Anonymous]:
 
 
 def from_time_window(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
-    """The column that has been made for ``window(...)``."""
+    """The column of ``window(...)``."""
     found = expressions.scope.find([WINDOW_QUALIFIER, WINDOW_COLUMN])
     if found is None:
         raise Unsupported(
@@ -154,7 +154,7 @@ def duration_of(node: exp.Expr, source: SqlText) -> int:
         mark_translated(node)
         span = reduce(Interval.__add__, _parts(str(node.this)))
     else:
-        raise TypeMismatch("a span of time is a constant text, such as '10 minutes'", where=source.place(node))
+        raise TypeMismatch("a duration is a constant string, such as '10 minutes'", where=source.place(node))
     return span.total_microseconds
 
 
@@ -163,6 +163,6 @@ def _parts(text: str) -> Iterator[Interval]:
     words = text.split()
     words = words[1:] if words and words[0].lower() == "interval" else words
     if not words or len(words) % 2:
-        raise TypeMismatch(f'"{text}" is no span of time', hint=f"Units are {', '.join((*DAYS, *MICROSECONDS))}.")
+        raise TypeMismatch(f'"{text}" is not a duration', hint=f"Units are {', '.join((*DAYS, *MICROSECONDS))}.")
     for count, unit in zip(words[::2], words[1::2], strict=True):
         yield interval_of(count, unit)

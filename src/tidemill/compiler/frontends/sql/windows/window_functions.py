@@ -23,7 +23,7 @@ from tidemill.model.types import DOUBLE, INT, Boolean, Type, is_numeric
 
 
 def window_call(node: exp.Expr, operands: ExpressionTranslator) -> WindowCall:
-    """The call that ``node`` means, without a name and with the frame still to be set."""
+    """The call ``node``, without a name and a frame."""
     found = _WindowSyntax.of(node, operands)
     with operands.source.locating(node):
         if rule := WINDOW_FUNCTIONS.get(found.name):
@@ -139,7 +139,7 @@ def from_aggregate(found: _WindowSyntax) -> WindowCall:
         raise Unsupported(f"{found.name.upper()} takes no IGNORE NULLS", detail="An aggregate sees no NULL anyway.")
     if any(isinstance(argument, exp.Distinct) for argument in found.node.expressions):
         raise Unsupported("an aggregate over DISTINCT takes no OVER", hint=JOIN_HINT)
-    # Its operands belong to this SELECT, as there are no groups for them to belong to.
+    # Its operands are over the rows of this SELECT, which has no groups.
     seen = [*(a for a in found.node.expressions if not isinstance(a, exp.Star)), *(term.this for term in found.order)]
     own = frozenset().union(*(columns_in(found.operands.scalar(node)) for node in seen))
     grouping = SelectGrouping(found.operands.source, found.operands.scalar, found.operands.condition, own)

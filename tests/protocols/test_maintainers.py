@@ -1,4 +1,4 @@
-"""What each protocol asks, and what it need not ask."""
+"""The queries of each protocol, and those that it does not need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.protocols.harness import (
     KEYED,
     KEYS,
     Changes,
-    MakeKeeper,
+    MakeMaintainer,
     Run,
     Scenario,
     change,
@@ -39,7 +39,7 @@ JOINED = (equal("r1.x", "r2.x"), equal("r2.y", "r3.y"))
 R1, R2, R3 = scan("r1", "ax"), scan("r2", "bxy"), scan("r3", "cy")
 
 
-def run_of(make: MakeKeeper, of: SpjView, *script: Changes, homes: dict[str, str] | None = None) -> Run:
+def run_of(make: MakeMaintainer, of: SpjView, *script: Changes, homes: dict[str, str] | None = None) -> Run:
     if homes is None:
         return Run(Scenario(of, FIRST, {"": script}, keys=KEYS), make)
     scripts = {home: [one for one in script if homes[next(iter(one))] == home] for home in homes.values()}
@@ -55,7 +55,7 @@ def settle(run: Run) -> None:
     while busy := [name for name, source in run.sources.items() if source.unanswered]:
         run.reply(busy[0])
     assert run.rows == run.there[-1]
-    assert run.keeper.idle
+    assert run.maintainer.idle
     run.check_certificates()
 
 
@@ -90,7 +90,7 @@ def test_a_view_of_one_relation_asks_nothing() -> None:
 
 
 @pytest.mark.parametrize("make", [Eca, EcaLocal])
-def test_queries_stay_short_while_many_are_under_way(make: MakeKeeper) -> None:
+def test_queries_stay_short_while_many_are_under_way(make: MakeMaintainer) -> None:
     rows = {"r1": (1,), "r2": (1, 1), "r3": (1,)}
     script = [insert(relation, number, *rest) for number in range(2, 8) for relation, rest in rows.items()]
     run = run_of(make, BAG, *script)
@@ -103,7 +103,7 @@ def test_queries_stay_short_while_many_are_under_way(make: MakeKeeper) -> None:
 
 def test_other_relations_only_move_the_position() -> None:
     run = run_of(Eca, view([R1, R2], JOINED[:1], "r1.a"), insert("r1", 2, 1))
-    assert run.keeper.updated(insert("elsewhere", 1), "7") == [InstallChange(ZSet(), {"": "7"})]
+    assert run.maintainer.updated(insert("elsewhere", 1), "7") == [InstallChange(ZSet(), {"": "7"})]
 
 
 # ------------------------------------------------------------------------------------------------------------ recompute
@@ -116,8 +116,8 @@ def test_recompute_asks_after_every_period() -> None:
     assert asked(run) == ["pi_X,C(r1 x r2 x r3)"] * 2
     run.reply()
     run.reply()
-    assert not run.keeper.idle
-    assert run.keeper.level is Level.CONSISTENT
+    assert not run.maintainer.idle
+    assert run.maintainer.level is Level.CONSISTENT
 
 
 # -------------------------------------------------------------------------------------------------------------- eca_key
@@ -207,7 +207,7 @@ def test_rows_without_keys_are_asked_about() -> None:
 # -------------------------------------------------------------------------------------------------------------- batches
 
 
-def in_batches(make: MakeKeeper, *script: Changes, merged: bool = True) -> Run:
+def in_batches(make: MakeMaintainer, *script: Changes, merged: bool = True) -> Run:
     return Run(Scenario(BAG, FIRST, {"": script}, keys=KEYS, merged=merged), make)
 
 
@@ -246,7 +246,7 @@ def test_an_answer_is_brought_back_to_the_state_that_was_told() -> None:
 
 
 @pytest.mark.parametrize("make", [Eca, EcaLocal, Recompute])
-def test_a_source_that_never_rests_does_not_keep_a_view_from_installing(make: MakeKeeper) -> None:
+def test_a_source_that_never_rests_does_not_keep_a_view_from_installing(make: MakeMaintainer) -> None:
     script = [one for number in range(2, 12) for one in (insert("r1", number, 1), insert("r2", number, 1, 1))]
     steady = in_batches(make, *script)
     eager = run_of(make, BAG, *script)
@@ -327,7 +327,7 @@ def test_sweep_of_a_source_with_two_relations_asks_both_at_once() -> None:
     settle(run)
 
 
-def test_nobody_else_may_be_called_swept() -> None:
+def test_the_alias_swept_is_reserved() -> None:
     swept = scan("r1", "ax", "swept")
     of = view([swept, R2], [equal("swept.x", "r2.x")], "swept.a r2.b")
     run = run_of(Sweep, of, insert("r2", 2, 1, 1), homes={"r1": "s1", "r2": "s2"})
@@ -336,11 +336,11 @@ def test_nobody_else_may_be_called_swept() -> None:
     assert run.rows == ZSet({(1, 1): 1, (1, 2): 1})
 
 
-# ------------------------------------------------------------------------------------------------ answers nobody asked
+# ------------------------------------------------------------------------------------------------ answers to no query
 
 
 @pytest.mark.parametrize("make", [Copies, Sweep])
-def test_answers_that_nobody_asked_for(make: MakeKeeper) -> None:
-    keeper = make(Scenario(BAG, FIRST, {"": []}).start())
-    with pytest.raises(ValueError, match="nobody asked"):
-        keeper.answered(1, ZSet(), "1")
+def test_answers_to_no_query_are_refused(make: MakeMaintainer) -> None:
+    maintainer = make(Scenario(BAG, FIRST, {"": []}).start())
+    with pytest.raises(ValueError, match="belongs to no open query"):
+        maintainer.answered(1, ZSet(), "1")

@@ -1,4 +1,4 @@
-"""What EXPLAIN predicts of viewlets and join graphs."""
+"""Predictions of EXPLAIN for viewlets and join graphs."""
 
 from __future__ import annotations
 

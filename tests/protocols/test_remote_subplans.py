@@ -1,4 +1,4 @@
-"""A view over sources, cut into its cores and the rest, means what it meant before."""
+"""A view over sources, cut into its remote subplans and the rest, means what it meant before."""
 
 from __future__ import annotations
 
@@ -38,28 +38,30 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_cores_and_rest_mean_the_view(name: str) -> None:
+def test_subplans_and_rest_mean_the_view(name: str) -> None:
     query, count = QUERIES[name]
     relation = translate(query, TABLES, name="v").relation
-    rest, cores = extract_remote_subplans("v", relation, REMOTE)
-    assert len(cores) == count
-    rows = ROWS | {core.name: answer(core.product.query, ROWS) for core in cores}
+    rest, subplans = extract_remote_subplans("v", relation, REMOTE)
+    assert len(subplans) == count
+    rows = ROWS | {subplan.name: answer(subplan.product.query, ROWS) for subplan in subplans}
     assert evaluate(rest, rows) == evaluate(relation, ROWS)
     assert [f.name for f in rest.fields] == [f.name for f in relation.fields]
-    assert all(set(core.product.relations) <= REMOTE for core in cores)
+    assert all(set(subplan.product.relations) <= REMOTE for subplan in subplans)
 
 
 def test_only_columns_that_are_needed_travel() -> None:
     query = (
         "SELECT o.customer, SUM(i.order_id) AS s FROM shop.orders o JOIN shop.items i ON i.order_id = o.id GROUP BY 1"
     )
-    _, (core,) = extract_remote_subplans("v", translate(query, TABLES, name="v").relation, REMOTE)
-    assert [f.name for f in core.fields] == ["customer", "order_id"]
+    _, (subplan,) = extract_remote_subplans("v", translate(query, TABLES, name="v").relation, REMOTE)
+    assert [f.name for f in subplan.fields] == ["customer", "order_id"]
 
 
 def test_tables_alone_where_they_are_copied() -> None:
     query = "SELECT o.id FROM shop.orders o JOIN shop.items i ON i.order_id = o.id WHERE o.amount > 5"
     relation = translate(query, TABLES, name="v").relation
-    rest, cores = extract_remote_subplans("v", relation, REMOTE, single=True)
-    assert [core.product.relations for core in cores] == [("shop.orders",), ("shop.items",)]
-    assert evaluate(rest, {core.name: answer(core.product.query, ROWS) for core in cores}) == evaluate(relation, ROWS)
+    rest, subplans = extract_remote_subplans("v", relation, REMOTE, single=True)
+    assert [subplan.product.relations for subplan in subplans] == [("shop.orders",), ("shop.items",)]
+    assert evaluate(rest, {subplan.name: answer(subplan.product.query, ROWS) for subplan in subplans}) == evaluate(
+        relation, ROWS
+    )

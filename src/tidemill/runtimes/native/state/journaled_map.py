@@ -1,0 +1,257 @@
+"""State in this process: dictionaries that record what an epoch touched.
+
+Each map keeps a *journal*: for every key that the epoch has touched, its entry before the epoch. The journal gives the
+rows that may have changed (``emit``), the change of the map (``commit``) and the way to undo it (``rollback``), so all
+three cost O(|change|) and nothing else is recorded.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Generic, TypeVar, cast
+
+from tidemill.changes.zset import Row, WeightedRow
+from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.runtimes.native.state.indexes import (
+    HashIndex,
+    LeadingColumnIndex,
+    MapObserver,
+    NegativeCount,
+)
+from tidemill.runtimes.native.state.ordered_groups import AddendsOf, OrderedGroupIndex, SortKeyOf
+from tidemill.runtimes.native.state.ordered_sums import OrderedIndex
+from tidemill.runtimes.native.state.snapshot import (
+    ColumnPositions,
+    RelationSnapshot,
+    extend_snapshot,
+    part_count,
+)
+
+E = TypeVar("E")
+F = TypeVar("F", bound=MapObserver)
+
+_NOTHING: frozenset[Row] = frozenset()
+
+
+class JournaledMap(ABC, Generic[E]):
+    """Entries by key, the journal of the current epoch, and the indexes that statements use.
+
+    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry. If an epoch has
+    only added new entries, in one step, they are in ``_came``: looking them up one by one would dominate the cost.
+    """
+
+    def __init__(self, zeros: tuple[Any, ...] = (0,)) -> None:
+        self.entries: dict[Row, E] = {}
+        self.journal: dict[Row, E | None] = {}
+        self._came: Mapping[Row, E] | None = None
+        self.zeros = zeros
+        self._indexes: dict[tuple[int, ...], HashIndex] = {}
+        self._orders: dict[tuple[tuple[int, ...], int], OrderedIndex] = {}
+        self._negatives: dict[int, NegativeCount] = {}
+        self._ordered_groups: dict[tuple[int, SortKeyOf], OrderedGroupIndex] = {}
+        self._firsts: LeadingColumnIndex | None = None
+        self._states: dict[object, MapObserver] = {}
+        self._followers: tuple[MapObserver, ...] = ()
+        self._snapshot: RelationSnapshot | None = None
+        self._width = 0
+        self._columns: ColumnPositions = ()
+        self._filled: dict[ColumnPositions, set[Row]] = {}
+        self._known: set[Row] = set()
+
+    @abstractmethod
+    def numbers_of(self, entry: E) -> tuple[Any, ...]:
+        """The weight and the exact sums of an entry."""
+
+    @abstractmethod
+    def _summed(self, stored: Iterable[WeightedRow]) -> dict[Row, E]:
+        """The sum of stored changes by key. They may come in any order, so intermediate sums are not checked."""
+
+    def restore(self, stored: Iterable[WeightedRow]) -> None:
+        """Fill the empty map from stored changes, oldest first. There is nothing to undo, so no journal is kept."""
+        self.entries.update(self._summed(stored))
+
+    @abstractmethod
+    def catch_up(self, stored: Iterable[WeightedRow]) -> None:
+        """Add stored changes that others have made since the last epoch, oldest first; between epochs, without
+        journal."""
+
+    @abstractmethod
+    def _key_of(self, stored: Row) -> Row:
+        """The key of a stored row."""
+
+    def attach_snapshot(self, snapshot: RelationSnapshot, width: int, columns: int) -> None:
+        """Leave stored entries in a snapshot, and load them when a change first touches their first ``width`` keys.
+
+        They are stored in so many ``columns``. Entries that loops look up are loaded by ``bring``.
+        """
+        self._snapshot = snapshot
+        self._width = width
+        self._columns = tuple(range(columns))
+
+    def extend_snapshot(self, part: RelationSnapshot) -> None:
+        """Add stored changes that others have made since to the snapshot, and to the entries that are loaded.
+
+        Lookups that statements have made may find more entries now, so they are made again.
+        """
+        assert self._snapshot is not None
+        near = part.fetch(self.first, {key[: self._width] for key in self._known}, self._columns)
+        known = self._known
+        here = [pair for pair in near if pair[0][: self._width] in known or self._key_of(pair[0]) in known]
+        self.catch_up(here)
+        known.update([self._key_of(row) for row, _ in here])
+        self._filled.clear()
+        self._snapshot = extend_snapshot(self._snapshot, part)
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of the snapshot; 0 if all entries are loaded."""
+        return 0 if self._snapshot is None else part_count(self._snapshot)
+
+    @property
+    def changed(self) -> bool:
+        """True if the epoch has touched the map, or may have."""
+        return bool(self.journal) or self._came is not None
+
+    @property
+    def is_partial(self) -> bool:
+        """True if stored entries that no change has touched are not loaded."""
+        return self._snapshot is not None
+
+    def fill(self, keys: Iterable[Row]) -> None:
+        """Load the stored entries that share their first keys with ``keys``, unless they are loaded."""
+        if self._snapshot is not None:
+            self.bring(self.first, {key[: self._width] for key in keys})
+
+    @property
+    def first(self) -> ColumnPositions:
+        """The positions of the keys by which touched entries are loaded."""
+        return self._columns[: self._width]
+
+    def bring(self, positions: ColumnPositions, keys: Collection[Row]) -> None:
+        """Load the stored entries whose keys at ``positions`` are among ``keys``, unless they are loaded."""
+        if missing := self.missing(positions, keys):
+            self.keep(positions, missing, None, self.fetch(positions, missing))
+
+    def missing(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> set[Row]:
+        """Those of ``keys`` whose stored entries are not loaded yet."""
+        asked = set(keys) - self._filled.get(positions, _NOTHING)
+        return asked - self._known if positions == self.first else asked
+
+    def fetch(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> list[tuple[Row, int]]:
+        """The stored changes under ``keys``. Changes no state, so threads may fetch in parallel."""
+        assert self._snapshot is not None
+        return self._snapshot.fetch(positions, keys, self._columns)
+
+    def keep(
+        self,
+        positions: ColumnPositions,
+        keys: Collection[Row],
+        columns: ColumnPositions | None,
+        rows: Iterable[WeightedRow],
+    ) -> None:
+        """Load fetched entries: ``rows`` are all that is stored under ``keys``.
+
+        An entry that was loaded by another key before may have changed since, and is kept as it is.
+        """
+        found = {key: entry for key, entry in self._summed(rows).items() if key not in self._known}
+        self._filled.setdefault(positions, set()).update(keys)
+        self._known.update(found)
+        if positions == self.first:
+            self._known.update(keys)
+        self.entries.update(found)
+        for follower in self._followers:
+            follower.fill(found.items())
+
+    def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
+        """Index of the entries by their keys at ``positions``: built once, then maintained in O(1) per change."""
+        if positions not in self._indexes:
+            self._indexes[positions] = self._followed(HashIndex(positions))
+        return self._indexes[positions].pairs
+
+    def order(self, positions: tuple[int, ...], column: int, floats: bool) -> OrderedIndex:
+        """Index of the entries by their keys at ``positions``, ordered by the key at ``column`` (``floats``: a
+        DOUBLE)."""
+        if (positions, column) not in self._orders:
+            ordered = OrderedIndex(positions, column, self.numbers_of, self.zeros, floats)
+            self._orders[positions, column] = self._followed(ordered)
+        return self._orders[positions, column]
+
+    def negatives(self, number: int) -> int:
+        """The number of entries with a negative weight (number 0), or exact sum of that number."""
+        if number not in self._negatives:
+            self._negatives[number] = self._followed(NegativeCount(lambda entry: self.numbers_of(entry)[number]))
+        return self._negatives[number].count
+
+    def ordered_groups(
+        self, width: int, sort_key_of: SortKeyOf, addends_of: AddendsOf | None = None, zeros: tuple[Any, ...] = ()
+    ) -> OrderedGroupIndex:
+        """The entries by their first ``width`` keys and in the order of ``sort_key_of``; see ``OrderedGroupIndex``."""
+        if (width, sort_key_of) not in self._ordered_groups:
+            self._ordered_groups[width, sort_key_of] = self._followed(
+                OrderedGroupIndex(width, sort_key_of, addends_of, zeros)
+            )
+        return self._ordered_groups[width, sort_key_of]
+
+    def states(self, name: object, make: Callable[[], F]) -> F:
+        """The observer of the entries called ``name``, created when it is first used."""
+        if name not in self._states:
+            self._states[name] = self._followed(make())
+        return cast("F", self._states[name])
+
+    def leading_columns(self) -> Mapping[Row, tuple[Any, ...]]:
+        """The first keys of each row of all other keys."""
+        if self._firsts is None:
+            self._firsts = self._followed(LeadingColumnIndex())
+        return self._firsts.of
+
+    def _followed(self, follower: F) -> F:
+        follower.fill(self.entries.items())
+        self._followers = (*self._followers, follower)
+        return follower
+
+    def set(self, key: Row, entry: E | None) -> None:
+        """Set the entry of ``key``, or remove it."""
+        self.journal.setdefault(key, self.entries.get(key))
+        self._put(key, entry)
+
+    def _put(self, key: Row, entry: E | None) -> None:
+        self._came = None
+        old = self.entries.get(key)
+        if entry is None:
+            self.entries.pop(key, None)
+        else:
+            self.entries[key] = entry
+        for follower in self._followers:
+            follower.move(key, old, entry)
+
+    def forget(self, forgotten: ExpiredEntries) -> None:
+        """Release entries that will not be read again; between epochs, so there is nothing to undo."""
+        gone = [key for key in self.entries if forgotten(key)]
+        if forgotten.ends:
+            there = [key for key in gone if self.numbers_of(self.entries[key])[0] > 0]
+            gone = sorted(set(gone) - {min(there), max(there)}) if there else gone
+        for key in gone:
+            self._put(key, None)
+
+    def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
+        """Each key of the journal with its entry before the epoch and now."""
+        if self._came is not None and len(self._came) == len(self.journal):
+            return zip(self._came, repeat(None), self._came.values(), strict=False)
+        return zip(self.journal, self.journal.values(), map(self.entries.get, self.journal), strict=True)
+
+    def settle(self) -> None:
+        """Make the current entries the state from which the next epoch starts."""
+        self._came = None
+        self.journal.clear()
+
+    def rollback(self) -> None:
+        """Restore every touched entry."""
+        for key, old in self.journal.items():
+            self._put(key, old)
+        self.journal.clear()

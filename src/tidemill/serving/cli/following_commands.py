@@ -1,0 +1,158 @@
+"""Commands that follow views, sources, feeds and the schedule: ``watch``, ``sync``, ``feed`` and ``schedule``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.serving.cli.data_input import take_files
+from tidemill.serving.cli.keep_in_sync import Reporter, keep_in_sync
+from tidemill.serving.cli.warehouse_options import (
+    DEFAULT_FOLDER,
+    FolderOption,
+    JsonOption,
+    RuntimeName,
+    RuntimeOption,
+    open_folder,
+)
+from tidemill.serving.cli.watch_changes import as_json_lines, as_text_lines, watch_changes
+from tidemill.serving.cli.watch_staleness import watch_staleness
+
+if TYPE_CHECKING:
+    from tidemill.engine.warehouse import Warehouse
+
+__all__ = ["feed", "schedule", "sync", "watch"]
+
+
+def watch(
+    view: Annotated[str | None, typer.Argument(help="The view to follow; default: the staleness of all views.")] = None,
+    since: Annotated[int | None, typer.Option(help="Begin after this epoch; default: the next one.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only rows with this value, as in customer=ann; may be repeated.")
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two polls of the folder.", min=0.05)] = 1.0,
+    timeout: Annotated[float | None, typer.Option(help="End after so many seconds without a change.")] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--sync", help="Meanwhile follow sources, feeds and the schedule: this process is the writer."),
+    ] = False,
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the changes of a view as they come, or how far each view is behind.
+
+    Without a view: the epochs and partitions of its tables that each view does not show, and for how many seconds.
+    Another process may write meanwhile, unless --sync is given. Each line is an epoch, a weight and a row; a row that
+    changed is one line, the old row -> the new one. As JSON it is two rows, the old one with weight -1. A column that
+    --where names twice may have either value.
+
+    \b
+    Examples:
+      tidemill watch
+      tidemill watch spend
+      tidemill watch spend --where customer=ann --where customer=bob
+      tidemill watch spend --since 120 --timeout 10
+      tidemill watch open_orders --sync
+      tidemill watch spend --since 0 --json | tidemill apply - --format pairs -w copy
+    """
+    open_folder(warehouse, RuntimeName.native, read_only=True).close()
+    with ExitStack() as stack:
+        between = _in_sync(stack.enter_context(open_folder(warehouse))) if follow else lambda: None
+        if view is None:
+            watch_staleness(warehouse, interval=interval, timeout=timeout, as_json=as_json, between=between)
+            return
+        heard = watch_changes(
+            warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout, between=between
+        )
+        for batch, columns in heard:
+            for line in as_json_lines(batch, view, columns) if as_json else as_text_lines(batch):
+                print(line, flush=True)
+
+
+def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
+    """Start following sources, feeds and the schedule; returns the function that reports what has stopped."""
+    warehouse.follow()
+    return Reporter(warehouse).report
+
+
+def sync(
+    name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; default: all of them.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
+    ] = False,
+    timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    runtime: RuntimeOption = RuntimeName.auto,
+) -> None:
+    """Sync views with their sources, and ingest waiting files of feeds.
+
+    Prints the epoch and the number of rows; with --follow each epoch, and scheduled views are refreshed as well. A
+    source that cannot be reached is reported on standard error, and tried again.
+
+    \b
+    Examples:
+      tidemill sync -w shop
+      tidemill sync open_orders --timeout 60
+      tidemill sync --follow
+    """
+    with open_folder(warehouse, runtime) as wh:
+        if follow:
+            keep_in_sync(wh, timeout)
+        else:
+            taken = wh.sync(name, timeout=timeout)
+            print(f"epoch {taken}: {taken.counts}")
+
+
+def feed(
+    table: Annotated[str, typer.Argument(help="The table or stream that takes the rows.")],
+    folder: Annotated[str, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
+    ] = False,
+    timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
+    format: Annotated[str | None, typer.Option(help="csv, json or parquet; default: by the file extension.")] = None,
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    runtime: RuntimeOption = RuntimeName.auto,
+) -> None:
+    """Ingest the files of a folder, each once.
+
+    Every file, and every folder of files, is an epoch. Ingested files are moved to _taken there, and refused ones to
+    _aside, with the reason. With --follow also sources, other feeds and scheduled views are followed.
+
+    \b
+    Examples:
+      tidemill feed losses inbox -w net
+      tidemill feed losses inbox --follow
+    """
+    with open_folder(warehouse, runtime) as wh:
+        print(take_files(wh, table, folder, format))
+        if follow:
+            keep_in_sync(wh, timeout)
+
+
+def schedule(
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="Maximum number of views refreshed in one epoch.", min=1)] = None,
+    timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    runtime: RuntimeOption = RuntimeName.auto,
+) -> None:
+    """Refresh scheduled views, the most urgent first.
+
+    Prints their names in that order; with --follow each epoch, and sources and feeds are followed as well.
+
+    \b
+    Examples:
+      tidemill schedule -w net
+      tidemill schedule --follow --limit 4
+    """
+    with open_folder(warehouse, runtime) as wh:
+        for name in wh.schedule(limit):
+            print(name)
+        if follow:
+            keep_in_sync(wh, timeout, limit=limit)
