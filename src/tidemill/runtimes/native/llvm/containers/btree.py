@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    COLD,
     INLINE,
     IRValue,
     Local,
@@ -231,7 +232,7 @@ class BTreeCode(NodeCode):
                 self.check_sums(builder, whole, status)
             builder.ret(status.get())
 
-        return self._code.function(module, f"{self._name}.split", I32, [PTR, PTR, I64], body, "noinline", "cold")
+        return self._code.function(module, f"{self._name}.split", I32, [PTR, PTR, I64], body, *COLD)
 
     def _move_upper_part(
         self, builder: ir.IRBuilder, left: IRValue, right: IRValue, cut: IRValue, rest: IRValue
