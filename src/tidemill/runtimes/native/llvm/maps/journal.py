@@ -40,10 +40,10 @@ from tidemill.runtimes.native.llvm.maps.updates import UpdateCode
 from tidemill.runtimes.native.llvm.scalars import double_sums
 
 VISITED = 1 << 31
-"""The bit of a stamp that marks entries already told of."""
+"""The bit of a stamp that marks entries already visited."""
 
 LARGE_JOURNAL, IDLE = 1 << 20, 8
-"""A journal of more bytes is given back after an epoch that has used less than one in so many of them."""
+"""A journal of more than LARGE_JOURNAL bytes is given back after an epoch that used less than one in IDLE of them."""
 
 
 class JournalCode:
@@ -177,7 +177,7 @@ class JournalCode:
     ) -> None:
         """Emit ``tell`` for each touched key, with its entry as it was and as it is, None where there is none now.
 
-        Entries that were told of bear a mark until all are. The head of a record in the journal says nothing, so it
+        Visited entries have a mark until all are visited. The head of a record in the journal says nothing, so it
         holds the place of the entry in the meantime.
         """
         code = self._code

@@ -427,7 +427,7 @@ class UpdateCode:
         return self.handle.load(builder, handle, f"negative {name}")
 
     def append(self, builder: ir.IRBuilder, handle: IRValue, vector: str, record: IRValue) -> IRValue:
-        """Put a copy of a record at the end of the journal or limbo, or return the status that says why not."""
+        """Put a copy of a record at the end of the journal or limbo, or return the status of the failure."""
         account, place = self.account(builder, handle), self.handle.address(builder, handle, vector)
         copied = memory.append(builder, account, place, self.record.payload)
         memory.check_granted(builder, account, copied)

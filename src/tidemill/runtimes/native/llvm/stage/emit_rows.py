@@ -104,7 +104,7 @@ def shows_keys(stage: Stage) -> bool:
 class OutputRowCode:
     """Emits ``emit()``: the rows that touched keys of ``held`` gave and no longer give, and those that they give now.
 
-    Gives a status. Whatever it is, all touched keys are told of again when they are next asked for.
+    Gives a status. Whatever it is, the next call emits all touched keys again.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class OutputRowCode:
         status = Local(builder, number(0, I32))
 
         def tell(old: IRValue, entry: IRValue | None, sides: MultisetSides) -> None:
-            # Nothing returns from here: what is told of bears a mark until all are.
+            # Nothing returns from here: a key that was emitted has a mark until all are.
             entries = [old, NULL_POINTER if entry is None else entry]
             found = builder.call(changed, [*entries, *sides.before, *sides.after])
             failed = builder.icmp_unsigned("!=", found, number(0, I32))

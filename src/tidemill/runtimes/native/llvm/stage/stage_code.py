@@ -1,4 +1,4 @@
-"""The module of a stage and what is in it."""
+"""The module of a stage, with the maps, inputs and outputs that the runtime addresses in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class StageCode:
-    """A module and what is in it."""
+    """The module of a stage, and its maps, inputs and outputs."""
 
     stage: Stage
     module: ir.Module
