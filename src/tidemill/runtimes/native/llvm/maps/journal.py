@@ -15,6 +15,7 @@ from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen import memory
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
     COLD,
+    PER_EPOCH,
     EmitBody,
     IRValue,
     Local,
@@ -64,8 +65,8 @@ class JournalCode:
         self._export(module, "absorb", I32, [PTR, PTR, I64], self._absorb)
         self._export(module, "collect", I64, [PTR, PTR], self._collect)
         if code.journaled:
-            self._export(module, "touched", I64, [PTR, PTR, PTR], self._touched)
-            self._export(module, "net", I64, [PTR, PTR], self._net)
+            self._export(module, "touched", I64, [PTR, PTR, PTR], self._touched, PER_EPOCH)
+            self._export(module, "net", I64, [PTR, PTR], self._net, PER_EPOCH)
             self._export(module, "settle", ir.VoidType(), [PTR], self._settle)
             self._export(module, "rollback", I32, [PTR], self._rollback)
 
@@ -76,8 +77,9 @@ class JournalCode:
         result: ir.Type,
         types: Sequence[ir.Type],
         body: EmitBody,
+        attributes: Sequence[str] = COLD,
     ) -> None:
-        define(module, f"{self._code.symbol}.{name}", result, types, body, *COLD, exported=True)
+        define(module, f"{self._code.symbol}.{name}", result, types, body, *attributes, exported=True)
 
     # --------------------------------------------------------------------------------------------- begin and end
 

@@ -18,7 +18,7 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.maps import RingField as MapValue
 from tidemill.program.stages import GroupEmission, Stage
-from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, Local, check, number, on_stack
+from tidemill.runtimes.native.llvm.codegen.control_flow import PER_EPOCH, IRValue, Local, check, number, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
 from tidemill.runtimes.native.llvm.codegen.layout import (
     I1,
@@ -73,7 +73,7 @@ def emit_rows(
             module.globals.pop(name, None)
         return None
     for function in map(module.globals.__getitem__, FUNCTIONS):
-        for attribute in COLD:
+        for attribute in PER_EPOCH:
             function.attributes.add(attribute)
     return output
 
