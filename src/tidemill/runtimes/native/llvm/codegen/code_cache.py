@@ -22,7 +22,7 @@ CACHE_BYTES = 256 * 1024 * 1024
 """Beyond this size the files that were not used for longest are deleted."""
 
 PRUNED_AFTER = 32
-"""Only one file in so many, by its name, looks at all the others."""
+"""One write in PRUNED_AFTER, chosen by the name of the file, looks for files to delete."""
 
 _HEADER = b"tidemill object 2 "
 _SEAL = 32

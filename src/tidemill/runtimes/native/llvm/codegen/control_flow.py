@@ -15,7 +15,10 @@ IRValue: TypeAlias = ir.Value
 EmitBody = Callable[[ir.IRBuilder, tuple[IRValue, ...]], object]
 """Emits the instructions of a function, given its arguments."""
 
-COLD = ("noinline", "optnone")
+PER_EPOCH = ("noinline", "optnone")
+"""Attributes of functions that run once an epoch for each touched key, and are not optimized."""
+
+COLD = (*PER_EPOCH, "cold")
 """Attributes of functions that run seldom: to optimize them would take longer than they ever will."""
 
 INLINE = "alwaysinline"
@@ -168,8 +171,8 @@ def define(
 
 
 def is_cold(function: ir.Function) -> bool:
-    """True if a function is not to be optimized."""
-    return "optnone" in function.attributes
+    """True if a function is marked as ``COLD``."""
+    return all(attribute in function.attributes for attribute in COLD)
 
 
 def external(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:

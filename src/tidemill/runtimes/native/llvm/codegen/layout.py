@@ -169,7 +169,7 @@ def size_of(type_: ir.Type) -> int:
 
 
 def at(builder: ir.IRBuilder, base: ir.Value, offset: int | ir.Value) -> ir.Value:
-    """The place so many bytes from ``base``."""
+    """The address ``offset`` bytes from ``base``."""
     if isinstance(offset, int) and not offset:
         return base
     index = ir.Constant(I64, offset) if isinstance(offset, int) else offset

@@ -29,7 +29,7 @@ VECTOR.field("capacity", I64)
 FIRST_CAPACITY = 16
 
 LARGE_PAGES_FROM = 4 << 20
-"""From so many bytes on large pages are asked for: in small ones a random access misses the page tables too."""
+"""Bytes from which large pages are requested: in small ones a random access misses the page tables too."""
 
 SOON_FULL = 128 << 10
 _PAGE, _MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 4096, 14, 23

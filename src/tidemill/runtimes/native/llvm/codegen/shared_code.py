@@ -58,7 +58,7 @@ class SharedCode:
     """The functions that ``emit`` defines in a module. Two with the same name are the same."""
 
     name: str
-    emit: Callable[[ir.Module], None] = field(compare=False)
+    emit: Callable[[ir.Module], object] = field(compare=False)
 
     def function(
         self,

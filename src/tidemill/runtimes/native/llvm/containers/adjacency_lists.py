@@ -55,7 +55,7 @@ from tidemill.runtimes.native.llvm.containers.key_cells import find_cells
 from tidemill.runtimes.native.llvm.containers.slices import ListLayout, ListSlice
 
 UNIT = 8
-"""Lists begin at multiples of so many bytes, and these are what places in memory are counted in."""
+"""Alignment of lists in bytes, and the unit of places in their memory."""
 
 MAX_SIZE_BITS = 32
 """A list has room for ``2 ** bits`` items, with fewer ``bits`` than this."""
@@ -105,7 +105,7 @@ class AdjacencyListCode:
     # ------------------------------------------------------------------------------------------------- as a whole
 
     def create(self, builder: ir.IRBuilder, handle: IRValue, account: IRValue) -> None:
-        """Make it empty, or return the status that says why not."""
+        """Create it empty, or return the status of the failure."""
         LISTS.store(builder, self._lists(builder, handle), "high", number(1))  # the place 0 is none
         hash_table.create(builder, account, self._table(builder, handle), self.slot.size)
 
@@ -119,7 +119,7 @@ class AdjacencyListCode:
         LISTS.store(builder, lists, "capacity", number(0))
 
     def clear(self, builder: ir.IRBuilder, handle: IRValue, account: IRValue) -> None:
-        """Forget all lists, or return the status that says why not."""
+        """Forget all lists, or return the status of the failure."""
         hash_table.clear(builder, account, self._table(builder, handle), self.slot.size)
         LISTS.store(builder, self._lists(builder, handle), "high", number(1))
         for bits in range(MAX_SIZE_BITS):
@@ -212,7 +212,7 @@ class AdjacencyListCode:
     # ---------------------------------------------------------------------------------------------------- changing
 
     def reserve(self, builder: ir.IRBuilder, handle: IRValue, account: IRValue, record: IRValue) -> None:
-        """See to it that a record can be appended, or return the status that says why not."""
+        """See to it that a record can be appended, or return the status of the failure."""
         hash_table.reserve(builder, account, self._table(builder, handle), self.slot.size)
         slot = self.find(builder, handle, self.cells_of(builder, record))
         bits = Local(builder, number(0, I8))

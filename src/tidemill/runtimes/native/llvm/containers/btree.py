@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    COLD,
     INLINE,
     IRValue,
     Local,
@@ -47,7 +48,7 @@ for _name in ("capacity", "high", "used", "free", "height"):
 
 
 class BTreeCode(NodeCode):
-    """The functions of trees with keys of ``bits`` bits and so many values, shared by all such trees."""
+    """The functions of trees with keys of ``bits`` bits and that number of values, shared by all such trees."""
 
     def __init__(self, bits: int, values: int) -> None:
         super().__init__(bits, values)
@@ -60,7 +61,7 @@ class BTreeCode(NodeCode):
     # ------------------------------------------------------------------------------------------- what others call
 
     def reserve(self, builder: ir.IRBuilder, account: IRValue, pool: IRValue, more: int = 0) -> None:
-        """See to it that ``add`` finds the nodes it may need and ``more``, or return the status that says why not."""
+        """See to it that ``add`` finds the nodes it may need and ``more``, or return the status of the failure."""
         capacity, used, height = (POOL.load(builder, pool, name) for name in ("capacity", "used", "height"))
         # One node for each level that may split, one for a new root, and the id 0, which is none.
         needed = builder.add(builder.add(used, height), number(3 + more, I32))
@@ -231,7 +232,7 @@ class BTreeCode(NodeCode):
                 self.check_sums(builder, whole, status)
             builder.ret(status.get())
 
-        return self._code.function(module, f"{self._name}.split", I32, [PTR, PTR, I64], body, "noinline", "cold")
+        return self._code.function(module, f"{self._name}.split", I32, [PTR, PTR, I64], body, *COLD)
 
     def _move_upper_part(
         self, builder: ir.IRBuilder, left: IRValue, right: IRValue, cut: IRValue, rest: IRValue

@@ -44,7 +44,7 @@ class NodeArray:
 
 
 class NodeCode:
-    """Nodes with keys of ``bits`` bits and so many values of 128 bits.
+    """Nodes with keys of ``bits`` bits and that number of values of 128 bits.
 
     Slots that are not used have the greatest key there is, so that a node is searched without looking at its count.
     What other arrays hold there means nothing.

@@ -111,7 +111,7 @@ class ColumnBufferCode:
         self.columns = aligned_columns(cells)
 
     def reserve(self, builder: ir.IRBuilder, buffer: IRValue, rows: IRValue) -> None:
-        """See to it that so many rows more have room, or return the status that says why not."""
+        """Make room for more rows, or return the status of the failure."""
         needed = builder.add(COLUMN_BUFFER.load(builder, buffer, "count"), rows)
         short = builder.icmp_unsigned(">", needed, COLUMN_BUFFER.load(builder, buffer, "capacity"))
         with builder.if_then(short, likely=False):

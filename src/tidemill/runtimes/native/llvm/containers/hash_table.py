@@ -135,7 +135,7 @@ def each_slot(builder: ir.IRBuilder, table: IRValue, size: int) -> Iterator[IRVa
 
 
 def create(builder: ir.IRBuilder, account: IRValue, table: IRValue, size: int) -> None:
-    """Make an empty table, or return the status that says why not."""
+    """Make an empty table, or return the status of the failure."""
     check(builder, builder.call(_allocate(builder.module, size), [account, table, number(FIRST_BITS)]))
 
 
@@ -165,7 +165,7 @@ def bytes_of(builder: ir.IRBuilder, table: IRValue, size: int) -> IRValue:
 
 
 def reserve(builder: ir.IRBuilder, account: IRValue, table: IRValue, size: int, more: int = 1) -> None:
-    """See to it that so many slots more can be claimed, or return the status that says why not."""
+    """Make room to claim ``more`` slots, or return the status of the failure."""
 
     def is_short() -> IRValue:
         count, limit = (TABLE.load(builder, table, name) for name in ("count", "limit"))

@@ -76,7 +76,7 @@ class OrderedGroupCode:
     # ------------------------------------------------------------------------------------------------ as a whole
 
     def create(self, builder: ir.IRBuilder, account: IRValue, groups: IRValue) -> None:
-        """Make it empty, or return the status that says why not; its memory is all zeros."""
+        """Create it empty, or return the status of the failure; its memory is all zeros."""
         self.struct.store(builder, groups, "high", number(1))  # the place 0 is none
         hash_table.create(builder, account, self.table(builder, groups), self.group.size)
 
@@ -89,7 +89,7 @@ class OrderedGroupCode:
         self.trees.destroy(builder, account, self.pool(builder, groups))
 
     def clear(self, builder: ir.IRBuilder, account: IRValue, groups: IRValue) -> None:
-        """Forget all groups, or return the status that says why not."""
+        """Forget all groups, or return the status of the failure."""
         hash_table.clear(builder, account, self.table(builder, groups), self.group.size)
         self.trees.clear(builder, self.pool(builder, groups))
         self.struct.store(builder, groups, "high", number(1))
@@ -103,7 +103,7 @@ class OrderedGroupCode:
         return builder.add(self._array_bytes(builder, groups), builder.add(table, trees))
 
     def reserve(self, builder: ir.IRBuilder, account: IRValue, groups: IRValue) -> None:
-        """See to it that one more item can be taken in, or return the status that says why not."""
+        """See to it that one more item can be taken in, or return the status of the failure."""
         hash_table.reserve(builder, account, self.table(builder, groups), self.group.size)
         self.reserve_nodes(builder, account, groups)
         high, capacity = (self.struct.load(builder, groups, name) for name in ("high", "capacity"))

@@ -40,7 +40,7 @@ from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS
 from tidemill.runtimes.native.state import double_sums
 
 FEW_RECORDS = 64
-"""Up to so many records are read one by one."""
+"""Record count up to which records are read one by one."""
 
 _POINTER, _COUNT, _STATUS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
@@ -141,7 +141,7 @@ class NativeMap:
         return entries_of(records, self.map, self._record)
 
     def make_ends(self, count: int) -> Records:
-        """Room for the ends of so many multisets; the map is one."""
+        """An array for the ends of ``count`` groups of a multiset."""
         assert self._ordered is not None
         return np.empty(count, self._ordered.version.dtype(("there", *ENDS)))
 
@@ -180,7 +180,7 @@ class NativeMap:
         return int(self._functions[name](self.address))
 
     def make_records(self, count: int) -> Records:
-        """Room for so many records."""
+        """An array for ``count`` records."""
         return np.empty(count, self._record.columns)
 
     def _table(self, records: Records) -> pa.Table:

@@ -29,7 +29,7 @@ SPARE_BUFFERS = 2
 """Number of buffers given back by readers that are kept for reuse."""
 
 MAX_OVERSIZE = 8
-"""A piece with more than so many times the room that was needed is not kept."""
+"""Ratio of capacity to need above which a piece of memory is not kept."""
 
 SHRINK_DIVISOR = 8
 """A column buffer counts on as much as before, less one in so many parts each time."""

@@ -14,8 +14,9 @@ from llvmlite import ir
 
 from tidemill.model import types as t
 from tidemill.model.types import Type
-from tidemill.runtimes.native.llvm.codegen.control_flow import Local, define, external, loop_while, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import Local, external, loop_while, number
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, at
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 from tidemill.runtimes.native.llvm.scalars.conversions import DAY
 from tidemill.runtimes.native.llvm.scalars.dates import ERA, TO_MARCH
 
@@ -209,4 +210,7 @@ def _reading(module: ir.Module) -> ir.Function:
         builder.store(builder.select(negative, builder.neg(total.get()), total.get()), value)
         builder.ret(number(1, I1))
 
-    return define(module, "read_digits", I1, [PTR, I64, I64, PTR], body)
+    return _CODE.function(module, "read_digits", I1, [PTR, I64, I64, PTR], body)
+
+
+_CODE = SharedCode("digits", _reading)

@@ -42,6 +42,7 @@ from tidemill.runtimes.native.llvm.codegen.memory import (
     release_vector,
     resize,
 )
+from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.hash_table import FACTOR, SEED, TABLE
 from tidemill.runtimes.native.llvm.maps.record_store import SLOT
@@ -148,14 +149,14 @@ class StringDictionary:
 
 
 def declare_intern(module: ir.Module) -> ir.Function:
-    """``intern(dictionary, data, size: i64) -> i32``: the id of UTF-8 bytes, or a status below 0 with its sign turned.
+    """``intern(dictionary, data, size: i64) -> i32``: the id of UTF-8 bytes, or a negated status.
 
-    Defined in the module that asks for it, so that events find their ids without leaving emitted code.
+    Shared code, so that events find their ids without leaving emitted code.
     """
 
     def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
         dictionary, data, size = arguments
-        hash_ = builder.call(_hash(module), [data, size])
+        hash_ = builder.call(_hash(builder.module), [data, size])
         table = DICTIONARY.address(builder, dictionary, "table")
 
         def matches(slot: IRValue) -> IRValue:
@@ -168,13 +169,16 @@ def declare_intern(module: ir.Module) -> ir.Function:
         slot = hash_table.probe(builder, table, hash_, SLOT.size, matches)
         with builder.if_then(builder.not_(refused(builder, slot)), likely=True):
             builder.ret(SLOT.load(builder, slot, "id"))
-        builder.ret(builder.call(_add(module), [dictionary, hash_, data, size]))
+        builder.ret(builder.call(_add(builder.module), [dictionary, hash_, data, size]))
 
-    return define(module, "strings.intern", I32, [PTR, PTR, I64], body)
+    return _CODE.function(module, "strings.intern", I32, [PTR, PTR, I64], body)
+
+
+_CODE = SharedCode("strings", declare_intern)
 
 
 def _add(module: ir.Module) -> ir.Function:
-    """``add(dictionary, hash, data, size)``: a new text; gives its id, or a status below 0 with its sign turned."""
+    """``add(dictionary, hash, data, size)``: a new text; gives its id, or a negated status."""
 
     def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
         dictionary, hash_, data, size = arguments

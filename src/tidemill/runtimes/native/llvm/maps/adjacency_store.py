@@ -61,7 +61,7 @@ class AdjacencyStore(PooledStore):
         return total
 
     def reserve_items(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> None:
-        """See to it that a record can be in its lists, or return the status that says why not."""
+        """See to it that a record can be in its lists, or return the status of the failure."""
         for i, lists in enumerate(self.lists):
             with self._unless_null(builder, record, i):
                 lists.reserve(builder, handle, self._account(builder, handle), record)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    COLD,
     IRValue,
     Local,
     check,
@@ -117,7 +118,7 @@ class ClusteredStore:
             builder.ret(status)
 
         name = f"{self._groups.name}.promote_to_tree"
-        return self._groups.code.function(module, name, I32, [PTR, PTR], body, "noinline", "cold")
+        return self._groups.code.function(module, name, I32, [PTR, PTR], body, *COLD)
 
     def erase(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> None:
         code = self._groups

@@ -44,7 +44,7 @@ from tidemill.runtimes.native.llvm.containers.sum_groups import SumGroups, SumIt
 from tidemill.runtimes.native.llvm.maps.ordered_index import UNORDERED
 
 SMALL_TABLE, IDLE = 64, 8
-"""A table of more slots is given back after an epoch that has used less than one in so many of them."""
+"""A table of more than SMALL_TABLE slots is given back after an epoch that used less than one in IDLE of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class GroupOrderCode(ABC):
     # ------------------------------------------------------------------------------------------------ as a whole
 
     def create(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """Make it empty, or return the status that says why not."""
+        """Create it empty, or return the status of the failure."""
         self.groups.create(builder, self._account(builder, handle), self.own(builder, handle))
 
     def destroy(self, builder: ir.IRBuilder, handle: IRValue) -> None:
@@ -133,7 +133,7 @@ class GroupOrderCode(ABC):
         return builder.add(self.groups.bytes(builder, self.own(builder, handle)), notes)
 
     def reserve(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """See to it that ``move`` has the memory it needs, or return the status that says why not."""
+        """See to it that ``move`` has the memory it needs, or return the status of the failure."""
         account, notes = self._account(builder, handle), self._notes(builder, handle)
         self.groups.reserve(builder, account, self.own(builder, handle))
         with builder.if_then(refused(builder, TABLE.load(builder, notes, "slots")), likely=False):
@@ -141,7 +141,7 @@ class GroupOrderCode(ABC):
         hash_table.reserve(builder, account, notes, self._note.size)
 
     def settle(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """Forget which groups were touched, at a cost of so many."""
+        """Forget which groups were touched, in time proportional to their number."""
         notes = self._notes(builder, handle)
         count, mask = (TABLE.load(builder, notes, name) for name in ("count", "mask"))
         with builder.if_then(self._any_notes(builder, handle)):
@@ -236,7 +236,7 @@ class GroupOrderCode(ABC):
         self._write_version(builder, handle, self.groups.find(builder, self.own(builder, handle), prefix), target)
 
     def begin_emission(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """From now on no touched group counts as told of."""
+        """From now on no touched group counts as emitted."""
         following = builder.add(self.handle.load(builder, handle, "emission"), number(1, I32))
         self.handle.store(builder, handle, "emission", following)
 
@@ -252,7 +252,7 @@ class GroupOrderCode(ABC):
 
     @contextmanager
     def each_untold(self, builder: ir.IRBuilder, handle: IRValue) -> Iterator[tuple[list[IRValue], IRValue]]:
-        """Run what is emitted within for each touched group that was not told of: its prefix, and what it gave."""
+        """Run what is emitted within for each touched group that was not emitted yet: its prefix, and what it gave."""
         with (
             builder.if_then(self._any_notes(builder, handle)),
             hash_table.each_slot(builder, self._notes(builder, handle), self._note.size) as note,

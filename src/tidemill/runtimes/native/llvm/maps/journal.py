@@ -15,6 +15,7 @@ from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen import memory
 from tidemill.runtimes.native.llvm.codegen.control_flow import (
     COLD,
+    PER_EPOCH,
     EmitBody,
     IRValue,
     Local,
@@ -40,10 +41,10 @@ from tidemill.runtimes.native.llvm.maps.updates import UpdateCode
 from tidemill.runtimes.native.llvm.scalars import double_sums
 
 VISITED = 1 << 31
-"""The bit of a stamp that marks entries already told of."""
+"""The bit of a stamp that marks entries already visited."""
 
 LARGE_JOURNAL, IDLE = 1 << 20, 8
-"""A journal of more bytes is given back after an epoch that has used less than one in so many of them."""
+"""A journal of more than LARGE_JOURNAL bytes is given back after an epoch that used less than one in IDLE of them."""
 
 
 class JournalCode:
@@ -64,8 +65,8 @@ class JournalCode:
         self._export(module, "absorb", I32, [PTR, PTR, I64], self._absorb)
         self._export(module, "collect", I64, [PTR, PTR], self._collect)
         if code.journaled:
-            self._export(module, "touched", I64, [PTR, PTR, PTR], self._touched)
-            self._export(module, "net", I64, [PTR, PTR], self._net)
+            self._export(module, "touched", I64, [PTR, PTR, PTR], self._touched, PER_EPOCH)
+            self._export(module, "net", I64, [PTR, PTR], self._net, PER_EPOCH)
             self._export(module, "settle", ir.VoidType(), [PTR], self._settle)
             self._export(module, "rollback", I32, [PTR], self._rollback)
 
@@ -76,8 +77,9 @@ class JournalCode:
         result: ir.Type,
         types: Sequence[ir.Type],
         body: EmitBody,
+        attributes: Sequence[str] = COLD,
     ) -> None:
-        define(module, f"{self._code.symbol}.{name}", result, types, body, *COLD, exported=True)
+        define(module, f"{self._code.symbol}.{name}", result, types, body, *attributes, exported=True)
 
     # --------------------------------------------------------------------------------------------- begin and end
 
@@ -177,7 +179,7 @@ class JournalCode:
     ) -> None:
         """Emit ``tell`` for each touched key, with its entry as it was and as it is, None where there is none now.
 
-        Entries that were told of bear a mark until all are. The head of a record in the journal says nothing, so it
+        Visited entries have a mark until all are visited. The head of a record in the journal says nothing, so it
         holds the place of the entry in the meantime.
         """
         code = self._code

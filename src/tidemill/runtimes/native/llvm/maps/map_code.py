@@ -73,15 +73,19 @@ class MapCode:
         journaled: bool = True,
         entered: ir.Function | None = None,
         group_order: GroupOrder | None = None,
+        assigned: bool = False,
     ) -> None:
         """``guarded`` names the values (or ``_weight``) whose negative entries are counted.
 
         With ``entered`` the entries of a slice lie behind each other, and that function is called with each new entry.
-        With ``group_order`` the entries of each group, which the first keys name, are in that order.
+        With ``group_order`` the entries of each group, which the first keys name, are in that order. A map that is
+        ``assigned`` to in the course of an epoch has faster functions for that; it can be assigned to in any case.
         """
         self.map = map_
         self.orders = tuple(orders)
-        self.changing = UpdateCode(map_, indexes, orders, guarded, journaled, entered, group_order, self._emit)
+        self.changing = UpdateCode(
+            map_, indexes, orders, guarded, journaled, entered, group_order, assigned, self._emit
+        )
         self.epochs = JournalCode(self.changing)
         if isinstance(self.changing.code, SharedCode):
             self.changing.code.link_to(module)

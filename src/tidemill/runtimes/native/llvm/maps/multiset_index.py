@@ -36,7 +36,7 @@ class MultisetIndexCode(GroupOrderCode):
     def read(
         self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue], before: IRValue, after: IRValue
     ) -> None:
-        """Write the ends of a group as they were and as they are; it is told of."""
+        """Write the ends of a group as they were and as they are, and mark it as emitted."""
         builder.call(self._read(builder.module), [handle, *prefix, before, after])
 
     def emit(self, module: ir.Module) -> None:

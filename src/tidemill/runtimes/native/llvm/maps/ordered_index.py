@@ -74,7 +74,7 @@ class OrderedIndexCode:
     # ------------------------------------------------------------------------------------------------ as a whole
 
     def create(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """Make it empty, or return the status that says why not."""
+        """Create it empty, or return the status of the failure."""
         if self.groups is not None:
             self.groups.create(builder, self._account(builder, handle), self.own(builder, handle))
 
@@ -87,7 +87,7 @@ class OrderedIndexCode:
             self.trees.destroy(builder, *own)
 
     def clear(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """Forget all entries, or return the status that says why not."""
+        """Forget all entries, or return the status of the failure."""
         own = self.own(builder, handle)
         if self.groups is not None:
             self.groups.clear(builder, self._account(builder, handle), own)
@@ -100,7 +100,7 @@ class OrderedIndexCode:
         return (self.groups or self.trees).bytes(builder, self.own(builder, handle))
 
     def reserve(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """See to it that ``add`` has the memory it needs, or return the status that says why not."""
+        """See to it that ``add`` has the memory it needs, or return the status of the failure."""
         account, own = self._account(builder, handle), self.own(builder, handle)
         if self.groups is None:
             self.trees.reserve(builder, account, own)

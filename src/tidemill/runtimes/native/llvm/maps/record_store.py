@@ -33,13 +33,13 @@ class RecordStore(Protocol):
     """Records by their hash. All methods emit code; ``handle`` is the memory of the map."""
 
     def create(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """Make the empty store, or return the status that says why not."""
+        """Make the empty store, or return the status of the failure."""
 
     def destroy(self, builder: ir.IRBuilder, handle: IRValue) -> None:
         """Give its memory back."""
 
     def clear(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """Forget all records, or return the status that says why not."""
+        """Forget all records, or return the status of the failure."""
 
     def bytes(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """The memory of the store."""
@@ -51,7 +51,7 @@ class RecordStore(Protocol):
         """The record with this key, which has this hash, or null."""
 
     def reserve(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        """See to it that one more record can be inserted, or return the status that says why not."""
+        """See to it that one more record can be inserted, or return the status of the failure."""
 
     def insert(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, record: IRValue) -> IRValue:
         """Take in a copy of a record that is not there yet, and give its place."""

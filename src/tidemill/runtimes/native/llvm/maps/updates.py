@@ -87,9 +87,10 @@ class UpdateCode:
         journaled: bool,
         entered: ir.Function | None,
         group_order: GroupOrder | None,
+        assigned: bool,
         emit: Callable[[ir.Module], None],
     ) -> None:
-        """``emit`` emits all functions of the map.
+        """``emit`` emits all functions of the map. One that is ``assigned`` to by events has optimized code for that.
 
         With ``entered`` slices are arrays, and that function is called with each entry that is new. With
         ``group_order`` the entries of each group are in that order.
@@ -100,7 +101,11 @@ class UpdateCode:
             self.symbol += f" as {entered.name}"
         if group_order is not None:
             self.symbol += f" with {group_order}"
+        if assigned:
+            self.symbol += " assigned to"
         self._entered = entered
+        self._seldom = ("noinline",) if assigned else COLD
+        """The attributes of functions that run seldom unless the map is assigned to."""
         # What ``entered`` does is known to one stage alone.
         self.code: CodeHome = SharedCode(self.symbol, emit) if entered is None else OwnCode()
         self.record, self.handle = MapRecord(map_), StructLayout()
@@ -316,7 +321,9 @@ class UpdateCode:
             builder.call(self._erase(builder.module), [handle, entry])
             builder.ret(status)
 
-        return builder.call(self.function(builder.module, "drop", I32, [PTR, PTR], body, "noinline"), [handle, entry])
+        return builder.call(
+            self.function(builder.module, "drop", I32, [PTR, PTR], body, *self._seldom), [handle, entry]
+        )
 
     def _erase(self, module: ir.Module) -> ir.Function:
         """``erase(handle, entry)``: take an entry out of the store."""
@@ -352,7 +359,9 @@ class UpdateCode:
             status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new))
             builder.ret(self._move_in_group(builder, handle, keys, (old, new), status))
 
-        return builder.call(self.function(builder.module, "put", I32, [PTR, PTR], body, "noinline"), [handle, record])
+        return builder.call(
+            self.function(builder.module, "put", I32, [PTR, PTR], body, *self._seldom), [handle, record]
+        )
 
     def assign(self, builder: ir.IRBuilder, handle: IRValue, other: UpdateCode, scratch: IRValue) -> IRValue:
         """Hold what ``scratch`` holds, and empty it; gives a status."""
@@ -418,7 +427,7 @@ class UpdateCode:
         return self.handle.load(builder, handle, f"negative {name}")
 
     def append(self, builder: ir.IRBuilder, handle: IRValue, vector: str, record: IRValue) -> IRValue:
-        """Put a copy of a record at the end of the journal or limbo, or return the status that says why not."""
+        """Put a copy of a record at the end of the journal or limbo, or return the status of the failure."""
         account, place = self.account(builder, handle), self.handle.address(builder, handle, vector)
         copied = memory.append(builder, account, place, self.record.payload)
         memory.check_granted(builder, account, copied)

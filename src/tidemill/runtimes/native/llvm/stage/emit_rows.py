@@ -18,7 +18,7 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.maps import RingField as MapValue
 from tidemill.program.stages import GroupEmission, Stage
-from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, Local, check, number, on_stack
+from tidemill.runtimes.native.llvm.codegen.control_flow import PER_EPOCH, IRValue, Local, check, number, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
 from tidemill.runtimes.native.llvm.codegen.layout import (
     I1,
@@ -73,7 +73,7 @@ def emit_rows(
             module.globals.pop(name, None)
         return None
     for function in map(module.globals.__getitem__, FUNCTIONS):
-        for attribute in COLD:
+        for attribute in PER_EPOCH:
             function.attributes.add(attribute)
     return output
 
@@ -104,7 +104,7 @@ def shows_keys(stage: Stage) -> bool:
 class OutputRowCode:
     """Emits ``emit()``: the rows that touched keys of ``held`` gave and no longer give, and those that they give now.
 
-    Gives a status. Whatever it is, all touched keys are told of again when they are next asked for.
+    Gives a status. Whatever it is, the next call emits all touched keys again.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class OutputRowCode:
         status = Local(builder, number(0, I32))
 
         def tell(old: IRValue, entry: IRValue | None, sides: MultisetSides) -> None:
-            # Nothing returns from here: what is told of bears a mark until all are.
+            # Nothing returns from here: a key that was emitted has a mark until all are.
             entries = [old, NULL_POINTER if entry is None else entry]
             found = builder.call(changed, [*entries, *sides.before, *sides.after])
             failed = builder.icmp_unsigned("!=", found, number(0, I32))

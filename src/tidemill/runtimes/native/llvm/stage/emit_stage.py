@@ -27,7 +27,7 @@ from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of
 from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
-from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, new_function, on_stack
+from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, count_up, in_blocks, new_function, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.codegen.memory import fill
@@ -163,6 +163,7 @@ class _StageEmitter:
             journaled,
             self._graph.entered(map_.name),
             None if bare else multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
+            assigned=any(statement.target == map_.name for statement in self._replaces),
         )
         self._maps[map_.name] = MapGlobal(map_, code, self._pointer(f"handle.{len(self._maps)}"))
 
@@ -296,6 +297,8 @@ class _StageEmitter:
     def _emit_records(self, input_: StageInput, row: ir.Function) -> None:
         """``rows.k(rows, records, failed)``."""
         frame = self._function(f"rows.{input_.number}", [I64, PTR, PTR])
+        for attribute in COLD:  # to pack a row in Python takes a hundred times as long as to unpack it
+            frame.function.attributes.add(attribute)
         rows, records, failed = frame.function.args
         builder, form = frame.builder, input_.record
         with count_up(builder, ir.Constant(I64, 0), rows) as place:

@@ -35,7 +35,7 @@ from tidemill.runtimes.native.python.row_functions import total_order
 BeginFunction = Callable[[str, Sequence[ir.Type], bool], FunctionFrame]
 
 MAX_ROWS = 16
-"""Rows of a top-k at most: so many are noted of each partition that an epoch touches."""
+"""Largest top-k that is compiled: its rows are noted for each partition that an epoch touches."""
 
 MAX_COLUMNS = 12
 """Columns at most that a sort key is made of."""

@@ -1,4 +1,4 @@
-"""A stage at work as compiled code: rows go in, maps move, and what changed comes out.
+"""A compiled stage at run time: it takes rows in, changes its maps and gives out the rows that changed.
 
 The maps live outside Python. What an epoch does to them is in their journals, so emitting, storing and undoing cost
 O(|change|), as in the Python back end; and the rows of a stage come from the same generated ``finish`` function.
@@ -52,7 +52,7 @@ LARGE_STATE = 2 << 20
 """Maps of more bytes are not in the fastest caches: then it pays to look at rows before they are taken in."""
 
 FEW_ROWS = 64
-"""Up to so many rows that are Python's are packed one by one; more are cheaper as columns."""
+"""Row count up to which Python rows are packed one by one; more are cheaper as columns."""
 
 _UNKNOWN = 255
 """Stands for the inputs of other stages."""

@@ -16,7 +16,7 @@ from tidemill.algebra.aggregates.registry import function_of
 from tidemill.program.maps import Map
 from tidemill.program.stages import GroupEmission, MultisetRead, Stage
 from tidemill.runtimes.native.llvm.codegen import memory
-from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, Local, define, number, on_stack
+from tidemill.runtimes.native.llvm.codegen.control_flow import PER_EPOCH, IRValue, Local, define, number, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells
@@ -150,7 +150,7 @@ class MultisetGroupCode:
             builder.ret(count.get())
 
         types = [PTR] * (2 + 2 * len(indexes))
-        define(module, READ_GROUPS, I64, types, body, *COLD, exported=True)
+        define(module, READ_GROUPS, I64, types, body, *PER_EPOCH, exported=True)
 
 
 def multiset_order(stage: Stage, map_: Map) -> GroupOrder | None:

@@ -1,4 +1,4 @@
-"""The module of a stage and what is in it."""
+"""The module of a stage, with the maps, inputs and outputs that the runtime addresses in it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class StageCode:
-    """A module and what is in it.
+    """The module of a stage, and its maps, inputs and outputs.
 
-    ``mirrors`` are relations that the stage keeps a copy of, ``tables`` those that it reads where all stages do.
+    ``mirrors`` are relations that the stage keeps a copy of, ``tables`` those that it shares with other stages.
     """
 
     stage: Stage

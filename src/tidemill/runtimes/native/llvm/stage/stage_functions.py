@@ -49,7 +49,7 @@ class StageFunctions:
         return self._find("emit")
 
     def read_groups(self, arrays: int) -> Any:
-        """``read_groups``, which writes to so many arrays."""
+        """``read_groups``, which writes to that number of arrays."""
         return self._find(READ_GROUPS, *[ctypes.c_void_p] * arrays, result=ctypes.c_int64)
 
     def _find(self, name: str, *arguments: Any, result: Any = ctypes.c_int32) -> Any:

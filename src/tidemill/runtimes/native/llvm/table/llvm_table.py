@@ -32,10 +32,10 @@ from tidemill.runtimes.native.llvm.table.column_store import ColumnStore, RowCel
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
 
 FEW_ROWS = 64
-"""Up to so many rows that are Python's are looked at one by one."""
+"""Row count up to which Python rows are checked one by one."""
 
 MANY_LEFT = 1 << 17
-"""Rows that have left and are still here: from so many on, and if they are most, the others are numbered anew."""
+"""Removed rows from which, if they are the majority, the remaining rows are renumbered."""
 
 
 class TableSource(Protocol):
