@@ -24,6 +24,9 @@ from tidemill.runtimes.runtime import NotAnswered, ReadTable
 
 THREADS = 2
 
+MOST_REPEATED = 50_000_000
+"""Rows beyond which a relation with equal rows is not handed over, since each of them is listed."""
+
 _SETTINGS = (
     f"SET threads = {THREADS}",
     "SET autoinstall_known_extensions = false",
@@ -57,11 +60,15 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def ask(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> ChangeSet:
-    """The rows of a translated query; its tables are registered under their names in the text."""
+    """The rows of a translated query."""
+    return ChangeSet.of_arrow(_weighted(fetch(connection, query, read), query), query.fields)
+
+
+def fetch(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> pa.Table:
+    """The columns of a translated query; its tables are registered under their names in the text."""
     for name, table in query.tables.items():
         _register(connection, table, read(name, tuple(table.fields.values())))
-    found = connection.sql(query.text).to_arrow_table()
-    return ChangeSet.of_arrow(_weighted(found, query), query.fields)
+    return connection.sql(query.text).to_arrow_table()
 
 
 def _register(connection: duckdb.DuckDBPyConnection, table: ScannedTable, rows: pa.Table) -> None:
@@ -121,6 +128,8 @@ def _repeated(rows: pa.Table) -> pa.Table:
     weights = rows.column("w").to_numpy()
     if not len(weights) or weights.max() == 1:
         return rows
+    if weights.sum(dtype=np.float64) > MOST_REPEATED:
+        raise NotAnswered("rows that are repeated too often to be listed")
     return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
 
 

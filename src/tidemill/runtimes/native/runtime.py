@@ -37,8 +37,8 @@ class NativeRuntime:
 
     ``fields_of`` gives the columns of tables, streams, views and stages by name, ``table_of`` the tables by name,
     ``snapshot_of`` the stored rows of those with more than ``resident`` rows. ``backend`` selects generated Python or
-    compiled code for stages (see ``backends``), ``room`` gives the number of bytes that the maps of the latter may still
-    take. After ``commit`` an epoch can still be rolled back until the next ``begin``.
+    compiled code for stages (see ``backends``), ``room`` gives the number of bytes that the maps of the latter may
+    still take. After ``commit`` an epoch can still be rolled back until the next ``begin``.
     """
 
     name = "native"
@@ -315,6 +315,12 @@ class NativeRuntime:
         self._backends.remove(stage.name)
         rows = self._running.fill(compiled, maps, {})
         return ChangeSet.of(rows.items(), stage.output)
+
+    def leave_in_store(self, stage: Stage) -> None:
+        """Hold nothing of a stage that was filled elsewhere in this epoch: the store will have its state."""
+        self._backends.leave_in_store(stage.name, sum(map(self._state.size, stage.inputs)))
+        self._state.empty_stage_maps(self._compiled[stage.name])
+        self._state.release(stage)
 
     def produce(self, stage: Stage) -> ChangeSet:
         """The rows of a stage that does not store them, from the maps that it holds."""
