@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -23,6 +24,9 @@ from tidemill.runtimes.duckdb.sql_text import comma_list
 from tidemill.runtimes.runtime import NotAnswered, ReadTable
 
 THREADS = 2
+
+FEW_TOUCHED = 1_000
+"""Rows up to which a table is cut at the rows that are left out of it."""
 
 MOST_REPEATED = 50_000_000
 """Rows beyond which a relation with equal rows is not handed over, since each of them is listed."""
@@ -93,7 +97,16 @@ def _remaining(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> pa.Tabl
         f"SELECT {names}, CAST(sum(w) AS BIGINT) AS w FROM touched GROUP BY {names} HAVING sum(w) > 0"
     ).to_arrow_table()
     connection.unregister("touched")
-    return pa.concat_tables([rows.filter(pc.invert(touched)), summed.cast(rows.schema)])
+    return pa.concat_tables([_without(rows, touched), summed.cast(rows.schema)])
+
+
+def _without(rows: pa.Table, touched: pa.ChunkedArray) -> pa.Table:
+    """Rows without those that are touched: if these are few, as what lies between them, which copies nothing."""
+    places = np.flatnonzero(touched.to_numpy())
+    if len(places) > FEW_TOUCHED:
+        return rows.filter(pc.invert(touched))
+    bounds = pairwise([-1, *places.tolist(), rows.num_rows])
+    return pa.concat_tables([rows.slice(before + 1, after - before - 1) for before, after in bounds])
 
 
 def _may_be_deleted(rows: pa.Table) -> pa.ChunkedArray:

@@ -89,18 +89,30 @@ class _Filling:
         self._connection = connection
         self._maps = {map_.name: map_ for map_ in stage.maps}
         self._entries: dict[str, pa.Table] = {}
+        self._needed: dict[str, dict[str, Field]] = {}
+        self._read_before: dict[str, pa.Table] = {}
 
     def run(self, loads: Mapping[str, LoweredQuery], rows: LoweredQuery | None) -> FilledStage:
+        for query in loads.values():
+            for name, table in query.tables.items():
+                self._needed.setdefault(name, {}).update(table.fields)
         for target, query in loads.items():
-            fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
-            found = _as_stored(fetch(self._connection, query, self._contents), fields)
-            self._entries[target] = found.filter(pc.not_equal(found.column(WEIGHT), 0))
+            self._entries[target] = self._loaded(target, query)
+        self._read_before.clear()
         stored = {
             name: ChangeSet.of_arrow(self._entries[name], map_fields(map_))
             for name, map_ in self._maps.items()
             if name in self._entries and self._entries[name].num_rows
         }
         return FilledStage(ChangeSet.of_arrow(self._output(rows), self._stage.output), stored)
+
+    def _loaded(self, target: str, query: LoweredQuery) -> pa.Table:
+        """The entries of a map, or the stage's own rows."""
+        fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
+        found = _as_stored(fetch(self._connection, query, self._contents), fields)
+        grouped = len(self._maps[target].keys) if target in self._maps else len(fields)
+        # Without keys there is one group, also over no rows.
+        return found if grouped else found.filter(pc.not_equal(found.column(WEIGHT), 0))
 
     def _output(self, query: LoweredQuery | None) -> pa.Table:
         if query is not None:
@@ -109,8 +121,15 @@ class _Filling:
         return self._entries.get(self._stage.name, empty)
 
     def _contents(self, name: str, fields: Sequence[Field]) -> pa.Table:
-        """The rows of a relation, or the entries of a map that the load has filled before."""
-        return self._map_entries(name) if name in self._maps else self._read(name, fields)
+        """The rows of a relation, or the entries of a map that the load has filled before.
+
+        A relation is read once, with all columns that some statement of the load needs.
+        """
+        if name in self._maps:
+            return self._map_entries(name)
+        if name not in self._read_before:
+            self._read_before[name] = self._read(name, tuple(self._needed[name].values()))
+        return self._read_before[name]
 
     def _map_entries(self, name: str) -> pa.Table:
         empty = arrow_schema(map_fields(self._maps[name])).empty_table()
