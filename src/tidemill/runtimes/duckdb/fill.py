@@ -7,7 +7,7 @@ first needs them. So no entry is held in memory for a view that was only created
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from operator import attrgetter
 
@@ -15,15 +15,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.algebra.node import Relation
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.maps import Map, map_fields
+from tidemill.program.maps import map_fields
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
-from tidemill.program.statements import Add
 from tidemill.runtimes.duckdb.answer import connected, fetch
 from tidemill.runtimes.duckdb.emission_queries import group_rows, multisets_of, partition_rows
 from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query
@@ -31,22 +29,24 @@ from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
 from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable
 
-_ROWS = ()
-"""The values of a stage's own rows, which have none."""
-
 
 def fill_stage(stage: Stage, read: ReadTable) -> FilledStage:
     """The contents of a stage; raises ``NotAnswered`` if some part has no translation, or on an error of DuckDB's."""
-    loads = _lowered_loads(stage)
+    loads = lowered_loads(stage)
     rows = _lowered_rows(stage)
+    contents = _read(loads.values(), stage, read)
+    signed = {name for name, table in contents.items() if _comes_and_goes(table)}
+    if signed:
+        loads = lowered_loads(stage, signed)
+        contents |= {name: _once(contents[name]) for name in signed}
     try:
         with connected() as connection:
-            return _Filling(stage, read, connection).run(loads, rows)
+            return _Filling(stage, contents, connection).run(loads, rows)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error
 
 
-def _lowered_loads(stage: Stage) -> dict[str, LoweredQuery]:
+def lowered_loads(stage: Stage, signed: Set[str] = frozenset()) -> dict[str, LoweredQuery]:
     """The entries of each map that the load fills, and those of the stage's own rows, as queries in their order."""
     if any(trigger.each for trigger in stage.triggers):
         raise NotLowered("a stage that takes in its rows one by one")
@@ -55,15 +55,26 @@ def _lowered_loads(stage: Stage) -> dict[str, LoweredQuery]:
     for target, adds in groupby(stage.load, attrgetter("target")):
         if target in loads:
             raise NotLowered("a map that is added to in several steps")
-        loads[target] = lower_query(_entries(stage, maps.get(target), list(adds)))
+        queries = [add.query for add in adds]
+        keys, values = (maps[target].keys, maps[target].values) if target in maps else (stage.output, ())
+        loads[target] = lower_query(entries_query(keys, values, queries, signed))
     return loads
 
 
-def _entries(stage: Stage, map_: Map | None, adds: Sequence[Add]) -> Relation:
-    queries = [add.query for add in adds]
-    return (
-        entries_query(stage.output, _ROWS, queries) if map_ is None else entries_query(map_.keys, map_.values, queries)
-    )
+def _read(queries: Iterable[LoweredQuery], stage: Stage, read: ReadTable) -> dict[str, pa.Table]:
+    """The relations that the load of a stage reads: once each, with all columns that some statement needs."""
+    needed: dict[str, dict[str, Field]] = {}
+    for query in queries:
+        for name, table in query.tables.items():
+            needed.setdefault(name, {}).update(table.fields)
+    own = {map_.name for map_ in stage.maps}
+    return {name: read(name, tuple(fields.values())) for name, fields in needed.items() if name not in own}
+
+
+def _comes_and_goes(rows: pa.Table) -> bool:
+    """True if some rows of a relation take back others, and each counts once."""
+    bounds = pc.min_max(rows.column(WEIGHT))
+    return bool(bounds["min"].as_py() == -1 and bounds["max"].as_py() == 1)
 
 
 def _lowered_rows(stage: Stage) -> LoweredQuery | None:
@@ -83,22 +94,18 @@ def _lowered_rows(stage: Stage) -> LoweredQuery | None:
 class _Filling:
     """A stage that is being filled: the entries so far, by map."""
 
-    def __init__(self, stage: Stage, read: ReadTable, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, stage: Stage, contents: dict[str, pa.Table], connection: duckdb.DuckDBPyConnection) -> None:
         self._stage = stage
-        self._read = read
+        self._contents = contents
         self._connection = connection
         self._maps = {map_.name: map_ for map_ in stage.maps}
         self._entries: dict[str, pa.Table] = {}
-        self._needed: dict[str, dict[str, Field]] = {}
-        self._read_before: dict[str, pa.Table] = {}
 
     def run(self, loads: Mapping[str, LoweredQuery], rows: LoweredQuery | None) -> FilledStage:
-        for query in loads.values():
-            for name, table in query.tables.items():
-                self._needed.setdefault(name, {}).update(table.fields)
         for target, query in loads.items():
-            self._entries[target] = self._loaded(target, query)
-        self._read_before.clear()
+            fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
+            self._entries[target] = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
+        self._contents.clear()  # the rows are not needed any more
         stored = {
             name: ChangeSet.of_arrow(self._entries[name], map_fields(map_))
             for name, map_ in self._maps.items()
@@ -106,30 +113,15 @@ class _Filling:
         }
         return FilledStage(ChangeSet.of_arrow(self._output(rows), self._stage.output), stored)
 
-    def _loaded(self, target: str, query: LoweredQuery) -> pa.Table:
-        """The entries of a map, or the stage's own rows."""
-        fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
-        found = _as_stored(fetch(self._connection, query, self._contents), fields)
-        grouped = len(self._maps[target].keys) if target in self._maps else len(fields)
-        # Without keys there is one group, also over no rows.
-        return found if grouped else found.filter(pc.not_equal(found.column(WEIGHT), 0))
-
     def _output(self, query: LoweredQuery | None) -> pa.Table:
         if query is not None:
             return _as_stored(fetch(self._connection, query, self._emitted), self._stage.output)
         empty = arrow_schema(self._stage.output).empty_table()
         return self._entries.get(self._stage.name, empty)
 
-    def _contents(self, name: str, fields: Sequence[Field]) -> pa.Table:
-        """The rows of a relation, or the entries of a map that the load has filled before.
-
-        A relation is read once, with all columns that some statement of the load needs.
-        """
-        if name in self._maps:
-            return self._map_entries(name)
-        if name not in self._read_before:
-            self._read_before[name] = self._read(name, tuple(self._needed[name].values()))
-        return self._read_before[name]
+    def _loaded_from(self, name: str, fields: Sequence[Field]) -> pa.Table:
+        """The rows of a relation, or the entries of a map that the load has filled before."""
+        return self._map_entries(name) if name in self._maps else self._contents[name]
 
     def _map_entries(self, name: str) -> pa.Table:
         empty = arrow_schema(map_fields(self._maps[name])).empty_table()
@@ -148,11 +140,11 @@ class _Filling:
 
 
 def _once(entries: pa.Table) -> pa.Table:
-    """Entries that count once each, with their weights in a column."""
-    ones = pa.repeat(pa.scalar(1, pa.int64()), entries.num_rows)
-    columns = [*entries.columns, ones]
-    names = [*entries.column_names[:-1], ENTRY_WEIGHT, WEIGHT]
-    return pa.table(columns, names=names)
+    """Entries or rows that count once each, with their weights in a column."""
+    weights = entries.column(WEIGHT)
+    ones = pa.repeat(pa.scalar(1, weights.type), entries.num_rows)
+    others = entries.drop_columns([WEIGHT])
+    return others.append_column(ENTRY_WEIGHT, weights).append_column(WEIGHT, ones)
 
 
 def _zeros(fields: Sequence[Field]) -> pa.Table:
