@@ -157,12 +157,11 @@ class Backends:
         """Add to the number of rows that a stage has processed."""
         self._work[name] = self._work.get(name, 0) + rows
 
-    def leave_in_store(self, name: str, rows: int) -> None:
-        """Release the state of a stage, which the store has from now on; so many rows went into it."""
+    def leave_in_store(self, name: str) -> None:
+        """Release the state of a stage, which the store has from now on."""
         runner = self._runners.get(name)
         if runner is not None:
             runner.free()
-        self.note_work(name, rows)
 
     def table(self, table: Table, rows: int) -> LlvmTable | None:
         """The compiled rows and index of a table that is about to take so many rows, if that pays."""
@@ -257,8 +256,6 @@ class Backends:
             return f"generated Python: {self._reasons[stage.name]}"
         if self.choice == "python":
             return "generated Python, as asked for"
-        if self._work.get(stage.name, 0) >= COMPILE_AFTER_ROWS:
-            return "compiled with LLVM when the next change comes"
         return f"generated Python, until it has taken in {COMPILE_AFTER_ROWS:,} rows"
 
     def remove(self, name: str) -> None:

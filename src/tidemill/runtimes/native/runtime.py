@@ -317,8 +317,11 @@ class NativeRuntime:
         return ChangeSet.of(rows.items(), stage.output)
 
     def leave_in_store(self, stage: Stage) -> None:
-        """Hold nothing of a stage that was filled elsewhere in this epoch: the store will have its state."""
-        self._backends.leave_in_store(stage.name, sum(map(self._state.size, stage.inputs)))
+        """Hold nothing of a stage that was filled elsewhere in this epoch: the store will have its state.
+
+        The stage has taken in no rows, so it is not compiled for them.
+        """
+        self._backends.leave_in_store(stage.name)
         self._state.empty_stage_maps(self._compiled[stage.name])
         self._state.release(stage)
 
