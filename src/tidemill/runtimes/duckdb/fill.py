@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -142,7 +143,7 @@ class _Filling:
 def _once(entries: pa.Table) -> pa.Table:
     """Entries or rows that count once each, with their weights in a column."""
     weights = entries.column(WEIGHT)
-    ones = pa.repeat(pa.scalar(1, weights.type), entries.num_rows)
+    ones = pa.array(np.ones(entries.num_rows, dtype=np.int64))
     others = entries.drop_columns([WEIGHT])
     return others.append_column(ENTRY_WEIGHT, weights).append_column(WEIGHT, ones)
 
