@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,14 @@ ReadTable = Callable[[str, Sequence[Field]], pa.Table]
 
 class NotAnswered(Exception):
     """DuckDB does not answer a query: it has no translation, or an error came up. Somebody else must be asked."""
+
+
+@dataclass(frozen=True)
+class FilledStage:
+    """The contents of a stage that was filled outside of a runtime: its rows, and its maps as they are stored."""
+
+    rows: ChangeSet
+    maps: Mapping[str, ChangeSet]
 
 
 class MachineCode(Protocol):

@@ -22,7 +22,7 @@ from tidemill.model.types import Field
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import ReadTable, RowLookup, Runtime
+from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable, RowLookup, Runtime
 from tidemill.storage.store import AsOf, Store
 
 if TYPE_CHECKING:
@@ -103,6 +103,20 @@ class Placement:
         from tidemill.runtimes.duckdb.answer import answer
 
         return answer(relation, read)
+
+    def fill_in_columns(self, runtime: Runtime, stage: Stage, work: int, read: ReadTable) -> FilledStage | None:
+        """The contents of a stage by DuckDB, over this many stored rows of a view's inputs; None if ``runtime`` must
+        load it. Once they are stored, it reads them when a change first needs them."""
+        if runtime is not self._native or not choose.scans_in_columns(work):
+            return None
+        from tidemill.runtimes.duckdb.fill import fill_stage
+
+        try:
+            filled = fill_stage(stage, read)
+        except NotAnswered:
+            return None
+        self._native.leave_in_store(stage)
+        return filled
 
     def scanning(self, runtime: Runtime, rows: int) -> Runtime:
         """The runtime that scans this many rows for ``runtime``.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+
+import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
+from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import Unsupported
+from tidemill.model.types import Field
+from tidemill.program.stages import Stage
+from tidemill.runtimes.runtime import FilledStage
 
 __all__ = ["ViewFiller", "cannot_replace"]
 
@@ -49,7 +55,7 @@ class ViewFiller:
         state = self._state
         number = state.store.epoch if number is None else number
         work = sum(state.store.rows(name) for name in view.inputs)
-        stored = self._load(view, number, work)
+        stored = self._load(view, number, work, bool(pending))
         in_store = bool(pending) and state.pipeline[view.name].runtime.loads_to_store
         if in_store:
             _require_not_replacing(view, dropped)
@@ -68,16 +74,23 @@ class ViewFiller:
         epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
         self._epochs.commit(epoch, refreshed=(view.name,))()
 
-    def _load(self, view: View, number: int, work: int) -> dict[str, ChangeSet]:
-        """The contents of a view's maps, loaded from the full contents of its inputs."""
+    def _load(self, view: View, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:
+        """The contents of a view's maps, loaded from the full contents of its inputs.
+
+        If the epoch ``continues`` with changes, they need what the runtime has loaded.
+        """
         stored: dict[str, ChangeSet] = {}
         with self._epochs.running(number, work) as runtimes:
             pipeline = self._state.pipeline
             placed = pipeline[view.name]
+            loaded: dict[str, ChangeSet] = {}
             for stage in placed.program.stages:
-                rows = placed.runtime.load(stage)
+                filled = None if continues else self._fill_in_columns(placed, stage, work, loaded)
+                rows = placed.runtime.load(stage) if filled is None else filled.rows
+                stored.update({} if filled is None else filled.maps)
                 if stage.reader is not None:
                     continue
+                loaded[stage.name] = rows
                 for runtime in runtimes:
                     runtime.absorb(stage.name, rows)
                 # Other runtimes may hold rows of an older version of the view.
@@ -89,6 +102,18 @@ class ViewFiller:
             for runtime in runtimes:
                 stored.update(runtime.commit())
         return stored
+
+    def _fill_in_columns(
+        self, placed: PlacedProgram, stage: Stage, work: int, loaded: Mapping[str, ChangeSet]
+    ) -> FilledStage | None:
+        """A stage filled in columns; ``loaded`` has the rows of earlier stages, which are not stored yet."""
+
+        def read(name: str, fields: Sequence[Field]) -> pa.Table:
+            if name in loaded:
+                return loaded[name].arrow()
+            return self._state.store.read(name, fields)
+
+        return self._state.placement.fill_in_columns(placed.runtime, stage, work, read)
 
     def _replay(self, view: View, pending: Mapping[str, ChangeSet], number: int, work: int) -> dict[str, ChangeSet]:
         """The changes that a new view stores for ``pending``, the ``retained_rows``.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -23,6 +24,12 @@ from tidemill.runtimes.duckdb.sql_text import comma_list
 from tidemill.runtimes.runtime import NotAnswered, ReadTable
 
 THREADS = 2
+
+FEW_TOUCHED = 1_000
+"""Rows up to which a table is cut at the rows that are left out of it."""
+
+MOST_REPEATED = 50_000_000
+"""Rows beyond which a relation with equal rows is not handed over, since each of them is listed."""
 
 _SETTINGS = (
     f"SET threads = {THREADS}",
@@ -57,11 +64,15 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def ask(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> ChangeSet:
-    """The rows of a translated query; its tables are registered under their names in the text."""
+    """The rows of a translated query."""
+    return ChangeSet.of_arrow(_weighted(fetch(connection, query, read), query), query.fields)
+
+
+def fetch(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> pa.Table:
+    """The columns of a translated query; its tables are registered under their names in the text."""
     for name, table in query.tables.items():
         _register(connection, table, read(name, tuple(table.fields.values())))
-    found = connection.sql(query.text).to_arrow_table()
-    return ChangeSet.of_arrow(_weighted(found, query), query.fields)
+    return connection.sql(query.text).to_arrow_table()
 
 
 def _register(connection: duckdb.DuckDBPyConnection, table: ScannedTable, rows: pa.Table) -> None:
@@ -86,7 +97,16 @@ def _remaining(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> pa.Tabl
         f"SELECT {names}, CAST(sum(w) AS BIGINT) AS w FROM touched GROUP BY {names} HAVING sum(w) > 0"
     ).to_arrow_table()
     connection.unregister("touched")
-    return pa.concat_tables([rows.filter(pc.invert(touched)), summed.cast(rows.schema)])
+    return pa.concat_tables([_without(rows, touched), summed.cast(rows.schema)])
+
+
+def _without(rows: pa.Table, touched: pa.ChunkedArray) -> pa.Table:
+    """Rows without those that are touched: if these are few, as what lies between them, which copies nothing."""
+    places = np.flatnonzero(touched.to_numpy())
+    if len(places) > FEW_TOUCHED:
+        return rows.filter(pc.invert(touched))
+    bounds = pairwise([-1, *places.tolist(), rows.num_rows])
+    return pa.concat_tables([rows.slice(before + 1, after - before - 1) for before, after in bounds])
 
 
 def _may_be_deleted(rows: pa.Table) -> pa.ChunkedArray:
@@ -121,6 +141,8 @@ def _repeated(rows: pa.Table) -> pa.Table:
     weights = rows.column("w").to_numpy()
     if not len(weights) or weights.max() == 1:
         return rows
+    if weights.sum(dtype=np.float64) > MOST_REPEATED:
+        raise NotAnswered("rows that are repeated too often to be listed")
     return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
 
 

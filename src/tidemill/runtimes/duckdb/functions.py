@@ -24,7 +24,7 @@ ZERO_DIVISOR = "division by zero"
 
 def function_sql(call: Call, arguments: Sequence[str]) -> str:
     """The text of a call; refused if the function, or what it is applied to, has no translation."""
-    translation = FUNCTION_SQL.get(call.function)
+    translation = FUNCTION_SQL.get(call.function) or SUM_FUNCTION_SQL.get(call.function)
     if translation is None:
         raise NotLowered(f"function {call.function}")
     return translation(call, arguments)
@@ -203,3 +203,28 @@ FUNCTION_SQL: dict[str, FunctionSql] = {
     **TIME_FUNCTION_SQL,
 }
 """Every function that has a translation."""
+
+
+def _average(call: Call, arguments: Sequence[str]) -> str:
+    total, _ = _types(call)
+    if not (isinstance(total, t.Decimal) and isinstance(call.of, t.Decimal)):
+        raise NotLowered(f"an average of {total}")
+    # The sum of DECIMAL(p, s) is ten digits wider than its values.
+    values = t.Decimal(max(total.precision - 10, 1), total.scale)
+    return decimals.average_sql(decimals.unscaled_sql(arguments[0], total), arguments[1], values, call.of)
+
+
+def _mean(call: Call, arguments: Sequence[str]) -> str:
+    total, _ = _types(call)
+    if not (isinstance(total, t.INTEGRAL) or (isinstance(total, t.Decimal) and not total.scale)):
+        raise NotLowered(f"a mean of {total}")
+    whole = cast_sql(cast_sql(arguments[0], t.BIGINT), t.DOUBLE)
+    return f"({whole} / {cast_sql(arguments[1], t.DOUBLE)})"
+
+
+def _checked_sum(call: Call, arguments: Sequence[str]) -> str:
+    return cast_sql(arguments[0], t.BIGINT)
+
+
+SUM_FUNCTION_SQL: dict[str, FunctionSql] = {"average": _average, "mean": _mean, "bigint_checked": _checked_sum}
+"""The last steps of SUM and AVG from the sums of a map, which only stages have. They are those of ``aggregates``."""

@@ -153,6 +153,12 @@ class Backends:
         """Add to the number of rows that a stage has processed."""
         self._work[name] = self._work.get(name, 0) + rows
 
+    def leave_in_store(self, name: str) -> None:
+        """Release the state of a stage, which the store has from now on."""
+        runner = self._runners.get(name)
+        if runner is not None:
+            runner.free()
+
     def table(self, table: Table, rows: int) -> LlvmTable | None:
         """The compiled rows and index of a table that is about to take so many rows, if that pays."""
         name = table.name

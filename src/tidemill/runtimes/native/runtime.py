@@ -316,6 +316,15 @@ class NativeRuntime:
         rows = self._running.fill(compiled, maps, {})
         return ChangeSet.of(rows.items(), stage.output)
 
+    def leave_in_store(self, stage: Stage) -> None:
+        """Hold nothing of a stage that was filled elsewhere in this epoch: the store will have its state.
+
+        The stage has taken in no rows, so it is not compiled for them.
+        """
+        self._backends.leave_in_store(stage.name)
+        self._state.empty_stage_maps(self._compiled[stage.name])
+        self._state.release(stage)
+
     def produce(self, stage: Stage) -> ChangeSet:
         """The rows of a stage that does not store them, from the maps that it holds."""
         assert stage.reader is not None

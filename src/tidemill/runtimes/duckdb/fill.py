@@ -1,0 +1,172 @@
+"""The maps and rows of a stage by DuckDB, from the whole contents of its inputs: its load, and then its emission.
+
+All of a stage is computed here, or nothing: its maps go to the store, and a runtime reads them there when a change
+first needs them. So no entry is held in memory for a view that was only created.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import groupby
+from operator import attrgetter
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+from tidemill.program.maps import map_fields
+from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
+from tidemill.runtimes.duckdb.answer import connected, fetch
+from tidemill.runtimes.duckdb.emission_queries import group_rows, multisets_of, partition_rows
+from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query
+from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
+from tidemill.runtimes.duckdb.sql_text import NotLowered
+from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable
+
+
+def fill_stage(stage: Stage, read: ReadTable) -> FilledStage:
+    """The contents of a stage; raises ``NotAnswered`` if some part has no translation, or on an error of DuckDB's."""
+    loads = lowered_loads(stage)
+    rows = _lowered_rows(stage)
+    contents = _read(loads.values(), stage, read)
+    signed = {name for name, table in contents.items() if _comes_and_goes(table)}
+    if signed:
+        loads = lowered_loads(stage, signed)
+        contents |= {name: _once(contents[name]) for name in signed}
+    try:
+        with connected() as connection:
+            return _Filling(stage, contents, connection).run(loads, rows)
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise NotAnswered(str(error)) from error
+
+
+def lowered_loads(stage: Stage, signed: Set[str] = frozenset()) -> dict[str, LoweredQuery]:
+    """The entries of each map that the load fills, and those of the stage's own rows, as queries in their order."""
+    if any(trigger.each for trigger in stage.triggers):
+        raise NotLowered("a stage that takes in its rows one by one")
+    maps = {map_.name: map_ for map_ in stage.maps}
+    loads: dict[str, LoweredQuery] = {}
+    for target, adds in groupby(stage.load, attrgetter("target")):
+        if target in loads:
+            raise NotLowered("a map that is added to in several steps")
+        queries = [add.query for add in adds]
+        keys, values = (maps[target].keys, maps[target].values) if target in maps else (stage.output, ())
+        loads[target] = lower_query(entries_query(keys, values, queries, signed))
+    return loads
+
+
+def _read(queries: Iterable[LoweredQuery], stage: Stage, read: ReadTable) -> dict[str, pa.Table]:
+    """The relations that the load of a stage reads: once each, with all columns that some statement needs."""
+    needed: dict[str, dict[str, Field]] = {}
+    for query in queries:
+        for name, table in query.tables.items():
+            needed.setdefault(name, {}).update(table.fields)
+    own = {map_.name for map_ in stage.maps}
+    return {name: read(name, tuple(fields.values())) for name, fields in needed.items() if name not in own}
+
+
+def _comes_and_goes(rows: pa.Table) -> bool:
+    """True if some rows of a relation take back others, and each counts once."""
+    bounds = pc.min_max(rows.column(WEIGHT))
+    return bool(bounds["min"].as_py() == -1 and bounds["max"].as_py() == 1)
+
+
+def _lowered_rows(stage: Stage) -> LoweredQuery | None:
+    """The rows of a stage as a query over its maps; None if statements add to them, or if nobody asks for them."""
+    if stage.reader is not None:
+        return None
+    match stage.finish:
+        case None:
+            return None
+        case GroupEmission() as emission:
+            return lower_query(group_rows(emission, {map_.name: map_ for map_ in stage.maps}))
+        case PartitionEmission() as emission:
+            return lower_query(partition_rows(emission))
+    raise NotLowered(type(stage.finish).__name__)
+
+
+class _Filling:
+    """A stage that is being filled: the entries so far, by map."""
+
+    def __init__(self, stage: Stage, contents: dict[str, pa.Table], connection: duckdb.DuckDBPyConnection) -> None:
+        self._stage = stage
+        self._contents = contents
+        self._connection = connection
+        self._maps = {map_.name: map_ for map_ in stage.maps}
+        self._entries: dict[str, pa.Table] = {}
+
+    def run(self, loads: Mapping[str, LoweredQuery], rows: LoweredQuery | None) -> FilledStage:
+        for target, query in loads.items():
+            fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
+            self._entries[target] = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
+        self._contents.clear()  # the rows are not needed any more
+        stored = {
+            name: ChangeSet.of_arrow(self._entries[name], map_fields(map_))
+            for name, map_ in self._maps.items()
+            if name in self._entries and self._entries[name].num_rows
+        }
+        return FilledStage(ChangeSet.of_arrow(self._output(rows), self._stage.output), stored)
+
+    def _output(self, query: LoweredQuery | None) -> pa.Table:
+        if query is not None:
+            return _as_stored(fetch(self._connection, query, self._emitted), self._stage.output)
+        empty = arrow_schema(self._stage.output).empty_table()
+        return self._entries.get(self._stage.name, empty)
+
+    def _loaded_from(self, name: str, fields: Sequence[Field]) -> pa.Table:
+        """The rows of a relation, or the entries of a map that the load has filled before."""
+        return self._map_entries(name) if name in self._maps else self._contents[name]
+
+    def _map_entries(self, name: str) -> pa.Table:
+        empty = arrow_schema(map_fields(self._maps[name])).empty_table()
+        return self._entries.get(name, empty)
+
+    def _emitted(self, name: str, fields: Sequence[Field]) -> pa.Table:
+        """The entries of a map as the rows of the stage are made of them."""
+        table = self._map_entries(name)
+        finish = self._stage.finish
+        if isinstance(finish, GroupEmission):
+            if name == finish.source and finish.always and not table.num_rows:
+                table = _zeros(map_fields(self._maps[name]))
+            if name == finish.source or name in multisets_of(finish.multiset_reads):
+                return _once(table)
+        return table
+
+
+def _once(entries: pa.Table) -> pa.Table:
+    """Entries or rows that count once each, with their weights in a column."""
+    weights = entries.column(WEIGHT)
+    ones = pa.array(np.ones(entries.num_rows, dtype=np.int64))
+    others = entries.drop_columns([WEIGHT])
+    return others.append_column(ENTRY_WEIGHT, weights).append_column(WEIGHT, ones)
+
+
+def _zeros(fields: Sequence[Field]) -> pa.Table:
+    """The entry of a group without rows."""
+    schema = arrow_schema(fields)
+    return pa.table([pa.array([0]).cast(one.type) for one in schema], schema=schema)
+
+
+def _as_stored(found: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Columns of an answer, the last of which is the weight, in the form in which changes are stored."""
+    schema = arrow_schema(fields)
+    stored = pa.table([_canonical(column) for column in found.columns], names=schema.names).cast(schema)
+    # Sums of DECIMALs may have 39 digits in DuckDB's 128 bits, which is an error.
+    for column, field in zip(stored.columns, fields, strict=False):
+        if isinstance(field.type, t.Decimal):
+            column.validate(full=True)
+    return stored
+
+
+def _canonical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with one zero and one NaN, as all state has them."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), math.nan, pc.add(column, 0.0))

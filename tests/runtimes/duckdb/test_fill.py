@@ -1,0 +1,361 @@
+"""Views that are filled by DuckDB: maps and rows are those of the native runtime, and later changes go on from them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from decimal import Decimal, localcontext
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidemill
+from tests.answers import differ, inner
+from tests.generators import Scenario, many_views
+from tests.matrix.cases import FILES
+from tests.matrix.expected import Expected, Moment, at, expected, together
+from tests.matrix.programs import compiling_once
+from tests.runtimes.duckdb.asked import connection
+from tests.ways import opened
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import ZSet
+from tidemill.compiler import choose
+from tidemill.engine.epochs.placement import Placement
+from tidemill.model.errors import ArithmeticFault
+from tidemill.program.stages import Stage
+from tidemill.runtimes.duckdb import fill
+from tidemill.runtimes.duckdb.sql_text import NotLowered
+from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable, Runtime
+
+LEAST_FILLED = 520
+"""Least number of stages of golden files that DuckDB fills: it may only rise."""
+
+NOTHING = ChangeSet.of((), ())
+
+
+class Comparing:
+    """Loads each stage in both ways, and notes what differs."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def fill(
+        self, placement: Placement, runtime: Runtime, stage: Stage, work: int, read: ReadTable
+    ) -> FilledStage | None:
+        """As ``Placement.fill_in_columns``, after the native runtime has loaded the stage."""
+        assert runtime is placement.native
+        try:
+            filled = fill.fill_stage(stage, read)
+        except NotAnswered as error:
+            self.counts["not translated" if isinstance(error, NotLowered) else "an error"] += 1
+            self.reasons[str(error)[:60]] += 1
+            return None
+        rows = placement.native.load(stage)
+        with localcontext(EXACT):
+            loaded = dict(placement.native._changes(stage))
+        if stage.reader is None:
+            self._compare(stage.name, filled.rows, rows)
+        for map_ in stage.maps:
+            self._compare(map_.name, filled.maps.get(map_.name, NOTHING), loaded.get(map_.name, NOTHING))
+        self.counts["filled"] += 1
+        placement.native.leave_in_store(stage)
+        return filled
+
+    def _compare(self, name: str, filled: ChangeSet, loaded: ChangeSet) -> None:
+        if len(filled.zset()) != len(filled) or filled.zset() != loaded.zset():
+            self.wrong.append(f"{name}: {filled.pairs()[:9]} is not {loaded.pairs()[:9]}")
+
+
+@pytest.fixture
+def comparing(monkeypatch: pytest.MonkeyPatch) -> Comparing:
+    """All views are filled in columns, however few rows there are."""
+    comparing = Comparing()
+    monkeypatch.setattr(choose, "COLUMN_WORK", -1)
+    monkeypatch.setattr(fill, "connected", lambda: nullcontext(connection()))
+    monkeypatch.setattr(Placement, "fill_in_columns", lambda placement, *given: comparing.fill(placement, *given))
+    return comparing
+
+
+def _play(told: Expected, way: str) -> None:
+    """A conversation whose views are created when most of it is over."""
+    late, views = 2 * len(told.moments) // 3, dict[str, str]()
+    with opened(way) as wh:
+        for place, moment in enumerate(told.moments):
+            if moment.step.error:
+                continue
+            with at(told.conversation, moment.step):
+                views |= dict(moment.step.views)
+                _take(wh, moment)
+                if place >= late:
+                    for name, query in views.items():
+                        wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+                    views.clear()
+                    _check(wh, told, moment)
+
+
+def _take(wh: tidemill.Warehouse, moment: Moment) -> None:
+    for text in filter(None, (moment.step.declare, moment.step.sql)):
+        wh.sql(text)
+    if moment.rows:
+        wh.apply(together(moment.rows))
+
+
+def _check(wh: tidemill.Warehouse, told: Expected, moment: Moment) -> None:
+    for name, rows in moment.views.items():
+        found = ZSet.of(inner(wh.view(name).rows(), told.fields(name), name))
+        difference = differ(rows, found, told.fields(name))
+        assert not difference, f"{name} is wrong:\n{difference}"
+
+
+def _conversations() -> list[Path]:
+    """Golden files without streams, whose earlier rows a view does not see."""
+    return [path for path in FILES if all(table.kept for table in expected(path).answers.tables.values())]
+
+
+def test_golden_files(comparing: Comparing) -> None:
+    with compiling_once():
+        for path in _conversations():
+            _play(expected(path), "held")
+    print(dict(comparing.counts), comparing.reasons.most_common(40), sep="\n")
+    assert not comparing.wrong, "\n".join(comparing.wrong)
+    assert comparing.counts["filled"] >= LEAST_FILLED
+
+
+GENERATED = 30
+"""Views that are drawn by a seed over one history."""
+
+
+def _scenario_of_tables(seed: int) -> Scenario:
+    """The first scenario from a seed on that has no streams, since these keep no rows for a view to be filled from."""
+    scenarios = (many_views(number, GENERATED) for number in count(seed))
+    return next(scenario for scenario in scenarios if not any(table.stream for table in scenario.tables))
+
+
+@pytest.mark.parametrize("way", ["held", "llvm"])
+def test_generated_views(comparing: Comparing, way: str, random_seed: int) -> None:
+    """Views over tables that have rows; changes after that find the state that was left in the store."""
+    scenario = _scenario_of_tables(random_seed)
+    with opened(way) as wh:
+        for table in scenario.tables:
+            wh.sql(f"CREATE TABLE {table.sql()}")
+        for epoch in scenario.epochs[:3]:
+            wh.apply(epoch)
+        for (name, query), strategy in zip(scenario.views, scenario.strategies, strict=True):
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = '{strategy}') AS {query}")
+        for epoch in scenario.epochs[3:]:
+            wh.apply(epoch)
+        wrong = [str(found) for found in wh.verify() if not found]
+    print(dict(comparing.counts), comparing.reasons.most_common(20), sep="\n")
+    assert not wrong and not comparing.wrong, "\n".join([*wrong, *comparing.wrong])
+    assert comparing.counts["filled"]
+
+
+LARGE = 9_999_999_999_999_999_999_999_999_999_999_999_999
+"""The greatest number of 37 digits."""
+
+TABLES = (
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, n INT, b BIGINT, d DECIMAL(12,2), w DECIMAL(38,1), x DOUBLE)",
+    "CREATE TABLE u (k STRING, m BIGINT)",
+)
+
+EDGES: dict[str, str] = {
+    "grouped": "SELECT k, COUNT(*) AS c, COUNT(n) AS cn, SUM(n) AS s, SUM(d) AS sd, AVG(d) AS ad, AVG(b) AS ab, "
+    "AVG(n) AS an FROM t GROUP BY k",
+    "whole": "SELECT COUNT(*) AS c, SUM(d) AS s, AVG(n) AS a, MAX(b) AS m FROM t",
+    "nobody": "SELECT COUNT(*) AS c, SUM(d) AS s, MIN(k) AS m FROM t WHERE n > 1000000",
+    "large": "SELECT k, SUM(w) AS s, COUNT(DISTINCT w) AS c FROM t WHERE id % 2 = 0 GROUP BY k",
+    "once": "SELECT DISTINCT k, n FROM t",
+    "ends": "SELECT k, MIN(d) AS least, MAX(x) AS most, MIN(k) AS word, MAX(n) AS n FROM t GROUP BY k "
+    "HAVING COUNT(*) > 1",
+    "top": "SELECT k, id, x FROM t ORDER BY x DESC, id LIMIT 3",
+    "ranked": "SELECT id, RANK() OVER (PARTITION BY k ORDER BY n) AS r FROM t",
+    "repeated": "SELECT k FROM u UNION ALL SELECT k FROM t",
+    "left_join": "SELECT t.id, u.m FROM t LEFT JOIN u ON t.k = u.k",
+    "full_join": "SELECT t.id, u.k, u.m FROM t FULL JOIN u ON t.k = u.k AND u.m > 1",
+    "existing": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+    "absent": "SELECT id FROM t WHERE n NOT IN (SELECT m FROM u WHERE m IS NOT NULL)",
+    "rest": "SELECT k FROM t EXCEPT ALL SELECT k FROM u",
+    "both": "SELECT k FROM t INTERSECT ALL SELECT k FROM u",
+    "numbers": "SELECT x, -x AS y, COUNT(*) AS c FROM t GROUP BY x, -x",
+    "above": "SELECT g.k, g.sd, u.m FROM grouped g JOIN u ON g.k = u.k",
+    "double_sum": "SELECT k, SUM(x) AS s FROM t GROUP BY k",
+}
+
+
+def _rows_at_the_edges() -> dict[str, list[tuple[int, tuple[Any, ...]]]]:
+    """NULLs, equal rows, NaN, both zeros, and numbers at the ends of their types."""
+    wide = Decimal(LARGE) / 10
+    kinds = [
+        ("a", 1, 2**63 - 1, Decimal("-9999999999.99"), wide, 0.0),
+        ("a", None, -(2**63), Decimal("9999999999.99"), -wide, -0.0),
+        (None, -5, 0, None, None, math.nan),
+        (None, -5, None, Decimal("0.01"), wide, None),
+        ("é", 2**31 - 1, 7, Decimal("0.00"), wide, math.inf),
+        ("z", -(2**31), 7, Decimal("12.50"), wide, -math.inf),
+    ]
+    rows = [(place, *kinds[place % len(kinds)]) for place in range(20)]
+    others = [(2, ("a", 1)), (1, ("a", 5)), (1, (None, 1)), (3, ("é", None)), (1, ("y", 4))]
+    return {"t": [(1, row) for row in rows], "u": others}
+
+
+@pytest.fixture
+def edges() -> Iterator[tidemill.Warehouse]:
+    with opened("held") as wh:
+        for table in TABLES:
+            wh.sql(table)
+        with localcontext(prec=60):
+            wh.apply(_rows_at_the_edges())
+        wh.sql("UPDATE t SET n = 3, d = d / 2 WHERE id IN (2, 7, 13)")
+        wh.sql("DELETE FROM t WHERE id = 5")
+        yield wh
+
+
+def test_edges(comparing: Comparing, edges: tidemill.Warehouse) -> None:
+    for name, query in EDGES.items():
+        edges.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    print(dict(comparing.counts), dict(comparing.reasons), sep="\n")
+    assert not comparing.wrong, "\n".join(comparing.wrong)
+    assert set(comparing.reasons) == {"SUM of DOUBLE"}
+    edges.sql("DELETE FROM t WHERE id IN (0, 3, 4)")
+    edges.sql("INSERT INTO u VALUES ('z', 2), (NULL, 3)")
+    assert not [str(found) for found in edges.verify() if not found]
+
+
+def test_views_over_no_rows(comparing: Comparing) -> None:
+    with opened("held") as wh:
+        for table in TABLES:
+            wh.sql(table)
+        for name, query in EDGES.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert not comparing.wrong, "\n".join(comparing.wrong)
+        wh.apply(_rows_at_the_edges())
+        assert not [str(found) for found in wh.verify() if not found]
+
+
+FAULTS = {
+    "SUM of BIGINT": "SELECT SUM(b) AS s FROM t WHERE b > 0",
+    "SUM of DECIMAL(38,1)": "SELECT SUM(w) AS s FROM t WHERE w > 0",
+    "SUM of a product": "SELECT SUM(w * 10) AS s FROM t WHERE w > 0",
+    "division": "SELECT k, n / (id - 7) AS q FROM t",
+    "arithmetic": "SELECT b + 1 AS c FROM t",
+    "the second stage": "SELECT SUM(s) AS s FROM (SELECT k, MAX(b) AS s FROM t GROUP BY k) WHERE s > 100",
+}
+
+
+@pytest.mark.parametrize("query", FAULTS.values(), ids=FAULTS)
+def test_faults_have_their_usual_words(edges: tidemill.Warehouse, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges.sql("UPDATE t SET b = 9223372036854775807 WHERE id IN (0, 4)")
+    edges.sql("UPDATE t SET w = 9999999999999999999999999999999999999.9 WHERE w > 0")
+    found = []
+    for least in (choose.COLUMN_WORK, -1):
+        monkeypatch.setattr(choose, "COLUMN_WORK", least)
+        with pytest.raises(ArithmeticFault) as raised:
+            edges.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        found.append(str(raised.value))
+        assert edges.epoch == 5
+    assert found[0] == found[1]
+    edges.sql("CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS c FROM t GROUP BY k")
+    assert edges.view("v").verify()
+
+
+def test_rows_that_are_repeated_too_often_stay_native(comparing: Comparing) -> None:
+    with opened("held") as wh:
+        wh.sql(TABLES[1])
+        wh.apply({"u": [(10**12, ("a", 1)), (1, ("b", 2))]})
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS c FROM u GROUP BY k")
+        assert sorted(wh.view("v").rows()) == [("a", 10**12), ("b", 1)]
+    assert comparing.counts == {"an error": 1}
+
+
+def test_rows_that_are_repeated_are_counted(comparing: Comparing) -> None:
+    with opened("held") as wh:
+        wh.sql(TABLES[1])
+        wh.apply({"u": [(1000, ("a", 1)), (1, ("b", 2))]})
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(m) AS s FROM u GROUP BY k")
+        wh.sql("CREATE MATERIALIZED VIEW w AS SELECT k FROM u")
+        wh.apply({"u": [(-999, ("a", 1))]})
+        assert sorted(wh.view("v").rows()) == [("a", 1), ("b", 2)]
+        assert sorted(wh.view("w").rows()) == [("a",), ("b",)]
+    assert not comparing.wrong and comparing.counts == {"filled": 2}
+
+
+def _many(first: int, last: int) -> pa.Table:
+    numbers = np.arange(first, last)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "k": pa.array(numbers % 100, pa.int64()),
+            "d": pa.array(numbers % 1000, pa.int64()).cast(pa.decimal128(21, 2)).cast(pa.decimal128(12, 2)),
+        }
+    )
+
+
+MANY = {
+    "sums": "SELECT k, COUNT(*) AS c, SUM(d) AS s, MAX(d) AS m FROM t GROUP BY k",
+    "joined": "SELECT n.name, SUM(t.d) AS s FROM t JOIN names n ON t.k = n.k GROUP BY n.name",
+    "plain": "SELECT id, d FROM t WHERE k = 7",
+    "staged": "SELECT n.name, t.id FROM names n LEFT JOIN t ON t.k = n.k AND t.d > 900",
+}
+
+
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the stages that DuckDB has filled."""
+    names: list[str] = []
+    ask = Placement.fill_in_columns
+
+    def noted(placement: Placement, runtime: Runtime, stage: Stage, *given: Any) -> FilledStage | None:
+        found = ask(placement, runtime, stage, *given)
+        names.extend([] if found is None else [stage.name])
+        return found
+
+    monkeypatch.setattr(Placement, "fill_in_columns", noted)
+    return names
+
+
+@pytest.mark.parametrize("backend", ["python", "llvm"])
+def test_many_rows_in_files(tmp_path: Path, filled: list[str], backend: str) -> None:
+    """Views over more rows than the threshold; their state is read from the store by the first change."""
+    with tidemill.open(tmp_path, backend=backend) as wh:
+        wh.sql(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, k BIGINT, d DECIMAL(12,2)); "
+            "CREATE TABLE names (k BIGINT, name STRING)"
+        )
+        wh.apply({"t": _many(0, 15_000), "names": [(1, (k, f"n{k % 7}")) for k in range(90)]})
+        wh.sql("UPDATE t SET d = d + 1 WHERE id % 1000 = 7")
+        for name, query in MANY.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert {name.partition("/")[0] for name in filled} == set(MANY)
+        assert all(wh.verify())
+        wh.sql("DELETE FROM t WHERE id % 100 = 7; UPDATE names SET name = 'other' WHERE k < 5")
+        wh.apply({"t": _many(15_000, 15_500)})
+        assert all(wh.verify())
+    with tidemill.open(tmp_path, backend=backend) as wh:
+        wh.sql("DELETE FROM t WHERE id % 10 = 3")
+        assert all(wh.verify())
+
+
+def test_a_deferred_view_catches_up_or_is_filled_again(tmp_path: Path, filled: list[str]) -> None:
+    with tidemill.open(tmp_path) as wh:
+        wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, k BIGINT, d DECIMAL(12,2))")
+        wh.apply({"t": _many(0, 15_000)})
+        wh.sql(f"CREATE MATERIALIZED VIEW sums WITH (refresh = 'deferred') AS {MANY['sums']}")
+        wh.sql("DELETE FROM t WHERE k = 3")
+        wh.view("sums").refresh()
+        assert all(wh.verify()) and filled == ["sums"]
+        wh.sql("DELETE FROM t WHERE k = 4")
+        wh.vacuum()
+        wh.view("sums").refresh()
+        assert all(wh.verify()) and filled == ["sums", "sums"]
+        wh.sql("DELETE FROM t WHERE id < 500")
+        wh.view("sums").refresh()
+        assert all(wh.verify()) and filled == ["sums", "sums"]
