@@ -5,7 +5,7 @@ Compiling takes tenths of a second and the code of a view rarely changes. So obj
 
 LLVM's own list of passes goes over every function a dozen times. What emitted code needs is less: its variables are
 made registers, short functions are inlined, what is computed twice is computed once, and branches are simplified. That
-takes a sixth of the time, and the code is as fast to within the differences between two runs.
+takes a sixth of the time, for code that is as fast or a few percent slower.
 """
 
 from __future__ import annotations
