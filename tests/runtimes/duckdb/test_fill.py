@@ -130,7 +130,7 @@ def test_golden_files(comparing: Comparing) -> None:
     assert comparing.counts["filled"] >= LEAST_FILLED
 
 
-GENERATED = 30
+GENERATED = 15
 """Views that are drawn by a seed over one history."""
 
 
