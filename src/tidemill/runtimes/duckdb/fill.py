@@ -105,7 +105,10 @@ class _Filling:
     def run(self, loads: Mapping[str, LoweredQuery], rows: LoweredQuery | None) -> FilledStage:
         for target, query in loads.items():
             fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
-            self._entries[target] = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
+            found = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
+            if found.num_rows and pc.min(found.column(WEIGHT)).as_py() < 0:
+                raise NotAnswered("entries of which more have gone than have come")
+            self._entries[target] = found
         self._contents.clear()  # the rows are not needed any more
         stored = {
             name: ChangeSet.of_arrow(self._entries[name], map_fields(map_))
