@@ -105,6 +105,14 @@ def spark() -> Iterator[SparkSession]:
     session.stop_local_session()
 
 
+@pytest.fixture(scope="session")
+def interpreted_spark(spark: SparkSession) -> SparkSession:
+    """A session beside it for questions that are asked once, over a few rows: Spark compiles nothing for them."""
+    from tests.ways import interpreting
+
+    return interpreting(spark)
+
+
 def pytest_collection_finish() -> None:
     """What thousands of cases were made of stays to the end: the garbage collector need not look at it each time.
 
