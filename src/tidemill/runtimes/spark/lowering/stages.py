@@ -71,6 +71,22 @@ def lower_linear(additions: Sequence[str], fields: Sequence[Field]) -> str:
 
 def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> str:
     """The change of a map: its keys, and a struct of the stored columns and the weight. ``keep_all`` keeps zeros."""
+    rows, parts = _summed(additions, map_, keep_all=keep_all)
+    columns = [*(quote(f.name) for f in map_.keys), f"{struct_sql(parts)} AS {_CHANGE}"]
+    return f"SELECT {comma_list(columns)} FROM {rows}"
+
+
+def lower_stored_map_change(additions: Sequence[str], map_: Map) -> str:
+    """The change of a map in its stored form: columns as in additions to it."""
+    rows, parts = _summed(additions, map_)
+    weight, *values = parts.items()
+    columns = [*(quote(f.name) for f in map_.keys), *(f"{text} AS {quote(name)}" for name, text in (*values, weight))]
+    return f"SELECT {comma_list(columns)} FROM {rows}"
+
+
+def _summed(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> tuple[str, dict[str, str]]:
+    """The additions to a map, summed by key, as a FROM item with its condition, and the texts of the weight and of the
+    stored columns."""
     keys = [quote(f.name) for f in map_.keys]
     sums = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}), 0L)"}
     for value in map_.values:
@@ -81,15 +97,7 @@ def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = Fa
     summed = f"SELECT {comma_list([*keys, f'{struct_sql(sums)} AS {_SUMS}'])} FROM ({rows}){grouped}"
     parts = _parts(map_, _SUMS, f"{_SUMS}.{quote(ring_values.HALVES)}")
     where = "" if keep_all else f" WHERE {ring_values.any_nonzero(parts.values())}"
-    return f"SELECT {comma_list([*keys, f'{struct_sql(parts)} AS {_CHANGE}'])} FROM ({summed}){where}"
-
-
-def lower_stored_map_change(additions: Sequence[str], map_: Map) -> str:
-    """The change of a map in its stored form: columns as in additions to it."""
-    keys = [quote(f.name) for f in map_.keys]
-    weight, *values = _stored(map_)
-    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in (*values, weight)]
-    return f"SELECT {comma_list([*keys, *change])} FROM ({lower_map_change(additions, map_)})"
+    return f"({summed}){where}", parts
 
 
 def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
