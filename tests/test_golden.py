@@ -15,7 +15,7 @@ from tests.conversation import read
 from tests.matrix.cases import FILES, Way, groups, leading, run
 from tests.matrix.expected import expected, require_duckdb_agrees
 from tests.matrix.table import FORMS, STRATEGIES
-from tests.ways import MOVING, NATIVE, interpreting
+from tests.ways import MOVING, NATIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,8 +101,10 @@ def test_frames(strategy: str, group: list[Path], spark: SparkSession) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_frames_of_all(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
-    """And here Spark compiles ``delta`` with whole blocks, as it does for users."""
-    require_right(run(Way(strategy, "frames", form, compiles=(strategy, form) == ("delta", "whole")), group, spark))
+    """And here ``delta`` with whole blocks is planned as for large changes."""
+    require_right(
+        run(Way(strategy, "bulk" if (strategy, form) == ("delta", "whole") else "frames", form), group, spark)
+    )
 
 
 def test_duckdb_answers_the_same_texts(group: list[Path]) -> None:
@@ -113,12 +115,11 @@ def test_duckdb_answers_the_same_texts(group: list[Path]) -> None:
 
 
 @pytest.mark.spark
-def test_spark_answers_the_same_texts(group: list[Path], spark: SparkSession) -> None:
+def test_spark_answers_the_same_texts(group: list[Path], interpreted_spark: SparkSession) -> None:
     """The last word is Spark's own answer, to the views' own texts over the final tables, of every file."""
-    session = interpreting(spark)
     for conversation in map(read, group):
         if conversation.asks("spark"):
             final = expected(conversation.path)
-            for name, rows in final.answers.spark(session).items():
+            for name, rows in final.answers.spark(interpreted_spark).items():
                 difference = differ(rows, final.moments[-1].views[name], final.fields(name))
                 assert not difference, f"{conversation.path.name}: {name} is not what Spark says:\n{difference}"

@@ -59,6 +59,6 @@ def test_native(name: str, way: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", QUERIES)
-def test_spark(name: str, spark: SparkSession) -> None:
+def test_spark(name: str, spark: SparkSession, interpreted_spark: SparkSession) -> None:
     answers, shown = play(QUERIES[name], "frames", 2, spark)
-    assert not differ(answers.spark(spark)["v"], shown, answers.fields("v"))
+    assert not differ(answers.spark(interpreted_spark)["v"], shown, answers.fields("v"))

@@ -4,7 +4,8 @@
 held      native, all state in dictionaries
 columns   native, state left in columns and fetched from there, as for relations of many rows
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
-frames    "spark dataframes", as for large changes
+frames    "spark dataframes", one task for a query, as for small relations
+bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
 moving    native, on one runtime and another by turns: each misses the epochs of the other
 swapped   the same, one of them with every stage compiled
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 NATIVE = ("held", "columns", "llvm")
 MOVING = ("moving", "swapped")
-SPARK = ("frames", "driver")
+SPARK = ("frames", "bulk", "driver")
 
 
 @contextmanager
@@ -50,8 +51,12 @@ def taking(way: str) -> Iterator[None]:
             with moving(backends=("llvm" if way == "swapped" else "python", "python")):
                 yield
             return
-        elif way == "frames":
+        elif way in ("frames", "bulk"):
             patch.setattr(placement, "DRIVER_WORK", -1)
+            if way == "bulk":
+                from tidemill.runtimes.spark.execution import job_settings
+
+                patch.setattr(job_settings, "SINGLE_TASK_ROWS", -1)
         elif way == "driver":
             from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 

@@ -91,23 +91,23 @@ def _written(literal: Literal) -> str:
     return str(literal.value).lower()
 
 
-def test_functions(spark: SparkSession) -> None:
+def test_functions(interpreted_spark: SparkSession) -> None:
     problems = []
     for group in GROUPS:
-        problems += differences(spark, group.types, group.grid(), list(trials_of(group)))
+        problems += differences(interpreted_spark, group.types, group.grid(), list(trials_of(group)))
     assert problems == []
 
 
 @pytest.mark.parametrize("source", list(EDGES), ids=str)
-def test_casts(spark: SparkSession, source: Type) -> None:
+def test_casts(interpreted_spark: SparkSession, source: Type) -> None:
     values = READABLE if source == t.STRING else EDGES[source]
     targets = [target for target in (*EDGES, t.Decimal(10, 0)) if can_cast(source, target)]
     timeless = [target for target in targets if target != t.TIMESTAMP]
-    problems = differences(spark, (source,), [(value,) for value in values], _casts(source, timeless))
+    problems = differences(interpreted_spark, (source,), [(value,) for value in values], _casts(source, timeless))
     if t.TIMESTAMP in targets:
         # Spark's years go further than Python's.
         near = [(value,) for value in values if not isinstance(value, int | float | Decimal) or -1e9 < value < 1e9]
-        problems += differences(spark, (source,), near, _casts(source, [t.TIMESTAMP]))
+        problems += differences(interpreted_spark, (source,), near, _casts(source, [t.TIMESTAMP]))
     assert problems == []
 
 
@@ -118,21 +118,21 @@ def _casts(source: Type, targets: list[Type]) -> list[Trial]:
     ]
 
 
-def test_casts_that_do_not_exist(spark: SparkSession) -> None:
+def test_casts_that_do_not_exist(interpreted_spark: SparkSession) -> None:
     for source in EDGES:
         for target in EDGES:
             if not can_cast(source, target):
                 with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
-                    spark.sql(f"SELECT CAST(CAST(NULL AS {type_sql(source)}) AS {type_sql(target)})").schema  # noqa: B018
+                    interpreted_spark.sql(f"SELECT CAST(CAST(NULL AS {type_sql(source)}) AS {type_sql(target)})").schema  # noqa: B018
 
 
-def test_records(spark: SparkSession) -> None:
+def test_records(interpreted_spark: SparkSession) -> None:
     one, two = Column("a0", t.INT), Column("a1", t.STRING)
     record = call("named_struct", Literal("id", t.STRING), one, Literal("name", t.STRING), two)
     field = call("get_field", record, Literal("ID", t.STRING))
     written = "named_struct('id', a0, 'name', a1)"
     trials = [Trial("named_struct", "record", record, written), Trial("get_field", "field", field, f"{written}.id")]
-    assert differences(spark, (t.INT, t.STRING), [(1, "ann"), (None, None), (2, None)], trials) == []
+    assert differences(interpreted_spark, (t.INT, t.STRING), [(1, "ann"), (None, None), (2, None)], trials) == []
 
 
 SUMMED: dict[Type, list[Any]] = {
@@ -146,16 +146,16 @@ SUMMED: dict[Type, list[Any]] = {
 
 @pytest.mark.parametrize("type_", list(SUMMED), ids=str)
 @pytest.mark.parametrize("empty", [False, True])
-def test_aggregates(spark: SparkSession, type_: Type, empty: bool) -> None:
+def test_aggregates(interpreted_spark: SparkSession, type_: Type, empty: bool) -> None:
     """SUM, AVG and COUNT as Spark computes them, and as our runtime has Spark finish them from summed parts."""
     argument, values = Column("a0", type_), [] if empty else SUMMED[type_]
-    show_grid(spark, (type_,), [(value,) for value in values])
+    show_grid(interpreted_spark, (type_,), [(value,) for value in values])
     for function in ("sum", "avg", "count"):
         subject = AggregateCall("v", function, argument, aggregate_type(function, type_))
         mine = aggregate_value(subject, [({"a0": value}, 1) for value in values])
         totals = [Literal(summed(part, values), part.of) for part in partial_sums(subject)]
         finished = expression_sql(finalize(subject, totals, Literal(len(values), t.BIGINT)))
-        frame = spark.sql(f"SELECT {function}(a0) AS v, {finished} AS w FROM grid")
+        frame = interpreted_spark.sql(f"SELECT {function}(a0) AS v, {finished} AS w FROM grid")
         assert [f.dataType.simpleString().upper() for f in frame.schema] == [str(subject.of)] * 2
         assert [_inner(column, subject.of) for column in frame.toArrow().columns] == [[mine], [mine]], function
 

@@ -47,7 +47,7 @@ def rows_of(table: Table, chance: random.Random) -> ZSet:
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_answers_of_spark(name: str, spark: SparkSession) -> None:
+def test_answers_of_spark(name: str, interpreted_spark: SparkSession) -> None:
     chance = random.Random(name)
     known = Answers()
     for table in TABLES.values():
@@ -57,9 +57,9 @@ def test_answers_of_spark(name: str, spark: SparkSession) -> None:
     known.define(name, NESTED[name])
     if name in REFUSED:
         with pytest.raises(AnalysisException):
-            known.spark(spark)
+            known.spark(interpreted_spark)
     else:
-        assert differ(known.spark(spark)[name], known.evaluator()[name], known.fields(name)) == ""
+        assert differ(known.spark(interpreted_spark)[name], known.evaluator()[name], known.fields(name)) == ""
 
 
 def test_what_spark_refuses_is_verified_by_the_evaluator(spark: SparkSession) -> None:

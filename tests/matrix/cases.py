@@ -33,13 +33,12 @@ TOGETHER = 50
 class Way:
     """How files are run: strategy, way of a runtime, and each block as one epoch (``whole``) or row by row.
 
-    On Spark queries are interpreted, but where it ``compiles`` them, which takes most of the time.
+    On Spark queries are interpreted, but in the way ``bulk``, where compiling them takes most of the time.
     """
 
     strategy: str
     way: str
     form: str
-    compiles: bool = False
 
     @property
     def runtime(self) -> str:
@@ -47,7 +46,7 @@ class Way:
 
     def session(self, spark: SparkSession | None) -> AbstractContextManager[None]:
         """The session that the warehouse takes."""
-        return nullcontext() if spark is None or self.compiles else interpreted(spark)
+        return nullcontext() if spark is None or self.way == "bulk" else interpreted(spark)
 
     def takes(self, conversation: Conversation) -> bool:
         """Whether the strategy is for such views, and the form for such blocks."""

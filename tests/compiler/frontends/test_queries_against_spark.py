@@ -19,8 +19,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_answers_of_spark(name: str, spark: SparkSession) -> None:
+def test_answers_of_spark(name: str, interpreted_spark: SparkSession) -> None:
     known = answers({name: ALL[name]})
-    assert differ(known.spark(spark)[name], known.evaluator()[name], known.fields(name)) == ""
+    assert differ(known.spark(interpreted_spark)[name], known.evaluator()[name], known.fields(name)) == ""
     unique = NameAllocator()  # Spark lets names repeat
-    assert [f.name for f in known.fields(name)] == [unique.take(c.lower()) for c in spark.table(name).columns]
+    assert [f.name for f in known.fields(name)] == [
+        unique.take(c.lower()) for c in interpreted_spark.table(name).columns
+    ]

@@ -15,7 +15,10 @@ from tidemill.compiler.frontends.translate import translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.runtimes.spark import dataframe_runtime
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
+from tidemill.runtimes.spark.execution import job_settings, results
+from tidemill.runtimes.spark.execution.session import given_session
 from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class Driver:
         self.relation = translate(query, fields).relation if isinstance(query, str) else query
         self.program = compile_view("v", self.relation, self.tables, strategy)
         self.store = MemoryStore()
-        self.runtime = DataFrameRuntime(self.store, self.fields_of, lambda: spark)
+        self.runtime = DataFrameRuntime(self.store, self.fields_of, lambda: given_session(spark))
         for stage in self.program.stages:
             self.runtime.install(stage)
         self.shown = ZSet()
@@ -104,3 +107,15 @@ def drive(spark: SparkSession) -> Callable[..., Driver]:
         return Driver(spark, tables, query, strategy)
 
     return make
+
+
+@pytest.fixture
+def bulk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Make work on more than so many rows large: it is planned for many tasks, and Spark writes its results."""
+
+    def above(limit: int) -> None:
+        monkeypatch.setattr(dataframe_runtime, "COLLECT_ROWS", limit)
+        monkeypatch.setattr(results, "COLLECT_ROWS", limit)
+        monkeypatch.setattr(job_settings, "SINGLE_TASK_ROWS", min(limit, job_settings.SINGLE_TASK_ROWS))
+
+    return above

@@ -17,7 +17,6 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.stages import Program
-from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark
 
@@ -66,17 +65,15 @@ def test_a_bag_may_move_where_its_group_does_not(drive):
     assert change == ZSet({("vase", 3): -1, ("vase", 2): 1})
 
 
-def test_large_changes_of_bags_are_written_by_spark(drive, monkeypatch):
-    monkeypatch.setattr(results, "COLLECT_ROWS", 1)
-    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 1)
+def test_large_changes_of_bags_are_written_by_spark(drive, bulk):
+    bulk(1)
     follow(drive([BIDS], Aggregate(SCAN, BY_ITEM, (LEAST, NAMES, SUM, MEAN))))
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["collected", "written"])
-def test_rows_that_come_several_times(drive, large, monkeypatch):
+def test_rows_that_come_several_times(drive, large, bulk):
     if large:
-        monkeypatch.setattr(results, "COLLECT_ROWS", 1)
-        monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 1)
+        bulk(1)
     groups = Aggregate(SCAN, BY_ITEM, (COUNT,))
     two_fewer = call("subtract", Column("n", t.BIGINT), Literal(2, t.BIGINT))
     view = drive([BIDS], Repeat(groups, two_fewer))

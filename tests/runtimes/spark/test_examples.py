@@ -15,6 +15,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.driver_runtime import DriverRuntime
+from tidemill.runtimes.spark.execution.session import given_session
 from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Written(Driver):
         self.relation, self.program = example.relation, example.program
         self.store, self.shown = MemoryStore(), ZSet()
         if runtime == "frames":
-            self.runtime = DataFrameRuntime(self.store, self.fields_of, lambda: spark)
+            self.runtime = DataFrameRuntime(self.store, self.fields_of, lambda: given_session(spark))
         else:
             self.runtime = DriverRuntime(self.store, self.fields_of, lambda: spark, resident=0)  # type: ignore[assignment]
         for stage in self.program.stages:

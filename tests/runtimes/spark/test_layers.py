@@ -9,7 +9,6 @@ from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscrip
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark
 
@@ -54,9 +53,8 @@ def test_feeds_of_other_lengths_and_of_none(drive, body):
     assert view.shown
 
 
-def test_a_slide_is_a_few_jobs_and_large_results_are_files(drive, monkeypatch):
-    monkeypatch.setattr(results, "COLLECT_ROWS", 0)
-    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 0)
+def test_a_slide_is_a_few_jobs_and_large_results_are_files(drive, bulk):
+    bulk(0)
     texts = [text.format(a=HERE.name, own=LAST.name) for text in (PLAIN[1], OWN[0])]
     view = drive(list(TABLES.values()), partitioned(1, {"s": 1}, (HERE, LAST), *texts))
     view.load()

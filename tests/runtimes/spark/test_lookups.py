@@ -14,9 +14,8 @@ import pytest
 from tests.runtimes.spark.conftest import Driver
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, STRING, Field
-from tidemill.runtimes.spark import dataframe_runtime
 from tidemill.runtimes.spark.driver_runtime import StoredSnapshot
-from tidemill.runtimes.spark.execution import results
+from tidemill.runtimes.spark.execution import job_settings
 from tidemill.runtimes.spark.execution.job_counters import Meter
 from tidemill.runtimes.spark.execution.session import given_session
 from tidemill.storage.runs import write_table
@@ -55,11 +54,11 @@ def test_few_keys_read_few_pages_of_a_sorted_run(spark: SparkSession, tmp_path: 
 
 
 def test_members_are_stored_in_the_order_of_the_vertex_that_walks_enter_by(
-    drive: Callable[..., Driver], monkeypatch: pytest.MonkeyPatch
+    drive: Callable[..., Driver], bulk: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change that is large, in several files: each has a range of vertex values, and has them in order."""
-    monkeypatch.setattr(results, "COLLECT_ROWS", 0)
-    monkeypatch.setattr(dataframe_runtime, "ROWS_PER_PARTITION", 10)
+    monkeypatch.setattr(job_settings, "ROWS_PER_PARTITION", 10)
+    bulk(0)
     follower = Table("follower", (Field("follower", BIGINT), Field("user", BIGINT)), kept=False)
     tweet = Table("tweet", (Field("id", BIGINT), Field("user", BIGINT)), kept=False)
     query = "SELECT f.follower, t.id FROM follower f JOIN tweet t ON f.user = t.user"

@@ -16,7 +16,6 @@ from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.stages import Program
-from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark
 
@@ -156,9 +155,8 @@ def test_what_has_no_exact_sql_is_left_to_workers(drive):
     follow(drive([SCORES], Window(SCAN, BY_TEAM, RISING, calls)))
 
 
-def test_large_results_are_written_by_spark(drive, monkeypatch):
-    monkeypatch.setattr(results, "COLLECT_ROWS", 1)
-    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 1)
+def test_large_results_are_written_by_spark(drive, bulk):
+    bulk(1)
     follow(drive([SCORES], Window(SCAN, BY_TEAM, RISING, (call("row_number"),))))
 
 

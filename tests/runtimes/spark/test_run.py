@@ -235,7 +235,8 @@ def test_literals_of_every_type_are_spelt_exactly(drive):
     assert len(view.shown) == 1
 
 
-def test_the_state_that_a_change_meets_is_scanned_once(drive, spark):
+def test_the_state_that_a_change_meets_is_scanned_once(drive, bulk):
+    bulk(0)
     query = """SELECT c.region, SUM(o.amount) AS total FROM orders o JOIN customers c ON o.customer = c.name
                GROUP BY c.region"""
     view = drive([ORDERS, CUSTOMERS], query)
@@ -246,7 +247,7 @@ def test_the_state_that_a_change_meets_is_scanned_once(drive, spark):
     log = view.runtime._frames.log(stage.maps[0].name)
     shown = view.runtime._shown(stage, stored=True)
     sql = lower_output_change(view.runtime._added[stage.maps[0].name], shown, log, 2)
-    plan = spark.sql(sql)._jdf.queryExecution().executedPlan().toString()
+    plan = view.runtime._frames.spark.sql(sql)._jdf.queryExecution().executedPlan().toString()
     view.runtime.rollback()
     assert plan.count("FileScan") == 2, "the customers, and the entries of the map"
     assert "ReusedExchange" in plan
@@ -285,12 +286,11 @@ def test_a_primary_key_is_there_once(drive, lookup):
 
 
 @pytest.mark.parametrize("rows", [[(ANN, -1)], [(BOB, 1), (BOB, 1)], [((2, *ANN[1:]), 1)], [(BOB, -1), (BOB, -1)]])
-def test_large_changes_are_refused_with_the_same_words(drive, monkeypatch, rows):
+def test_large_changes_are_refused_with_the_same_words(drive, bulk, monkeypatch, rows):
     errors = []
     monkeypatch.setattr(key_check, "SCAN_ROWS", -1)
     for limit in (results.COLLECT_ROWS, 0):
-        monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", limit)
-        monkeypatch.setattr(results, "COLLECT_ROWS", limit)
+        bulk(limit)
         view = drive([ORDERS], "SELECT id FROM orders")
         view.apply(orders=[(BOB, 1)])
         with pytest.raises((MissingRow, DuplicateKey)) as refused:
@@ -299,9 +299,8 @@ def test_large_changes_are_refused_with_the_same_words(drive, monkeypatch, rows)
     assert errors[0] == errors[1]
 
 
-def test_large_results_are_written_by_spark(drive, monkeypatch):
-    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 0)
-    monkeypatch.setattr(results, "COLLECT_ROWS", 0)
+def test_large_results_are_written_by_spark(drive, bulk):
+    bulk(0)
     query = "SELECT customer, SUM(amount) AS total, SUM(score) AS s FROM orders GROUP BY customer"
     view = drive([ORDERS], query)
     view.load()

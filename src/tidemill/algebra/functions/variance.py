@@ -68,26 +68,28 @@ def correlation(both: float, one: float, other: float) -> float | None:
 # ---------------------------------------------------------------------------------------------------------- in Spark
 
 
-def _let(values: Mapping[str, str], body: str) -> str:
+def _let(values: Mapping[str, str], body: str, name: str = "v") -> str:
     """``body`` with ``v.name`` for each of ``values``, which are computed once. It has no such form of its own."""
-    members = ", ".join(f"'{name}', {text}" for name, text in values.items())
-    return f"transform(array(named_struct({members})), v -> {body})[0]"
+    members = ", ".join(f"'{member}', {text}" for member, text in values.items())
+    return f"transform(array(named_struct({members})), {name} -> {body})[0]"
 
 
-def _spelled_half(name: str) -> str:
-    return f"({SPLITTER}D * {name} - ({SPLITTER}D * {name} - {name}))"
+def _with_halves(names: str, body: str) -> str:
+    """``body`` with the upper half of each of these values as ``h.name``, and the rest of it as ``r.name``."""
+    halves = {name: f"({SPLITTER}D * v.{name} - ({SPLITTER}D * v.{name} - v.{name}))" for name in names}
+    rests = {name: f"(v.{name} - h.{name})" for name in names}
+    return _let(halves, _let(rests, body, "r"), "h")
 
 
-def _spelled_error(left: str, right: str) -> str:
-    one, other = _spelled_half(left), _spelled_half(right)
-    rest, remaining = f"({left} - {one})", f"({right} - {other})"
-    return f"((({one} * {other} - {left} * {right}) + {one} * {remaining} + {rest} * {other}) + {rest} * {remaining})"
+def _spelled_error(x: str, y: str) -> str:
+    """The rounding error of ``v.x * v.y``."""
+    return f"(((h.{x} * h.{y} - v.{x} * v.{y}) + h.{x} * r.{y} + r.{x} * h.{y}) + r.{x} * r.{y})"
 
 
 def spell_product_error(arguments: Sequence[str], types: Sequence[Type], of: Type) -> str:
     """``product_error`` in Spark SQL."""
     safe = f"abs(v.x * v.y) < double('Infinity') AND abs(v.x) <= {LARGEST}D AND abs(v.y) <= {LARGEST}D"
-    error = _spelled_error("v.x", "v.y")
+    error = _with_halves("xy", _spelled_error("x", "y"))
     body = f"CASE WHEN v.x * v.y IS NULL THEN NULL WHEN {safe} THEN {error} ELSE 0D END"
     return _let(dict(zip("xy", arguments, strict=True)), body)
 
@@ -101,10 +103,10 @@ def spell_deviation(arguments: Sequence[str], types: Sequence[Type], of: Type) -
     count, x, *_ = arguments
     names = ("n", "x", "x_low", "y", "y_low", "q", "q_low", "r", "r_low")
     values = dict(zip(names, arguments, strict=True)) | {"n": f"CAST({count} AS DOUBLE)", "m": f"({x} / {count})"}
-    missing = f"(((v.x - v.n * v.m) - {_spelled_error('v.n', 'v.m')} + v.x_low) / v.n)"
-    small = f"v.q_low + v.r + v.r_low - {_spelled_error('v.m', 'v.y')} - v.m * v.y_low - {missing} * v.y"
-    body = f"CASE WHEN abs(v.q) < double('Infinity') THEN (v.q - v.m * v.y) + ({small}) ELSE double('NaN') END"
-    return _let(values, body)
+    missing = f"(((v.x - v.n * v.m) - {_spelled_error('n', 'm')} + v.x_low) / v.n)"
+    small = f"v.q_low + v.r + v.r_low - {_spelled_error('m', 'y')} - v.m * v.y_low - {missing} * v.y"
+    near = _with_halves("nmy", f"(v.q - v.m * v.y) + ({small})")
+    return _let(values, f"CASE WHEN abs(v.q) < double('Infinity') THEN {near} ELSE double('NaN') END")
 
 
 _CORRELATION = "({0} / nullif(sqrt({1}) * sqrt({2}), 0D))"

@@ -7,7 +7,7 @@ when it is recorded, because the views of an epoch never change: a state that ab
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -28,6 +28,7 @@ from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigg
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
+from tidemill.runtimes.spark.execution.job_settings import plan_for
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
 from tidemill.runtimes.spark.execution.time_partitions import (
@@ -49,9 +50,6 @@ from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import StageOutput
 from tidemill.runtimes.time_partitions import recompute_partitions
 from tidemill.storage.store import Store
-
-ROWS_PER_PARTITION = 250_000
-"""Input rows for one task of a shuffle."""
 
 
 class DataFrameRuntime:
@@ -168,7 +166,7 @@ class DataFrameRuntime:
             scanned = key_check.check_by_scan(table, change, stored)
             if scanned is not None:
                 return scanned
-        with self._job(table.name, len(change)):
+        with self._job(table.name, len(change), [table.name]):
             if len(change) > COLLECT_ROWS:
                 staged = self._collector.stage(change, table.name)
                 return key_check.check_in_spark(table, staged, self._frames, self._collector)
@@ -180,7 +178,8 @@ class DataFrameRuntime:
     def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
         """Refuse an epoch that would violate a constraint: one query for all of them."""
         touched = [name for name in changes if constraints.touch([name])]
-        with self._job(", ".join(touched), sum(map(len, changes.values()))):
+        near = [table.name for key in constraints.keys_of(changes) for table in (key.child, key.parent)]
+        with self._job(", ".join(touched), sum(map(len, changes.values())), near):
             constraint_check.raise_first_violation(
                 constraint_check.violation_queries(changes, constraints, self._frames), self._frames
             )
@@ -214,7 +213,7 @@ class DataFrameRuntime:
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows: one job, and one for each map besides that of its groups."""
         rows = self._rows[stage.name]
-        with self._job(stage.name, rows):
+        with self._job(stage.name, rows, {*stage.inputs, *(map_.name for map_ in stage.maps), stage.name}):
             self._touched.settle()
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
@@ -300,21 +299,14 @@ class DataFrameRuntime:
     # -- inside -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _job(self, where: str, rows: int, *, ours: bool = True) -> Iterator[None]:
-        """Plan for that many rows of input, count the jobs of this block, and make its errors name ``where``.
+    def _job(self, where: str, rows: int, read: Iterable[str] = (), *, ours: bool = True) -> Iterator[None]:
+        """Plan for so many rows of changes and the stored rows of the relations and maps that are ``read``, count the
+        jobs of this block, and make its errors name ``where``.
 
         A query that is not ``ours`` is planned with Spark's own settings.
         """
         spark = self._frames.spark
-        # Our queries already state all conditions. Inferring more from sums of DOUBLEs, which are long expressions,
-        # took three quarters of the time of an epoch with a variance beside a maximum.
-        settings = {
-            "spark.sql.shuffle.partitions": str(shuffle_partitions(rows)),
-            "spark.sql.constraintPropagation.enabled": "false" if ours else "true",
-        }
-        for key, value in settings.items():
-            if spark.conf.get(key) != value:
-                spark.conf.set(key, value)
+        plan_for(spark, rows, sum(map(self._frames.rows, read)), ours=ours)
         if self._meter is None:
             self._meter = Meter(spark.sparkContext)
         with translate_errors(where), self._meter.counting():
@@ -475,15 +467,6 @@ class DataFrameRuntime:
         self._rows.clear()
         self._replacing.clear()
         self._changes = {}
-
-
-def shuffle_partitions(rows: int) -> int:
-    """The number of shuffle partitions for about ``rows`` rows: one for little data, then in proportion.
-
-    >>> shuffle_partitions(1_000), shuffle_partitions(6_000_000)
-    (1, 24)
-    """
-    return max(1, -(-rows // ROWS_PER_PARTITION))
 
 
 def _trigger(stage: Stage, relation: str) -> Trigger:

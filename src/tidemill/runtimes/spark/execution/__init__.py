@@ -3,6 +3,7 @@
 - ``session``: a local session of our own, or a branch of one that a user gave us; the settings that decide answers.
 - ``java``: finding a Java that Spark can run on.
 - ``errors``: Spark's errors as ours, one sentence that names the view.
+- ``job_settings``: settings by size: small queries are one task that interprets its plan.
 - ``job_counters``: jobs, bytes read and bytes written of an epoch.
 - ``parquet_files``: Parquet files between Spark and the store, with row counts compared.
 - ``temporary_views``: relations, maps and changes of an epoch as temporary views.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tidemill.model.errors import SetupError
@@ -68,6 +69,12 @@ A page is the minimum memory of a broadcast table, a sort or an aggregate, 64 MB
 whose tables are not collected yet would fill the heap.
 """
 
+_JAVA_OPTIONS = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
+"""Spark loads more than 20,000 classes; whenever the room for them is raised, Java looks through the whole heap."""
+
+_BUSIEST = ("spark-catalyst", "spark-sql", "spark-core", "spark-sql-api", "spark-common-utils", "spark-unsafe")
+"""The libraries that most classes of a query are from."""
+
 # Errors of tasks are raised as exceptions, so the log would only repeat them, with Java's stack traces.
 _LOG_SETTINGS = """rootLogger.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
@@ -90,9 +97,12 @@ def local_session() -> SparkSession:
     If the program already runs Spark, that session is branched: there can be only one in a process.
     """
     global _started
-    if SparkContext._active_spark_context is not None:
-        running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-        return running if running is _started else given_session(running)
+    running = SparkContext._active_spark_context
+    if running is not None:
+        # The active session may be one of our own branches, which are not branched again.
+        if _started is not None and _started.sparkContext is running:
+            return _started
+        return given_session(SparkSession.getActiveSession() or SparkSession.builder.getOrCreate())
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -135,9 +145,22 @@ def _process_settings() -> dict[str, str]:
     settings.write_text(_LOG_SETTINGS)
     return {
         "spark.driver.memory": f"{driver_memory(_machine_bytes())}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()} -XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()} {_JAVA_OPTIONS}",
         "spark.sql.warehouse.dir": (settings.parent / "spark-warehouse").as_uri(),
+        **_class_path(Path(_find_spark_home())),
     }
+
+
+def _class_path(home: Path) -> dict[str, str]:
+    """Spark's own libraries as the first of the class path, unless it is configured by files.
+
+    Java looks through nearly three hundred libraries in the order of their names, for each class and each time that
+    Spark reads one again to see what a function refers to, which it does several times in every job.
+    """
+    if "SPARK_CONF_DIR" in os.environ or (home / "conf").exists():
+        return {}
+    first = [str(jar) for stem in _BUSIEST for jar in sorted((home / "jars").glob(f"{stem}_*.jar"))]
+    return {"spark.driver.extraClassPath": os.pathsep.join(first)} if first else {}
 
 
 def driver_memory(machine: int) -> int:

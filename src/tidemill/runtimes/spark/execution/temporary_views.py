@@ -13,6 +13,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, Field
 from tidemill.runtimes.runtime import FieldsOf
+from tidemill.runtimes.spark.execution.job_settings import in_partitions
 from tidemill.runtimes.spark.execution.parquet_files import read_files
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, no_rows_sql, quote, schema_sql
 from tidemill.storage.store import Store
@@ -91,7 +92,7 @@ class TemporaryViews:
         if not len(change):
             return self.spark.sql(no_rows_sql(change.fields))
         # Spark takes an empty chunk for the end, and loses what comes after it.
-        return self.spark.createDataFrame(change.arrow().combine_chunks())
+        return in_partitions(self.spark.createDataFrame(change.arrow().combine_chunks()), len(change))
 
     def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
         """Parquet files of weighted rows, with an explicit schema."""
@@ -112,6 +113,7 @@ class TemporaryViews:
             return []
         name = quote(f"{self._prefix}contents of {relation}")
         if self._stored.get(relation) != files:
-            self.read(files, self.fields(relation)).createOrReplaceTempView(name)
+            rows = in_partitions(self.read(files, self.fields(relation)), self._store.rows(relation))
+            rows.createOrReplaceTempView(name)
             self._stored[relation] = files
         return [name]

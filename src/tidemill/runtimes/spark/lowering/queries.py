@@ -66,7 +66,9 @@ def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None
             joined = f"(SELECT * FROM {_lower_each(step, joined)}{_where(step.filters)})"
         elif not joined:
             left = size(step) if size else 0
-            joined = f"(SELECT * FROM {_lower_source(step, bind)}{_where(step.filters)})"
+            joined = _lower_source(step, bind)
+            if step.filters:
+                joined = f"(SELECT * FROM {joined}{_where(step.filters)})"
         else:
             right = size(step) if size else 0
             on = _lower_match(step)

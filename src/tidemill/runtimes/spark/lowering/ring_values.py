@@ -10,7 +10,7 @@ Every sum is exact, because a deletion must subtract precisely what the insertio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.algebra.expressions.scalars import Case, Cast, Literal, Scalar
@@ -18,9 +18,12 @@ from tidemill.algebra.functions.ring_arithmetic import spell_product
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, DOUBLE, INT, Decimal, Type
 from tidemill.program.maps import SPECIALS, RingField
-from tidemill.runtimes.spark.lowering.sql_text import expression_sql, quote, struct_sql, type_sql
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, quote, struct_sql, type_sql
 
 _SPLITTER = "134217729D"  # 2**27 + 1 splits a double into two halves whose products with a small weight are exact
+HALVES = "the halves"
+"""The member of a struct of sums that holds those of DOUBLEs, each as a high half and a low one."""
+
 _ZERO = "named_struct('w', 0L, 's', 0D, 'c', 0D)"
 
 
@@ -37,7 +40,7 @@ def lower_terms(value: RingField, argument: Scalar, weight: str) -> dict[str, st
     """The terms of a row for a value, by stored column: weight times argument; NULL if it adds nothing."""
     text = expression_sql(argument)
     if value.type == DOUBLE:
-        return _double_terms(value, f"CAST({text} AS DOUBLE)", weight)
+        return _double_terms(value, _as_double(argument, text), weight)
     if isinstance(value.type, Decimal):
         typed = f"CAST({text} AS {type_sql(value.type)})"
         product = spell_product((text, weight), (value.type, BIGINT), value.type)
@@ -52,7 +55,7 @@ def lower_amounts(value: RingField, amount: Scalar) -> dict[str, str]:
     """An amount that is added to a value as it is, by stored column."""
     text = expression_sql(amount)
     if value.type == DOUBLE:
-        return _double_terms(value, f"CAST({text} AS DOUBLE)", "1L")
+        return _double_terms(value, _as_double(amount, text), "1L")
     return {value.name: f"CAST({text} AS {_wide(value)})"}
 
 
@@ -73,6 +76,10 @@ def is_narrow(argument: Scalar) -> bool:
     return argument.type == INT
 
 
+def _as_double(scalar: Scalar, text: str) -> str:
+    return text if scalar.type == DOUBLE else f"CAST({text} AS DOUBLE)"
+
+
 def _double_terms(value: RingField, text: str, weight: str) -> dict[str, str]:
     finite = f"abs({text}) < double('Infinity')"
     half = f"({_SPLITTER} * {text} - ({_SPLITTER} * {text} - {text}))"
@@ -90,58 +97,79 @@ def _double_terms(value: RingField, text: str, weight: str) -> dict[str, str]:
 
 
 def lower_sum(value: RingField) -> dict[str, str]:
-    """Aggregates that sum the terms of a group; for DOUBLE the first is a struct, for ``lower_stored_columns``."""
+    """Aggregates that sum the terms of a group, but for the halves of a DOUBLE (see ``lower_halves``)."""
     column = quote(value.name)
     if value.type != DOUBLE:
         return {value.name: f"coalesce(CAST(sum({column}) AS {type_sql(value.type)}), {_zero(value)})"}
-    pair = struct_sql({"hi": column, "lo": quote(value.name + LOW)})
-    folded = _fold(f"collect_list(CASE WHEN {column} IS NOT NULL THEN {pair} END)", "x.hi", "x.lo")
-    return {value.name: folded, **{name: f"coalesce(sum({quote(name)}), 0L)" for name in _specials(value)}}
+    return {name: f"coalesce(sum({quote(name)}), 0L)" for name in _specials(value)}
+
+
+def lower_halves(values: Sequence[RingField]) -> dict[str, str]:
+    """The sums of all DOUBLEs of a group, as one array for ``lower_stored_columns``; nothing if there is none.
+
+    They are folded by one expression: Spark goes through a query again and again while it plans it.
+    """
+    columns = [(quote(value.name), quote(value.name + LOW)) for value in values if value.type == DOUBLE]
+    pairs = [f"CASE WHEN {high} IS NOT NULL THEN {struct_sql({'hi': high, 'lo': low})} END" for high, low in columns]
+    return {HALVES: _fold([f"collect_list({pair})" for pair in pairs])} if pairs else {}
 
 
 def lower_history(value: RingField, old: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The sum of a group's stored rows, before and after the rows for which the column ``old`` is false.
-
-    A DOUBLE is folded in the order of epochs and starts again from zero whenever the weight of its key reaches zero.
-    """
+    """The sum of a group's stored rows, before and after the rows for which the column ``old`` is false, but for the
+    halves of a DOUBLE (see ``lower_halves_history``)."""
     if value.type != DOUBLE:
         total = f"CAST({quote(value.name)} AS {_wide(value)})"
         cast = f"CAST(sum({total}) {{}}AS {type_sql(value.type)})"
         before = cast.format(f"FILTER (WHERE {old}) ")
         return {value.name: f"coalesce({before}, {_zero(value)})"}, {value.name: cast.format("")}
-    members = {"new": f"NOT {old}", "e": quote(EPOCH), "w": quote(WEIGHT)}
-    members |= {"hi": quote(value.name), "lo": quote(value.name + LOW)}
-    history = f"sort_array(collect_list({struct_sql(members)}))"
-    before = _fold(f"filter({history}, x -> NOT x.new)", "x.hi", "x.lo", resets=True)
-    after = _fold(history, "x.hi", "x.lo", resets=True)
     specials = {name: f"coalesce(sum({quote(name)}) FILTER (WHERE {old}), 0L)" for name in _specials(value)}
-    return {value.name: before, **specials}, {value.name: after, **{n: f"sum({quote(n)})" for n in _specials(value)}}
+    return specials, {name: f"sum({quote(name)})" for name in _specials(value)}
 
 
-def lower_stored_columns(value: RingField, source: str) -> dict[str, str]:
-    """The stored columns of a sum that ``lower_sum`` or ``lower_history`` made, out of the struct ``source``."""
-    names = stored_columns(value)
-    parts = {name: f"{source}.{quote(name)}" for name in names}
-    if value.type == DOUBLE:
-        pair = f"{source}.{quote(value.name)}"
-        parts |= {value.name: f"{pair}.hi", value.name + LOW: f"{pair}.lo"}
-    return parts
+def lower_halves_history(values: Sequence[RingField], old: str) -> dict[str, str]:
+    """The sums of all DOUBLEs of a group before and after, as one array: the old ones, then the new ones.
+
+    Each is folded in the order of epochs and starts again from zero whenever the weight of its key reaches zero.
+    """
+    members = {"new": f"NOT {old}", "e": quote(EPOCH), "w": quote(WEIGHT)}
+    halves = [{"hi": quote(value.name), "lo": quote(value.name + LOW)} for value in values if value.type == DOUBLE]
+    after = [f"sort_array(collect_list({struct_sql(members | pair)}))" for pair in halves]
+    before = [f"filter({history}, x -> NOT x.new)" for history in after]
+    return {HALVES: _fold([*before, *after], resets=True)} if halves else {}
 
 
-def lower_visible_values(value: RingField, source: str) -> dict[str, str]:
+def lower_stored_columns(value: RingField, source: str, halves: str) -> dict[str, str]:
+    """The stored columns of a sum out of ``source``, a struct of what ``lower_sum`` or ``lower_history`` made;
+    ``halves`` are those of a DOUBLE."""
+    if value.type != DOUBLE:
+        return {value.name: f"{source}.{quote(value.name)}"}
+    pair = {value.name: f"{halves}.hi", value.name + LOW: f"{halves}.lo"}
+    return pair | {name: f"{source}.{quote(name)}" for name in _specials(value)}
+
+
+def lower_visible_values(value: RingField, source: str, rounded: str) -> dict[str, str]:
     """The values that expressions see, by name, out of the struct ``source`` of stored columns.
 
-    A DOUBLE is rounded, with its rounding error as a second value, its low half.
+    A DOUBLE is rounded (in the struct ``rounded``), with its rounding error as a second value, its low half.
     """
-    column = f"{source}.{quote(value.name)}"
     if value.type != DOUBLE:
-        return {value.name: column}
-    nan, infinity, negative = (f"{source}.{quote(name)}" for name in _specials(value))
-    rounded = (
-        f"CASE WHEN {nan} <> 0 OR ({infinity} <> 0 AND {negative} <> 0) THEN double('NaN') "
-        f"WHEN {infinity} <> 0 THEN double('Infinity') WHEN {negative} <> 0 THEN double('-Infinity') ELSE {column} END"
-    )
-    return {value.name: rounded, value.name + LOW: f"{source}.{quote(value.name + LOW)}"}
+        return {value.name: f"{source}.{quote(value.name)}"}
+    low = value.name + LOW
+    return {value.name: f"{rounded}.{quote(value.name)}", low: f"{source}.{quote(low)}"}
+
+
+def lower_rounded(values: Sequence[RingField], source: str) -> dict[str, str]:
+    """The DOUBLEs of the struct ``source`` of stored columns, rounded: a sum in which a NaN is, is NaN."""
+    rounded = {}
+    for value in values:
+        if value.type == DOUBLE:
+            nan, infinity, negative = (f"{source}.{quote(name)}" for name in _specials(value))
+            rounded[value.name] = (
+                f"CASE WHEN {nan} <> 0 OR ({infinity} <> 0 AND {negative} <> 0) THEN double('NaN') "
+                f"WHEN {infinity} <> 0 THEN double('Infinity') WHEN {negative} <> 0 THEN double('-Infinity') "
+                f"ELSE {source}.{quote(value.name)} END"
+            )
+    return rounded
 
 
 def any_nonzero(columns: Iterable[str]) -> str:
@@ -149,20 +177,21 @@ def any_nonzero(columns: Iterable[str]) -> str:
     return " OR ".join(f"{column} <> 0" for column in columns)
 
 
-def _fold(pairs: str, high: str, low: str, *, resets: bool = False) -> str:
-    """The sum of pairs of doubles as a pair: a compensated sum, normalised at the end.
+def _fold(lists: Sequence[str], *, resets: bool = False) -> str:
+    """The sum of each list of pairs of doubles as a pair: a compensated sum, normalised at the end.
 
     ``s`` is the running sum and ``c`` its accumulated rounding error. The larger operand decides which error is exact.
     """
-    total = f"(a.s + {high})"
-    lost = f"IF(abs(a.s) >= abs({high}), (a.s - {total}) + {high}, ({high} - {total}) + a.s)"
+    total = "(a.s + x.hi)"
+    lost = f"IF(abs(a.s) >= abs(x.hi), (a.s - {total}) + x.hi, (x.hi - {total}) + a.s)"
     weight = "a.w + x.w" if resets else "0L"
-    step = f"named_struct('w', {weight}, 's', {total}, 'c', a.c + {low} + {lost})"
+    step = f"named_struct('w', {weight}, 's', {total}, 'c', a.c + x.lo + {lost})"
     if resets:
         step = f"IF({weight} = 0, {_ZERO}, {step})"
     rest = "IF(abs(a.s) >= abs(a.c), a.c - ((a.s + a.c) - a.s), a.s - ((a.s + a.c) - a.c))"
     ends = f"named_struct('hi', a.s + a.c, 'lo', {rest})"
-    return f"aggregate({pairs}, {_ZERO}, (a, x) -> {step}, a -> {ends})"
+    folded = f"aggregate(pairs, {_ZERO}, (a, x) -> {step}, a -> {ends})"
+    return f"transform(array({comma_list(lists)}), pairs -> {folded})"
 
 
 def _wide(value: RingField) -> str:

@@ -13,8 +13,9 @@ With aggregates over multisets, the keys that those touch count as changed, too,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
@@ -70,24 +71,33 @@ def lower_linear(additions: Sequence[str], fields: Sequence[Field]) -> str:
 
 def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> str:
     """The change of a map: its keys, and a struct of the stored columns and the weight. ``keep_all`` keeps zeros."""
-    keys = [quote(f.name) for f in map_.keys]
-    sums = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}), 0L)"}
-    for value in map_.values:
-        sums |= ring_values.lower_sum(value)
-    grouped = f" GROUP BY {comma_list(keys)}" if keys else ""
-    rows = _union(additions, map_fields(map_))
-    summed = f"SELECT {comma_list([*keys, f'{struct_sql(sums)} AS {_SUMS}'])} FROM ({rows}){grouped}"
-    parts = _parts(map_, _SUMS)
-    where = "" if keep_all else f" WHERE {ring_values.any_nonzero(parts.values())}"
-    return f"SELECT {comma_list([*keys, f'{struct_sql(parts)} AS {_CHANGE}'])} FROM ({summed}){where}"
+    rows, parts = _summed(additions, map_, keep_all=keep_all)
+    columns = [*(quote(f.name) for f in map_.keys), f"{struct_sql(parts)} AS {_CHANGE}"]
+    return f"SELECT {comma_list(columns)} FROM {rows}"
 
 
 def lower_stored_map_change(additions: Sequence[str], map_: Map) -> str:
     """The change of a map in its stored form: columns as in additions to it."""
+    rows, parts = _summed(additions, map_)
+    weight, *values = parts.items()
+    columns = [*(quote(f.name) for f in map_.keys), *(f"{text} AS {quote(name)}" for name, text in (*values, weight))]
+    return f"SELECT {comma_list(columns)} FROM {rows}"
+
+
+def _summed(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> tuple[str, dict[str, str]]:
+    """The additions to a map, summed by key, as a FROM item with its condition, and the texts of the weight and of the
+    stored columns."""
     keys = [quote(f.name) for f in map_.keys]
-    weight, *values = _stored(map_)
-    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in (*values, weight)]
-    return f"SELECT {comma_list([*keys, *change])} FROM ({lower_map_change(additions, map_)})"
+    sums = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}), 0L)"}
+    for value in map_.values:
+        sums |= ring_values.lower_sum(value)
+    sums |= ring_values.lower_halves(map_.values)
+    grouped = f" GROUP BY {comma_list(keys)}" if keys else ""
+    rows = _union(additions, map_fields(map_))
+    summed = f"SELECT {comma_list([*keys, f'{struct_sql(sums)} AS {_SUMS}'])} FROM ({rows}){grouped}"
+    parts = _parts(map_, _SUMS, f"{_SUMS}.{quote(ring_values.HALVES)}")
+    where = "" if keep_all else f" WHERE {ring_values.any_nonzero(parts.values())}"
+    return f"({summed}){where}", parts
 
 
 def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
@@ -130,8 +140,14 @@ class StageOutput:
         ]
         return f"SELECT {comma_list(['shown.*', *found])} FROM {joined}" if found else rows
 
+    def rounded(self, rows: str, entries: Mapping[str, str]) -> str:
+        """The same rows with the DOUBLE sums of their entries rounded, which the expressions of a row repeat."""
+        sums = {side: ring_values.lower_rounded(self.map.values, entry) for side, entry in entries.items()}
+        columns = [f"{struct_sql(values)} AS {_rounded(side)}" for side, values in sums.items() if values]
+        return f"SELECT {comma_list(['*', *columns])} FROM ({rows})" if columns else rows
+
     def row(self, entry: str, side: str) -> str:
-        """The output row of a key, as a struct with its weight; NULL if it has none."""
+        """The output row of a key out of what ``rounded`` gives, as a struct with its weight; NULL if it has none."""
         finish, seen = self.finish, self._seen(entry, side)
         times = "1L" if finish.times is None else expression_sql(finish.times, seen)
         conditions = [] if finish.always else [f"{seen[WEIGHT]} > 0"]
@@ -147,7 +163,7 @@ class StageOutput:
         seen = {
             name: text
             for value in self.map.values
-            for name, text in ring_values.lower_visible_values(value, entry).items()
+            for name, text in ring_values.lower_visible_values(value, entry, _rounded(side)).items()
         }
         for number, multiset in enumerate(self.multisets):
             found = _aggregate_values(side, number)
@@ -158,6 +174,10 @@ class StageOutput:
 
     def _reads_of(self, multiset: MultisetChange) -> list[MultisetRead]:
         return [read for read in self.finish.multiset_reads if read.map == multiset.map.name]
+
+
+def _rounded(side: str) -> str:
+    return quote(f"{side} sums, rounded")
 
 
 def _aggregate_values(side: str, number: int) -> str:
@@ -183,7 +203,7 @@ def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str |
     columns = [*keys, *(f"{text} AS {quote(name)}" for name, text in change.items())]
     old, new = quote(OLD_ROW), quote(NEW_ROW)
     rows = [f"{shown.row(_OLD, OLD)} AS {old}", f"{shown.row(_NEW, NEW)} AS {new}"]
-    sides = f"SELECT {comma_list([*columns, *rows])} FROM ({entries})"
+    sides = f"SELECT {comma_list([*columns, *rows])} FROM ({shown.rounded(entries, {OLD: _OLD, NEW: _NEW})})"
     # A key may change and have the same row as before.
     differing = [f"IF({old} <=> {new}, NULL, {row}) AS {row}" for row in (old, new)]
     return f"SELECT {comma_list([*keys, *map(quote, change), *differing])} FROM ({sides})"
@@ -195,7 +215,7 @@ def lower_first_output(additions: Sequence[str], shown: StageOutput) -> str:
     keys = [quote(f.name) for f in shown.map.keys]
     change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(shown.map)]
     row = f"{shown.row(_CHANGE, NEW)} AS {quote(NEW_ROW)}"
-    return f"SELECT {comma_list([*keys, *change, row])} FROM ({shown.beside(moved)})"
+    return f"SELECT {comma_list([*keys, *change, row])} FROM ({shown.rounded(shown.beside(moved), {NEW: _CHANGE})})"
 
 
 def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int) -> str:
@@ -222,10 +242,15 @@ def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int) -> str:
     for value in map_.values:
         before, after = ring_values.lower_history(value, _STORED)
         old, new = old | before, new | after
-    sums = f"{struct_sql(old)} AS {_OLD_SUMS}, {struct_sql(new)} AS {_NEW_SUMS}"
-    grouped = f"SELECT {comma_list([*keys, _CHANGE, sums])} FROM ({rows}) GROUP BY {comma_list([*keys, _CHANGE])}"
-    sides = ((_OLD_SUMS, _OLD), (_NEW_SUMS, _NEW))
-    entries = [f"{struct_sql(_parts(map_, sums))} AS {name}" for sums, name in sides]
+    halves = ring_values.lower_halves_history(map_.values, _STORED)
+    sums = [f"{struct_sql(old)} AS {_OLD_SUMS}", f"{struct_sql(new)} AS {_NEW_SUMS}"]
+    sums += [f"{text} AS {quote(name)}" for name, text in halves.items()]
+    grouped = f"SELECT {comma_list([*keys, _CHANGE, *sums])} FROM ({rows}) GROUP BY {comma_list([*keys, _CHANGE])}"
+    doubles = sum(value.type == DOUBLE for value in map_.values)
+    sides = ((_OLD_SUMS, _OLD, 0), (_NEW_SUMS, _NEW, doubles))
+    entries = [
+        f"{struct_sql(_parts(map_, side, quote(ring_values.HALVES), first))} AS {name}" for side, name, first in sides
+    ]
     return f"SELECT {comma_list([*keys, _CHANGE, *entries])} FROM ({grouped})"
 
 
@@ -246,8 +271,10 @@ def _stored(map_: Map) -> tuple[str, ...]:
     return (WEIGHT, *(name for value in map_.values for name in ring_values.stored_columns(value)))
 
 
-def _parts(map_: Map, source: str) -> dict[str, str]:
-    parts = {WEIGHT: f"{source}.{quote(WEIGHT)}"}
+def _parts(map_: Map, source: str, halves: str, first: int = 0) -> dict[str, str]:
+    """The stored columns of an entry, out of its sums; in the array ``halves`` those of DOUBLEs begin at ``first``."""
+    parts, place = {WEIGHT: f"{source}.{quote(WEIGHT)}"}, count(first)
     for value in map_.values:
-        parts |= ring_values.lower_stored_columns(value, source)
+        pair = f"{halves}[{next(place)}]" if value.type == DOUBLE else ""
+        parts |= ring_values.lower_stored_columns(value, source, pair)
     return parts
