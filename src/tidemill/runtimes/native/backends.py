@@ -42,6 +42,9 @@ BACKEND = os.environ.get("TIDEMILL_BACKEND", "auto")
 COMPILE_AFTER_ROWS = 20_000
 """Rows processed after which a stage is compiled, and the first table."""
 
+BULK_ROWS = 1_000
+"""Rows of an epoch from which a stage over large inputs is compiled at once, though it has processed few rows."""
+
 TABLE_AFTER_ROWS = 2_000
 """Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
 
@@ -126,6 +129,8 @@ class Backends:
         self._work: dict[str, int] = {}
         self._table_work: dict[str, int] = {}
         self._shared: tuple[Memory, StringDictionary] | None = None
+        self.epoch_rows = 0
+        """The number of rows of the epoch that were checked; they are before any stage is fired."""
 
     def runner(self, name: str) -> LlvmStage | None:
         """The compiled stage of that name; None if it runs in Python."""
@@ -141,13 +146,17 @@ class Backends:
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self._runners.get(name)
         self.note_work(name, rows)
-        if self.choice == "llvm" or self._work[name] >= COMPILE_AFTER_ROWS:
+        if self.choice == "llvm" or self._work[name] >= COMPILE_AFTER_ROWS or self._is_bulk(compiled.stage):
             loops = sum(1 for _ in sources_of(compiled.stage))
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
                 return None
             self._compile(compiled)
         return self._runners.get(name)
+
+    def _is_bulk(self, stage: Stage) -> bool:
+        """True if the epoch is large, and so are the inputs of the stage: then its state goes into compiled maps."""
+        return self.epoch_rows >= BULK_ROWS and sum(map(self._state.size, stage.inputs)) >= COMPILE_AFTER_ROWS
 
     def note_work(self, name: str, rows: int) -> None:
         """Add to the number of rows that a stage has processed."""
@@ -294,6 +303,7 @@ class Backends:
 
     def begin(self) -> None:
         """Start an epoch from the current state, with the memory limit of now."""
+        self.epoch_rows = 0
         if self._shared is not None:
             self._shared[0].allow(self._room())
         for used in self._all_used():

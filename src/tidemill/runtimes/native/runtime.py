@@ -158,6 +158,7 @@ class NativeRuntime:
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse to delete a row that does not exist or to insert a duplicate primary key; sum the change by row."""
+        self._backends.epoch_rows += len(change)
         plain = self._checked_quickly(table, change)
         if plain is not None:
             return plain
