@@ -6,7 +6,6 @@ import gc
 import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -50,8 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Group tests that share a process where there are several: on Spark those of the whole product and those of its
-    parts, which take about as long; native golden files of a group; else the tests of a module.
+    """Group tests that share a process where there are several: golden files on Spark, Spark's other tests, native
+    golden files of a group, else the tests of a module.
 
     The longest come first, so that nobody waits for them at the end. A wrapper, because xdist itself looks early.
     """
@@ -67,7 +66,7 @@ def _turn(item: pytest.Item) -> int:
 
 def _group(item: pytest.Item) -> str:
     if item.get_closest_marker("spark"):
-        return "spark" if item.path.parent == Path(__file__).parent else "spark parts"
+        return "spark golden" if item.path.name == "test_golden.py" else "spark"
     call = getattr(item, "callspec", None)
     golden = call.params["group"][0].stem if call is not None and item.path.name == "test_golden.py" else ""
     return f"{item.nodeid.partition('::')[0]} {golden}".strip()
