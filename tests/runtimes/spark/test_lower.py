@@ -29,8 +29,8 @@ def test_a_lookup_is_a_join_that_sends_the_small_change():
     assert lower(query) == (
         "SELECT `c.name` AS `who`, CAST(`o.n` AS BIGINT) * `_weight` AS `s`, `_weight` FROM ("
         "SELECT *, `o._weight` * `c._weight` AS `_weight` FROM (SELECT /*+ BROADCAST(l) */ * FROM "
-        "(SELECT * FROM (SELECT `customer` AS `o.customer`, `n` AS `o.n`, `_weight` AS `o._weight` "
-        "FROM orders_change)) AS l JOIN "
+        "(SELECT `customer` AS `o.customer`, `n` AS `o.n`, `_weight` AS `o._weight` "
+        "FROM orders_change) AS l JOIN "
         "(SELECT `name` AS `c.name`, `_weight` AS `c._weight` FROM customers_state) AS r "
         "ON `c.name` = `o.customer`))"
     )
@@ -74,7 +74,7 @@ def test_elements_of_an_array_stand_beside_their_row_and_multiply_nothing():
     assert each(TAG) == (
         "SELECT `e.tag` AS `who`, CAST(`p.id` AS BIGINT) * `_weight` AS `s`, `_weight` FROM ("
         "SELECT *, `p._weight` AS `_weight` FROM (SELECT * FROM "
-        "(SELECT * FROM (SELECT `id` AS `p.id`, `tags` AS `p.tags`, `_weight` AS `p._weight` FROM posts_change)) AS l "
+        "(SELECT `id` AS `p.id`, `tags` AS `p.tags`, `_weight` AS `p._weight` FROM posts_change) AS l "
         "LATERAL VIEW explode(`p.tags`) elements AS `e.tag`))"
     )
 
