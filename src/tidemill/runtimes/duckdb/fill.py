@@ -79,7 +79,7 @@ def _comes_and_goes(rows: pa.Table) -> bool:
 
 
 def _lowered_rows(stage: Stage) -> LoweredQuery | None:
-    """The rows of a stage as a query over its maps; None if statements add to them, or if nobody asks for them."""
+    """The rows of a stage as a query over its maps; None if statements add to them, or if they are not needed."""
     if stage.reader is not None:
         return None
     match stage.finish:

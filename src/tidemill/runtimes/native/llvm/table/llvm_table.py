@@ -1,9 +1,9 @@
 """A table with a primary key: changes are checked against its rows and taken in, batch by batch in machine code.
 
-What is plainly right is accepted: every row comes or goes once, those that go are there, those that come have a key
-that is free by then. A row that goes and comes back as it was has not changed, and is left out. Anything else may still
-be right, such as a row that comes and goes again. It is not taken in, and the caller sums the change and looks more
-closely.
+A *plain* change is accepted: every row is inserted or deleted once, deleted rows exist, and inserted rows have a key that
+no other row has by then. A row that is deleted and inserted as it was has not changed, and is left out. Other changes
+may be valid, too, such as a row that is inserted and deleted again: they are not taken in, and the caller sums the change
+and checks it row by row.
 
 Stages look rows up in columns that they share (``column_store``). They see a change only once it is *shown*: after all
 stages have been fired with it.
@@ -95,9 +95,9 @@ class LlvmTable:
         return self._store is not None
 
     def take(self, change: ChangeSet) -> ChangeSet | None:
-        """Take in a change that is plainly right, and return it without rows that it leaves as they were.
+        """Take in a plain change, and return it without rows that it leaves as they were.
 
-        None where it is not plainly right, or there is no room for it.
+        None if it is not plain, or if there is no room for it.
         """
         self._used.add(self)
         store = self._store if self.ready and self._store is not None else self._load()
@@ -333,7 +333,7 @@ class LlvmTable:
         self._settled = self._now
 
     def _drop_gone(self, store: ColumnStore) -> None:
-        """Number the rows that are there anew, without those that have left."""
+        """Renumber the rows that are there, without those that have left."""
         gone = np.concatenate(self._gone)
         store.drop(gone)
         if self._others:
