@@ -1,9 +1,9 @@
 """A table with a primary key: changes are checked against its rows and taken in, batch by batch in machine code.
 
-A *plain* change is accepted: every row is inserted or deleted once, deleted rows exist, and inserted rows have a key that
-no other row has by then. A row that is deleted and inserted as it was has not changed, and is left out. Other changes
-may be valid, too, such as a row that is inserted and deleted again: they are not taken in, and the caller sums the change
-and checks it row by row.
+A *plain* change is accepted: every row is inserted or deleted once, deleted rows exist, and inserted rows have a key
+that no other row has by then. A row that is deleted and inserted as it was has not changed, and is left out. Other
+changes may be valid, too, such as a row that is inserted and deleted again: they are not taken in, and the caller
+sums the change and checks it row by row.
 
 Stages look rows up in columns that they share (``column_store``). They see a change only once it is *shown*: after all
 stages have been fired with it.
