@@ -76,7 +76,7 @@ class Database:
         return {name: ZSet.of(self._run(f"SELECT * FROM {name}").fetchall()) for name in RELATIONS}
 
     def move(self, spread: int) -> None:
-        """Let the next updates go to ``spread`` groups that are unchanged so far."""
+        """Send the next updates to ``spread`` groups that are unchanged so far."""
         self._first, self._spread = self._first + self._spread, spread
 
     def update(self) -> None:

@@ -52,7 +52,7 @@ class OO7:
             raise WrongAnswer(f"{view.name} is wrong: missing {missing}, too many {extra}")
 
     def in_duckdb(self, view: View) -> None:
-        """Let DuckDB recompute the view, from tables of its own."""
+        """Recompute the view by DuckDB, from tables of its own."""
         self._oracle.execute(f"CREATE OR REPLACE TABLE made AS SELECT * FROM ({view.sql})")
 
     def _copy(self, *extents: str) -> None:

@@ -61,5 +61,5 @@ def of_entries(found: Sequence[Entry]) -> Iterator[Figure]:
 
 
 def of_spark(view: str, size: str, seconds: float, rows: int) -> Figure:
-    """What it takes Spark to recompute a view."""
+    """The costs of recomputing a view by Spark."""
     return Figure(BENCH, f"query/{view}/{size}", SPARK, seconds * 1e3, "ms", f"{rows:,} rows, Parquet to Parquet")

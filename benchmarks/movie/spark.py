@@ -1,4 +1,4 @@
-"""What a user of Spark does without us: the extents as Parquet files, and the view rewritten from them."""
+"""The way of a Spark user without Tidemill: the extents as Parquet files, and the view rewritten from them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class KeptOnSpark(KeptView):
 
 
 class DirectOnSpark:
-    """What a user of Spark does without us: a file for each partition, and a query over the last ones into a file."""
+    """The way of a Spark user without Tidemill: a file a partition, and a query over the last ones into a file."""
 
     def __init__(self, case: Case) -> None:
         self._query = f"SELECT src, dest, {case.query}(loss) AS {case.query}_loss FROM recent GROUP BY src, dest"

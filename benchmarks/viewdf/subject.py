@@ -1,4 +1,4 @@
-"""What a case measures: a view in a warehouse, a program by hand, or the query run again."""
+"""The subject of a case: a view in a warehouse, a program by hand, or the query run again."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ENTRY_WEIGHT = "_weight of the entry"
 def entries_query(
     keys: Sequence[Field], values: Sequence[RingField], queries: Sequence[Query], signed: Set[str] = frozenset()
 ) -> Relation:
-    """What queries add to a map: its keys, the sums of its values, and the weight; NULL adds nothing to a sum.
+    """The sum of queries as the entries of a map: keys, sums of values, and the weight; NULL adds nothing to a sum.
 
     The rows of the relations ``signed`` have a column ``ENTRY_WEIGHT``, which is 1 or -1.
     """

@@ -207,7 +207,7 @@ class Backends:
         return table if table is not None and table.ready else None
 
     def show(self, name: str, change: ChangeSet) -> None:
-        """Let stages see a change of a table, after they have been fired with it."""
+        """Show stages a change of a table, after they have been fired with it."""
         table = self.ready_table(name)
         if table is not None:
             table.show(change)

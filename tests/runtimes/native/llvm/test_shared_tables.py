@@ -23,8 +23,10 @@ from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import TableReader
+from tidemill.runtimes.native.llvm.table import llvm_table
 from tidemill.runtimes.native.llvm.table.column_store import ColumnStore
 from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
+from tidemill.runtimes.native.llvm.table.table_rows import TableRows
 
 TABLES = {
     "customers": "id BIGINT PRIMARY KEY, segment STRING, credit DECIMAL(22,2), vip BOOLEAN",
@@ -261,6 +263,41 @@ def test_a_table_reads_missed_changes_or_everything_again() -> None:
     assert not table.ready
     assert table.share(READER).serves(READER)
     assert table.find([(0,), (9,)]) == {(0,): (0, "a", None)}
+
+
+@pytest.mark.parametrize("step", ["missed_rows", "show"])
+def test_an_interrupted_table_is_not_taken_for_a_current_one(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    items = Items()
+    items.table.share(READER)
+    items.table.settle()
+    items.table.pause()
+    items.contents.missed = ChangeSet.of([((9, "b", None), 1)], FIELDS)
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(items.contents if step == "missed_rows" else items.table, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            items.table.share(READER)
+    assert items.table.is_paused if step == "missed_rows" else not items.table.ready
+
+
+def test_interrupted_renumbering_gives_the_rows_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvm_table, "MANY_LEFT", 1)
+    items = Items()
+    items.table.share(READER)
+    items.table.settle()
+    assert items.table.take(ChangeSet.of([((n, "a", None), -1) for n in range(4)], FIELDS))
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableRows, "kept", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            items.table.settle()
+    assert not items.table.ready
 
 
 def test_without_room_nothing_is_shared_and_no_change_taken_in() -> None:

@@ -77,7 +77,7 @@ class SharedCode:
         return external(caller, name, result, arguments)
 
     def link_to(self, caller: ir.Module) -> set[str]:
-        """Let ``caller`` be linked against this code; gives the names of the functions that it calls."""
+        """Note that ``caller`` is linked against this code; returns the names of the functions that it calls."""
         return _needed.setdefault(caller, {}).setdefault(self, set())
 
     def module(self) -> ir.Module:

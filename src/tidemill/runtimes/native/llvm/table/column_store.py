@@ -81,11 +81,6 @@ class ColumnStore:
     def __len__(self) -> int:
         return self._rows
 
-    @property
-    def bytes(self) -> int:
-        """The bytes of all columns and indexes."""
-        return self._bytes
-
     # -- rows that come as columns --------------------------------------------------------------------------------
 
     def convert(self, rows: pa.Table) -> RowCells:

@@ -99,8 +99,7 @@ class LlvmTable:
 
         None if it is not plain, or if there is no room for it.
         """
-        self._used.add(self)
-        store = self._store if self.ready and self._store is not None else self._load()
+        store = self._current()
         untouched = self._now == self._settled
         if change.is_python_only and len(change) <= FEW_ROWS:
             taken = change if self._take_rows(store, change.pairs()) else None
@@ -113,6 +112,11 @@ class LlvmTable:
         else:
             self.free()  # what this epoch did before must stay, and is in the contents that are read next
         return taken
+
+    def _current(self) -> ColumnStore:
+        """The rows as of now, read or caught up if need be; they may be about to change."""
+        self._used.add(self)
+        return self._store if self.ready and self._store is not None else self._load()
 
     @property
     def _now(self) -> tuple[int, int]:
@@ -235,15 +239,14 @@ class LlvmTable:
         store = self._store
         if store is not None and self._epoch is None and store.serves(reader):
             return store
-        self._used.add(self)
-        store = self._store if self.ready and self._store is not None else self._load()
+        store = self._current()
         if not store.serve(reader, lambda: self._rows.first(len(store))):
             self.free()
             raise out_of_memory(f'table "{self.table.name}"')
         return store
 
     def show(self, change: ChangeSet) -> None:
-        """Let stages see a change that was taken in, or its deletes or its inserts alone; others are taken in first.
+        """Show stages a change that was taken in, or its deletes or its inserts alone; others are taken in first.
 
         Where a change cannot be told from what was taken in, the rows are read again when they are next needed.
         """
@@ -288,14 +291,18 @@ class LlvmTable:
 
     def _catch_up(self, since: int) -> None:
         """Take in what the table has missed, or give the rows back where they are better read again."""
-        self._epoch = None
         missed = self._contents.missed_rows(self.table, since)
         if missed is None:
             self.free()
             return
-        self.settle()
-        self.show(missed)
-        self.settle()
+        try:
+            self._epoch = None
+            self.settle()
+            self.show(missed)
+            self.settle()
+        except BaseException:
+            self.free()  # rows that have missed a part of it must not be taken for the table
+            raise
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
@@ -335,13 +342,17 @@ class LlvmTable:
     def _drop_gone(self, store: ColumnStore) -> None:
         """Renumber the rows that are there, without those that have left."""
         gone = np.concatenate(self._gone)
-        store.drop(gone)
-        if self._others:
-            rows = self._rows.kept(gone)
-            self._rows = TableRows(self._others)
-            self._rows.append(rows)
-        self._gone, self._gone_rows = [], 0
-        self._shown = self._now
+        try:
+            store.drop(gone)
+            if self._others:
+                rows = self._rows.kept(gone)
+                self._rows = TableRows(self._others)
+                self._rows.append(rows)
+            self._gone, self._gone_rows = [], 0
+            self._settled = self._shown = self._now
+        except BaseException:
+            self.free()  # old numbers must not meet new ones
+            raise
 
     def rollback(self) -> None:
         """Undo the epoch."""

@@ -72,12 +72,6 @@ class TableRows:
         """The first ``count`` rows, as columns."""
         return self._columns().slice(0, count)
 
-    def since(self, number: int) -> pa.Table | list[Row]:
-        """The rows from ``number`` on, as they came where they are few."""
-        if number >= self._columnar:
-            return self._loose[number - self._columnar :]
-        return self._columns().slice(number)
-
     def _columns(self) -> pa.Table:
         if self._loose:
             self._close()
