@@ -6,6 +6,7 @@ first needs them. So no entry is held in memory for a view that was only created
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import groupby
@@ -16,9 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.changes.arrow import arrow_schema
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Scan
+from tidemill.algebra.relational.walk import walk_all
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.arrow import arrow_schema, to_arrow
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import map_fields
@@ -30,11 +38,14 @@ from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
 from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable
 
+EVALUATED_ENTRIES = 100_000
+"""Entries up to which rows of groups whose expressions have no translation are made by the evaluator."""
+
 
 def fill_stage(stage: Stage, read: ReadTable) -> FilledStage:
     """The contents of a stage; raises ``NotAnswered`` if some part has no translation, or on an error of DuckDB's."""
     loads = lowered_loads(stage)
-    rows = _lowered_rows(stage)
+    rows = _rows_query(stage)
     contents = _read(loads.values(), stage, read)
     signed = {name for name, table in contents.items() if _comes_and_goes(table)}
     if signed:
@@ -78,7 +89,7 @@ def _comes_and_goes(rows: pa.Table) -> bool:
     return bool(bounds["min"].as_py() == -1 and bounds["max"].as_py() == 1)
 
 
-def _lowered_rows(stage: Stage) -> LoweredQuery | None:
+def _rows_query(stage: Stage) -> Relation | None:
     """The rows of a stage as a query over its maps; None if statements add to them, or if they are not needed."""
     if stage.reader is not None:
         return None
@@ -86,9 +97,11 @@ def _lowered_rows(stage: Stage) -> LoweredQuery | None:
         case None:
             return None
         case GroupEmission() as emission:
-            return lower_query(group_rows(emission, {map_.name: map_ for map_ in stage.maps}))
+            return group_rows(emission, {map_.name: map_ for map_ in stage.maps})
         case PartitionEmission() as emission:
-            return lower_query(partition_rows(emission))
+            query = partition_rows(emission)
+            lower_query(query)  # an order over many rows is nothing for the evaluator
+            return query
     raise NotLowered(type(stage.finish).__name__)
 
 
@@ -102,7 +115,7 @@ class _Filling:
         self._maps = {map_.name: map_ for map_ in stage.maps}
         self._entries: dict[str, pa.Table] = {}
 
-    def run(self, loads: Mapping[str, LoweredQuery], rows: LoweredQuery | None) -> FilledStage:
+    def run(self, loads: Mapping[str, LoweredQuery], rows: Relation | None) -> FilledStage:
         for target, query in loads.items():
             fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
             found = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
@@ -117,11 +130,36 @@ class _Filling:
         }
         return FilledStage(ChangeSet.of_arrow(self._output(rows), self._stage.output), stored)
 
-    def _output(self, query: LoweredQuery | None) -> pa.Table:
-        if query is not None:
-            return _as_stored(fetch(self._connection, query, self._emitted), self._stage.output)
-        empty = arrow_schema(self._stage.output).empty_table()
-        return self._entries.get(self._stage.name, empty)
+    def _output(self, query: Relation | None) -> pa.Table:
+        if query is None:
+            empty = arrow_schema(self._stage.output).empty_table()
+            return self._entries.get(self._stage.name, empty)
+        try:
+            lowered = lower_query(query)
+        except NotLowered:
+            if sum(table.num_rows for table in self._entries.values()) > EVALUATED_ENTRIES:
+                raise
+            return self._evaluated(query)
+        return _as_stored(fetch(self._connection, lowered, self._emitted), self._stage.output)
+
+    def _evaluated(self, query: Relation) -> pa.Table:
+        """Rows of which an expression has no translation, such as a quotient of sums of DECIMAL, made by the evaluator.
+
+        It is left to the runtime to say where a row cannot be computed.
+        """
+        entries: dict[str, ZSet] = {}
+        for scan in walk_all(query):
+            if isinstance(scan, Scan):
+                table = self._emitted(scan.relation, scan.columns)
+                columns = [f.name for f in scan.columns]
+                weighted = ChangeSet.of_arrow(table.select([*columns, WEIGHT]), scan.columns)
+                entries[scan.relation] = ZSet.summed(weighted.pairs())
+        try:
+            with decimal.localcontext(EXACT):
+                rows = evaluate(query, entries)
+        except (ArithmeticFault, ArithmeticError) as fault:
+            raise NotAnswered(str(fault)) from fault
+        return to_arrow([(row[:-1], row[-1] * weight) for row, weight in rows.items()], self._stage.output)
 
     def _loaded_from(self, name: str, fields: Sequence[Field]) -> pa.Table:
         """The rows of a relation, or the entries of a map that the load has filled before."""

@@ -5,22 +5,27 @@ from __future__ import annotations
 import datetime
 import math
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runtimes.native.llvm.scalars import compiled
 from tests.runtimes.native.test_expressions import CORNERS, DOMAINS, EXPRESSIONS, FIELDS, ROWS, meaning
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Lambda, Literal, Scalar
 from tidemill.algebra.functions.time_windows import WINDOW
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.scalars.python_calls import SLOTS
+
+PLUS_ONE = Lambda((Column("x", t.INT),), call("add", Column("x", t.INT), Literal(1, t.INT)))
 
 COLUMNS = [Column(f"x.{f.name}", f.type, f.nullable) for f in FIELDS]
 
@@ -43,37 +48,15 @@ def same(found: Any, expected: Any) -> bool:
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=3), st.lists(ROWS, min_size=1, max_size=12))
 def test_generated_expressions_mean_what_the_oracle_says(scalars: list[Scalar], rows: list[tuple[Any, ...]]) -> None:
-    able = [scalar for scalar in scalars if compiles(scalar)]
-    assume(able)
-    compute = compiled(able, COLUMNS)
+    compute = compiled(scalars, COLUMNS)
     for row in rows:
-        expected = outcome(lambda row=row: [meaning(scalar, row) for scalar in able])
-        assert same(outcome(lambda row=row: compute(row)), expected), (able, row)
-
-
-def compiles(scalar: Scalar) -> bool:
-    try:
-        compiled([scalar], COLUMNS)
-    except NotCompiled:
-        return False
-    return True
-
-
-GAPS = {
-    "zero before a function": "the function atan2",
-    "impossible cast": "a cast from STRING to INT",
-    "lenient cast": "a cast from STRING to INT",
-}
-"""Corners that stay with the Python back end, and why."""
+        expected = outcome(lambda row=row: [meaning(scalar, row) for scalar in scalars])
+        assert same(outcome(lambda row=row: compute(row)), expected), (scalars, row)
 
 
 @pytest.mark.parametrize("name", CORNERS)
 def test_corners(name: str) -> None:
     scalar, values = CORNERS[name]
-    if name in GAPS:
-        with pytest.raises(NotCompiled, match=GAPS[name]):
-            compiled([scalar], COLUMNS)
-        return
     by_name = {column.name: value for column, value in values.items()}
     row = tuple(by_name.get(c.name, None if c.nullable else DOMAINS[c.type][0]) for c in COLUMNS)
     expected = outcome(lambda: meaning(scalar, row))
@@ -110,9 +93,65 @@ def test_ring_arithmetic_is_exact(name: str, one: int, other: tuple[t.Decimal, D
     assert same(outcome(lambda: compiled([scalar], columns)([one, other[1]])[0]), expected)
 
 
-def test_what_has_no_native_form_is_named() -> None:
-    with pytest.raises(NotCompiled, match="length"):
-        compiled([Call("length", (Literal("a", t.STRING),), t.INT)], [])
+LIKE_PATTERNS = ["%o%e", "%", "", "o%", "%e", "o%e", "%o%o%", "none", "%ß%", "o_e", "%_", "50\\%", "ßtra%ße", "%1%2%"]
+
+
+def test_functions_without_a_native_form_are_called_and_remembered() -> None:
+    """Python computes them, once for equal arguments; what it computes next to a failure stays right."""
+    text, pattern = Column("a", t.STRING), Column("b", t.STRING, False)
+    scalars: list[Scalar] = [
+        *(call("like", text, Literal(pattern_, t.STRING)) for pattern_ in LIKE_PATTERNS),
+        *(call(name, text, pattern) for name in ("le", "gt", "ge", "startswith", "endswith", "contains")),
+        call("lt", text, Literal("none", t.STRING)),
+        call("like", text, pattern),
+        call("upper", call("concat", text, pattern)),
+        call("coalesce", call("length", text), Literal(-1, t.INT)),
+        Cast(text, t.DATE, True),
+        call("lt", text, pattern),
+        Cast(call("round", Cast(call("length", text), t.Decimal(30, 5)), Literal(2, t.INT)), t.STRING),
+    ]
+    compute = compiled(scalars, [text, pattern])
+    words = [None, "", "one", "%", "o_e", "none", "2024-02-29", "ßtraße", *(f"word {n}" for n in range(40))]
+    for _ in range(2):
+        for row in product(words, words[1:]):
+            expected = [evaluate_scalar(scalar, {"a": row[0], "b": row[1]}) for scalar in scalars]
+            assert same(compute(row), expected), row
+
+
+def test_more_values_than_are_remembered() -> None:
+    """Values whose hashes collide take each other's places, and results stay right."""
+    one, other = Column("a", t.BIGINT), Column("b", t.DOUBLE, False)
+    scalars: list[Scalar] = [Cast(one, t.STRING), call("atan2", Cast(one, t.DOUBLE), other)]
+    compute = compiled(scalars, [one, other])
+    rows = [(None if n % 7 == 0 else n * 2**40, n / 3) for n in range(2 * SLOTS)]
+    for row in [*rows[::5], *rows[::9], *rows[:50]]:
+        assert same(compute(row), [evaluate_scalar(scalar, {"a": row[0], "b": row[1]}) for scalar in scalars]), row
+
+
+def test_an_interruption_passes_through_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    text = Column("a", t.STRING, False)
+    compute = compiled([call("upper", text)], [text])
+    assert compute(["a"]) == ["A"]
+    monkeypatch.setattr(StringDictionary, "value", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compute(["b"])
+    monkeypatch.undo()
+    assert compute(["b"]) == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("scalar", "why"),
+    [
+        (call("transform", Column("a", t.Array(t.INT)), PLUS_ONE), "the function transform, which calls another"),
+        (Call("mine#1", (Column("b", t.INT),), t.INT), "the function mine, which a user registered"),
+    ],
+)
+def test_what_stays_with_the_python_back_end_is_named(scalar: Scalar, why: str) -> None:
+    with pytest.raises(NotCompiled, match=why):
+        compiled([scalar], [Column("a", t.Array(t.INT)), Column("b", t.INT)])
 
 
 def test_dates() -> None:

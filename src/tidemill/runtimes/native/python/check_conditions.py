@@ -1,4 +1,4 @@
-"""CHECK conditions as one generated Python function for each table: it tells which one a row violates, if any."""
+"""CHECK conditions as generated Python functions: they tell which one a row violates, if any."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.program.constraints import CheckCondition
 from tidemill.runtimes.integrity import check_violated
-from tidemill.runtimes.native.python.compile import execute_generated
-from tidemill.runtimes.native.python.expressions import PythonExpressions
-from tidemill.runtimes.native.python.identifiers import GlobalNames
+from tidemill.runtimes.native.python.scalar_functions import compile_scalar
 
 ConditionIsFalse = Callable[[Row], bool]
 """True of a row for which a condition is false."""
@@ -51,17 +49,8 @@ def compile_condition(condition: CheckCondition) -> ConditionIsFalse:
     >>> [is_false((value,)) for value in (1, 0, None)]
     [False, True, False]
     """
-    known = GlobalNames()
-    names = known.enter()
-    row = names.give("row")
-    columns = {field.name: names.give(field.name) for field in condition.table.fields}
-    text = PythonExpressions(columns, known, names).value(condition.scalar)
-    unpacked = "".join(f"{name}, " for name in columns.values())
-    lines = [*known.parts, f"def is_false({row}):", f"    {unpacked}= {row}", f"    return ({text}) is False", ""]
-    found: ConditionIsFalse = execute_generated("\n".join(lines), f"<check {condition.check.name}>", known.values)[
-        "is_false"
-    ]
-    return found
+    compute = compile_scalar(condition.scalar, [field.name for field in condition.table.fields])
+    return lambda row: compute(*row) is False
 
 
 def _located(fault: ArithmeticFault | ArithmeticError, condition: CheckCondition, row: Row) -> ArithmeticFault:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, NullableValue
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, NULL_POINTER, PTR, NullableValue
 
 FIRST_FAULT = 64
 """Faults of expressions are numbered from here; what lies below belongs to the maps."""
@@ -53,6 +54,15 @@ class TextConstants:
 
     module: ir.Module
     places: dict[object, ir.GlobalVariable] = field(default_factory=dict)
+    held_in: ir.GlobalVariable | None = None
+    """The global that will point to the dictionary of all texts, where one is looked into."""
+
+    def dictionary(self) -> ir.GlobalVariable:
+        """The global that will point to the dictionary of all texts."""
+        if self.held_in is None:
+            self.held_in = ir.GlobalVariable(self.module, PTR, "dictionary")
+            self.held_in.initializer = NULL_POINTER
+        return self.held_in
 
     def place(self, value: object) -> ir.GlobalVariable:
         """The global that will hold the id of ``value``."""
@@ -63,15 +73,45 @@ class TextConstants:
         return self.places[value]
 
 
+@dataclass(frozen=True, slots=True)
+class PythonCall:
+    """An expression over ``columns`` that Python computes. Each value is one or two ``words`` of 64 bits.
+
+    ``nullable``: a word comes before them, whose bits tell which values are NULL.
+    """
+
+    expression: Scalar
+    columns: tuple[Column, ...]
+    words: tuple[int, ...]
+    nullable: bool
+
+
+@dataclass
+class PythonCalls:
+    """The expressions of a module that Python computes; each is a global that points to its ``PythonFunction``."""
+
+    module: ir.Module
+    places: dict[PythonCall, ir.GlobalVariable] = field(default_factory=dict)
+
+    def place(self, call: PythonCall) -> ir.GlobalVariable:
+        """The global that will point to the function of ``call``."""
+        if call not in self.places:
+            place = ir.GlobalVariable(self.module, PTR, f"python.{len(self.places)}")
+            place.initializer = NULL_POINTER
+            self.places[call] = place
+        return self.places[call]
+
+
 class FunctionFrame:
     """One function: ``builder`` stands where the next instruction goes."""
 
-    def __init__(self, function: ir.Function, faults: FaultTable, texts: TextConstants) -> None:
+    def __init__(self, function: ir.Function, faults: FaultTable, texts: TextConstants, calls: PythonCalls) -> None:
         self.function = function
         self.module: ir.Module = function.module
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.faults = faults
         self.texts = texts
+        self.calls = calls
 
     def refuse(self, condition: ir.Value, fault: RowFault) -> None:
         """Return with ``fault`` where ``condition`` holds."""

@@ -46,6 +46,7 @@ class Status(IntEnum):
     DOUBLE_RANGE = 3
     BUDGET = 4
     MEMORY = 5
+    PYTHON_CALL = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -30,14 +31,13 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     loop_while,
     number,
 )
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, I128, PTR, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, I128, PTR, at
 from tidemill.runtimes.native.llvm.codegen.memory import (
     VECTOR,
     Memory,
     append,
     check_granted,
     copy,
-    element,
     refused,
     release_vector,
     resize,
@@ -46,15 +46,14 @@ from tidemill.runtimes.native.llvm.codegen.shared_code import SharedCode
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.hash_table import FACTOR, SEED, TABLE
 from tidemill.runtimes.native.llvm.maps.record_store import SLOT
+from tidemill.runtimes.native.llvm.scalars.texts import TEXTS, text_data, text_range
 
 Ids = npt.NDArray[np.int32]
 
-DICTIONARY = StructLayout()
-"""The text of an id lies in ``data`` between two of the ``ends``: that of the id before, and its own."""
+DICTIONARY = deepcopy(TEXTS)
+"""Texts by their ids, and the table in which the id of a text is found."""
 DICTIONARY.field("account", PTR)
 DICTIONARY.part("table", TABLE)
-DICTIONARY.part("ends", VECTOR)
-DICTIONARY.part("data", VECTOR)
 
 _FIRST_BYTES = 4096
 
@@ -77,6 +76,7 @@ class StringDictionary:
         _refuse(self._code.create(self.address, memory.address))
         weakref.finalize(self, _destroy, self._code, self._held, memory)
         self._nested: dict[Any, int] = {}
+        self._nested_values: list[Any] = []
 
     def __len__(self) -> int:
         return self._read("ends", "count") - 1
@@ -87,7 +87,10 @@ class StringDictionary:
     def intern(self, value: Any) -> int:
         """The id of a text, or of an array or a struct in its inner form."""
         if not isinstance(value, str):
-            return self._nested.setdefault(value, len(self._nested))
+            if value not in self._nested:
+                self._nested[value] = len(self._nested_values)
+                self._nested_values.append(value)
+            return self._nested[value]
         text = value.encode()
         id_: int = self._code.intern(self.address, text, len(text))
         _refuse(-min(id_, 0))
@@ -101,11 +104,11 @@ class StringDictionary:
 
     def nested(self, id_: int) -> Any:
         """The array or struct of an id."""
-        return list(self._nested)[id_]
+        return self._nested_values[id_]
 
     def nested_values(self) -> Sequence[Any]:
         """All arrays and structs, by their ids."""
-        return list(self._nested)
+        return self._nested_values
 
     def intern_column(self, column: pa.Array | pa.ChunkedArray) -> Ids:
         """The ids of a column of texts; where it is NULL the id is 0."""
@@ -160,10 +163,10 @@ def declare_intern(module: ir.Module) -> ir.Function:
         table = DICTIONARY.address(builder, dictionary, "table")
 
         def matches(slot: IRValue) -> IRValue:
-            start, end = _range(builder, dictionary, SLOT.load(builder, slot, "id"))
+            start, end = text_range(builder, dictionary, SLOT.load(builder, slot, "id"))
             same = Local(builder, builder.icmp_unsigned("==", builder.sub(end, start), size))
             with builder.if_then(same.get()):
-                same.set(_equal(builder, at(builder, _data(builder, dictionary), start), data, size))
+                same.set(_equal(builder, at(builder, text_data(builder, dictionary), start), data, size))
             return same.get()
 
         slot = hash_table.probe(builder, table, hash_, SLOT.size, matches)
@@ -288,16 +291,6 @@ def _equal(builder: ir.IRBuilder, one: IRValue, other: IRValue, size: IRValue) -
             difference = builder.call(external(module, "memcmp", I32, [PTR, PTR, I64]), [one, other, size])
             same.set(builder.icmp_unsigned("==", difference, number(0, I32)))
     return same.get()
-
-
-def _range(builder: ir.IRBuilder, dictionary: IRValue, id_: IRValue) -> tuple[IRValue, IRValue]:
-    ends, place = DICTIONARY.address(builder, dictionary, "ends"), builder.zext(id_, I64)
-    start, end = (element(builder, ends, at_, 8) for at_ in (place, builder.add(place, number(1))))
-    return builder.load(start, typ=I64), builder.load(end, typ=I64)
-
-
-def _data(builder: ir.IRBuilder, dictionary: IRValue) -> IRValue:
-    return VECTOR.load(builder, DICTIONARY.address(builder, dictionary, "data"), "data")
 
 
 # ------------------------------------------------------------------------------------------- functions for Python

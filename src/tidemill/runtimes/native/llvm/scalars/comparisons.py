@@ -16,6 +16,12 @@ SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 SWAPPED = {"gt": "lt", "ge": "le"}
 
 
+def is_native(name: str, type_: Type) -> bool:
+    """True if ``compare`` compares two values of ``type_`` in that way."""
+    ordered = is_exact(type_) or isinstance(type_, t.Boolean | t.Double)
+    return ordered or (name in ("eq", "ne") and isinstance(type_, t.String | t.Array | t.Struct))
+
+
 def compare(builder: ir.IRBuilder, name: str, one: ir.Value, other: ir.Value, type_: Type) -> ir.Value:
     """An i1: whether ``one name other``, both of ``type_``."""
     if is_exact(type_):

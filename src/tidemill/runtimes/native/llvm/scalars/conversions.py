@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from llvmlite import ir
@@ -143,6 +144,17 @@ def convert(builder: ir.IRBuilder, value: ir.Value, source: Type, target: Type) 
         case t.Double(), (t.Int() | t.BigInt()):
             return _truncated(builder, value, target)
     return _convert_time(builder, value, source, target)
+
+
+@lru_cache(maxsize=1024)
+def is_native(source: Type, target: Type) -> bool:
+    """True if ``convert`` has code for a CAST."""
+    given = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [value_type(source)]), "tried")
+    try:
+        convert(ir.IRBuilder(given.append_basic_block()), given.args[0], source, target)
+    except NotCompiled:
+        return False
+    return True
 
 
 def _to_exact(builder: ir.IRBuilder, number: WideInteger, scale: int, target: Type) -> Outcome:

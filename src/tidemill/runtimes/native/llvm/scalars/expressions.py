@@ -12,18 +12,19 @@ from functools import partial
 
 from llvmlite import ir
 
-from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.relational.walk import children
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
+from tidemill.algebra.functions.function import USER_FUNCTION_MARK
+from tidemill.algebra.relational.walk import children, with_children
 from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, TRUE, FunctionFrame, NotCompiled, widened
-from tidemill.runtimes.native.llvm.codegen.layout import NullableValue
-from tidemill.runtimes.native.llvm.scalars import arithmetic, conversions
+from tidemill.runtimes.native.llvm.codegen.layout import NullableValue, is_window
+from tidemill.runtimes.native.llvm.scalars import arithmetic, comparisons, conversions, texts
 from tidemill.runtimes.native.llvm.scalars.arithmetic import OPERATORS, TRY_OPERATORS
 from tidemill.runtimes.native.llvm.scalars.comparisons import SYMBOLS, compare
 from tidemill.runtimes.native.llvm.scalars.conversions import convert, literal, null_of
 from tidemill.runtimes.native.llvm.scalars.dates import DATES, STEPS
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, any_of
+from tidemill.runtimes.native.llvm.scalars.python_calls import emit_call
 from tidemill.runtimes.native.llvm.scalars.time_windows import emit_field
 
 MAX_DEPTH = 256
@@ -61,15 +62,15 @@ class LlvmExpressions:
             case Literal(value, of):
                 return literal(self._frame, value, of)
             case Cast():
-                return self._cast(scalar)
+                return self._cast(scalar) if is_native(scalar) else self._call_python(scalar)
             case Case(branches=branches, default=default):
                 return self._case(branches, default)
+            case Call() if not is_native(scalar):
+                return self._call_python(scalar)
             case Call(name) if name in _FORMS:
                 return _FORMS[name](self, scalar)
-            case Call(name) if FUNCTIONS[name].strict:
+            case Call():
                 return self._strict(scalar)
-            case Call(name):
-                raise NotCompiled(f"the function {name}")
         raise NotCompiled(f"an expression of kind {type(scalar).__name__}")
 
     def holds(self, condition: Scalar) -> ir.Value:
@@ -103,8 +104,20 @@ class LlvmExpressions:
 
     def _strict(self, call: Call) -> NullableValue:
         cells, null = self._arguments(call.arguments)
+        if texts.is_native(call):
+            return self._text_function(call, [cell.value for cell in cells], null)
         found = self._apply(call, [cell.value for cell in cells])
         return self._lenient(found, null) if call.function in TRY_OPERATORS else self.settled(found, null)
+
+    def _text_function(self, call: Call, ids: Sequence[ir.Value], null: ir.Value | None) -> NullableValue:
+        """A function of texts. Beside NULL there is no id that could be looked up."""
+
+        def compute() -> NullableValue:
+            return NullableValue(texts.emit_text_function(self._frame, call, ids), None)
+
+        if null is None:
+            return compute()
+        return self._frame.only_if(self._builder.not_(null), compute, null_of(call.type))
 
     def _arguments(self, arguments: Sequence[Scalar]) -> tuple[list[NullableValue], ir.Value | None]:
         """The arguments of a strict function, and whether one is NULL; what comes after such a one does not fail."""
@@ -130,7 +143,27 @@ class LlvmExpressions:
             return arithmetic.emit_operator(self._builder, call, values)
         if name in DATES:
             return DATES[name](self._builder, call, values)
-        raise NotCompiled(f"the function {name}")
+        raise AssertionError(f"{name} has no native form")
+
+    def _call_python(self, scalar: Call | Cast) -> NullableValue:
+        """An expression that Python computes.
+
+        What is native and never fails is computed here. All else is left to Python, which computes it where SQL does.
+        """
+        known: dict[Scalar, Column] = {}
+        cells: list[NullableValue] = []
+
+        def left_to_python(part: Scalar) -> Scalar:
+            if part is scalar or may_fail(part):
+                _check_python(part)
+                return with_children(part, [left_to_python(child) for child in children(part)])
+            if not isinstance(part, Literal) and part not in known:
+                cells.append(self.cell(part))
+                known[part] = Column(f"value {len(known)}", part.type, nullable=cells[-1].is_null is not None)
+            return known.get(part, part)
+
+        expression = left_to_python(scalar)
+        return emit_call(self._frame, expression, list(known.values()), cells)
 
     def _case(self, branches: Sequence[tuple[Scalar, Scalar]], default: Scalar) -> NullableValue:
         if not branches:
@@ -252,9 +285,42 @@ _FORMS: dict[str, Callable[[LlvmExpressions, Call], NullableValue]] = {
 }
 
 
-def may_fail(scalar: Scalar) -> bool:
-    """True if computing ``scalar`` may be an error; in doubt it may."""
+def is_native(scalar: Call | Cast) -> bool:
+    """True if machine code computes an operator or function itself, from arguments of these types."""
+    if isinstance(scalar, Cast):
+        return isinstance(scalar.input.type, t.Void) or conversions.is_native(scalar.input.type, scalar.type)
+    name, types = scalar.function, [argument.type for argument in scalar.arguments]
+    if texts.is_native(scalar):
+        return True
+    if name in SYMBOLS or name in _COMPARES:
+        return comparisons.is_native(_COMPARES.get(name, name), types[0])
+    if name == "get_field":
+        return is_window(types[0])
+    return name in _FORMS or name in OPERATORS or name in TRY_OPERATORS or name in DATES or name == "not"
+
+
+_COMPARES = {"greatest": "gt", "least": "lt", "in": "eq", "null_safe_eq": "eq"}
+"""The functions that compare their arguments, and how."""
+
+
+def _check_python(scalar: Scalar) -> None:
+    """Leave what Python cannot compute from cells alone, or not always alike, to stages in Python."""
     match scalar:
+        case Call(name) if USER_FUNCTION_MARK in name:
+            # A user may register it again.
+            raise NotCompiled(f"the function {name.partition(USER_FUNCTION_MARK)[0]}, which a user registered")
+        case Call(name) if any(isinstance(argument, Lambda) for argument in scalar.arguments):
+            raise NotCompiled(f"the function {name}, which calls another")
+        case Call() | Cast() | Case():
+            return
+    raise NotCompiled(f"an expression of kind {type(scalar).__name__}")
+
+
+def may_fail(scalar: Scalar) -> bool:
+    """True if computing ``scalar`` may be an error; in doubt, and where Python computes it, it may."""
+    match scalar:
+        case Call() | Cast() if not is_native(scalar):
+            return True
         case Cast(input=input_, lenient=lenient):
             if not lenient and not conversions.never_fails(input_.type, scalar.type):
                 return True

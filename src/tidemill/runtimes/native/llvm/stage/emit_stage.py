@@ -28,7 +28,13 @@ from tidemill.program.reads import guards, orders, queries_of, sources_of, steps
 from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, count_up, in_blocks, new_function, on_stack
-from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
+from tidemill.runtimes.native.llvm.codegen.frame import (
+    FaultTable,
+    FunctionFrame,
+    NotCompiled,
+    PythonCalls,
+    TextConstants,
+)
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, InputRecord, load_cells, load_weight
@@ -77,6 +83,7 @@ class _StageEmitter:
         self._module = ir.Module("stage")
         self._faults = FaultTable()
         self._texts = TextConstants(self._module)
+        self._calls = PythonCalls(self._module)
         self._fields_of = fields_of
         self._own = {map_.name: map_ for map_ in stage.maps}
         self._maps: dict[str, MapGlobal] = {}
@@ -123,6 +130,7 @@ class _StageEmitter:
             self._module,
             self._faults,
             self._texts,
+            self._calls,
             self._maps,
             tuple(mirrors),
             self._tables,
@@ -201,7 +209,7 @@ class _StageEmitter:
         function.attributes.add("nounwind")
         if not exported:
             function.linkage = "internal"
-        return FunctionFrame(function, self._faults, self._texts)
+        return FunctionFrame(function, self._faults, self._texts, self._calls)
 
     def _emit_replaces(self) -> None:
         for number, statement in enumerate(self._replaces):

@@ -222,6 +222,7 @@ class LlvmStage:
         output = self._state.outputs[declared.place.name]
         if status:
             output.clear()
+            self._failed_call()
             return None
         return self._output_table(output, distinct=shows_keys(self.stage))
 
@@ -402,10 +403,25 @@ class LlvmStage:
             where = f"{where}, {relation} {values!r}"
         if status in (Status.BUDGET, Status.MEMORY):
             return out_of_memory(where)
-        fault = self.code.faults.find(status)
-        if fault is None:
+        if status == Status.PYTHON_CALL:
+            fault = self._failed_call()
+            return ArithmeticFault(fault.what, where=where, detail=fault.detail, hint=fault.hint)
+        found = self.code.faults.find(status)
+        if found is None:
             return ArithmeticFault(_WHAT[Status(status)], where=where)
-        return ArithmeticFault(fault.what, where=where, hint=fault.hint)
+        return ArithmeticFault(found.what, where=where, hint=found.hint)
+
+    def _failed_call(self) -> ArithmeticFault:
+        """The fault of an expression that Python computes; what is none, such as an interruption, is raised."""
+        match self._state.failed_call():
+            case ArithmeticFault() as fault:
+                return fault
+            case ArithmeticError() as error:
+                return ArithmeticFault(f"an expression cannot be computed: {error}")
+            case None:
+                return ArithmeticFault("an expression cannot be computed")
+            case other:
+                raise other
 
     def _check(self, status: int, row: Callable[[], tuple[str, Row]] | None) -> None:
         if status:

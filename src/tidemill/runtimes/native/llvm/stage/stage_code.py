@@ -9,7 +9,7 @@ from llvmlite import ir
 from tidemill.model.types import Field
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Replace, Trigger
-from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, TextConstants
+from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, PythonCalls, TextConstants
 from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal
@@ -43,6 +43,7 @@ class StageCode:
     module: ir.Module
     faults: FaultTable
     texts: TextConstants
+    calls: PythonCalls
     maps: dict[str, MapGlobal]
     mirrors: tuple[str, ...]
     tables: dict[str, TableGlobal]

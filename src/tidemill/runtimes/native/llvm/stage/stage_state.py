@@ -16,6 +16,7 @@ from tidemill.runtimes.native.llvm.codegen.jit import Library
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.native_map import NativeMap
 from tidemill.runtimes.native.llvm.io.output_buffers import OutputBuffers
+from tidemill.runtimes.native.llvm.io.python_functions import PythonFunction
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.stage.emit_stage import READ_MAP, drained_maps
@@ -74,6 +75,16 @@ class StageState:
         """The epoch that a state shows which has missed some."""
         for value, place in code.texts.places.items():
             ctypes.c_int32.from_address(library.address(place.name)).value = strings.intern(value)
+        if code.texts.held_in is not None:
+            self._point(code.texts.held_in.name, strings.address)
+        self._called = [PythonFunction(call, strings) for call in code.calls.places]
+        for function, place in zip(self._called, code.calls.places.values(), strict=True):
+            self._point(place.name, function.address)
+
+    def failed_call(self) -> BaseException | None:
+        """What an expression raised that Python computes, if one has; it is told once."""
+        raised = [function.take_failure() for function in self._called]
+        return next((failure for failure in raised if failure is not None), None)
 
     @property
     def bytes(self) -> int:

@@ -1,0 +1,136 @@
+"""Functions that emitted code calls back in Python, for expressions that have no native form."""
+
+from __future__ import annotations
+
+import ctypes
+import decimal
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.arrow import canonical_double
+from tidemill.model import types as t
+from tidemill.model.types import Type
+from tidemill.runtimes.native.llvm.codegen.frame import PythonCall
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I128, cell_type, is_window
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.scalars.conversions import inner_number, inner_value
+from tidemill.runtimes.native.llvm.scalars.python_calls import FUNCTION, NULL, RESULT, SLOTS, VALUE
+from tidemill.runtimes.native.python.scalar_functions import compile_scalar
+
+WORD = 2**64
+
+
+class PythonFunction:
+    """One expression, and the results that are remembered. ``address`` is what its global in emitted code holds."""
+
+    def __init__(self, call: PythonCall, strings: StringDictionary) -> None:
+        self._compute = _exact(call.expression, call.columns)
+        self._read = _reader(call, strings)
+        self._write = _writer(call.expression.type, strings)
+        words = sum(call.words) + call.nullable
+        self._slot_size = RESULT.size + 8 * words
+        self._arguments = np.zeros(8 * words, np.uint8)
+        self._slots = np.zeros(SLOTS * self._slot_size, np.uint8)
+        self._failure: BaseException | None = None
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(self._call)
+        held = {
+            "call": ctypes.cast(self._callback, ctypes.c_void_p).value or 0,
+            "arguments": self._arguments.ctypes.data,
+            "slots": self._slots.ctypes.data,
+            "words": words,
+        }
+        self._function = (ctypes.c_int64 * len(held))()
+        for name, value in held.items():
+            self._function[FUNCTION.offset(name) // 8] = value
+        self.address = ctypes.addressof(self._function)
+
+    def take_failure(self) -> BaseException | None:
+        """What the last call raised, if it did; it is told once."""
+        failure, self._failure = self._failure, None
+        return failure
+
+    def _call(self, slot: int) -> int:
+        """Write the result for the arguments into a slot; returns 1, or 0 if the expression failed."""
+        try:
+            arguments = self._arguments.tobytes()
+            value = self._compute(*self._read(arguments))
+            start = slot * self._slot_size
+            written = self._write(value) + arguments
+            self._slots[start : start + self._slot_size] = np.frombuffer(written, np.uint8)
+        except BaseException as failure:  # no exception can pass through emitted code
+            self._failure = failure
+            return 0
+        return 1
+
+
+def _exact(expression: Scalar, columns: Sequence[Column]) -> Callable[..., Any]:
+    """The function of an expression, computing decimals exactly."""
+    compute = compile_scalar(expression, [column.name for column in columns])
+
+    def exact(*values: Any) -> Any:
+        with decimal.localcontext(EXACT):
+            return compute(*values)
+
+    return exact
+
+
+def _reader(call: PythonCall, strings: StringDictionary) -> Callable[[bytes], list[Any]]:
+    """From the words of the arguments to their values."""
+    formats = [_format(column.type, wide=words > 1) for column, words in zip(call.columns, call.words, strict=True)]
+    packed = struct.Struct("<" + "q" * call.nullable + "".join(formats))
+    decoders = [
+        (1 << place, words > 1, _decoder(column.type, strings))
+        for place, (column, words) in enumerate(zip(call.columns, call.words, strict=True))
+    ]
+
+    def read(arguments: bytes) -> list[Any]:
+        numbers = iter(packed.unpack(arguments))
+        nulls = next(numbers) if call.nullable else 0
+        values = []
+        for bit, wide, decode in decoders:
+            number = next(numbers)
+            if wide:
+                number += next(numbers) * WORD
+            values.append(None if nulls & bit else decode(number))
+        return values
+
+    return read
+
+
+def _writer(type_: Type, strings: StringDictionary) -> Callable[[Any], bytes]:
+    """From a value to the head of its slot."""
+    wide = cell_type(type_) == I128
+    packed = struct.Struct("<" + _format(type_, wide=wide) + ("q" if wide else "8xq"))
+    null = struct.pack("<16xq", NULL)
+    is_text = isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_)
+
+    def write(value: Any) -> bytes:
+        if value is None:
+            return null
+        number = strings.intern(value) if is_text else inner_number(value, type_)
+        if wide:
+            return packed.pack(number % WORD, number // WORD, VALUE)
+        return packed.pack(canonical_double(number) if isinstance(number, float) else number, VALUE)
+
+    return write
+
+
+def _format(type_: Type, *, wide: bool) -> str:
+    return "Qq" if wide else "d" if cell_type(type_) == F64 else "q"
+
+
+def _decoder(type_: Type, strings: StringDictionary) -> Callable[[Any], Any]:
+    """From the number in a cell to its value."""
+    match type_:
+        case t.BigInt() | t.Int() | t.Double():
+            return lambda number: number
+        case t.String():
+            return strings.value
+        case t.Array() | t.Struct() if not is_window(type_):
+            return strings.nested
+    return lambda number: inner_value(number, type_, strings.value)
