@@ -26,6 +26,9 @@ from tidemill.sources.ingest.plain_rows import MANY_ROWS, columns_of_pairs
 
 __all__ = ["changes_of", "check_names", "weight_of"]
 
+SMALL_CHUNK = 10_000
+"""Rows of a chunk below which the work for each chunk outweighs that for its rows: then chunks are combined."""
+
 _REMADE = (t.Double, t.Array, t.Struct)
 """Types whose columns may hold values that are not in our normal form, such as -0.0."""
 
@@ -143,6 +146,8 @@ def _from_pandas(frame: Any, table: Table) -> ChangeSet:
 
 
 def _from_table(data: pa.Table, table: Table) -> ChangeSet:
+    if data.num_columns and data.num_rows < SMALL_CHUNK * max(column.num_chunks - 1 for column in data.columns):
+        data = data.combine_chunks()
     if _is_ready(data, table):
         return ChangeSet.of_arrow(data, table.fields)
     check_names(data.column_names, table)
