@@ -187,6 +187,10 @@ EDGES: dict[str, str] = {
     "both": "SELECT k FROM t INTERSECT ALL SELECT k FROM u",
     "numbers": "SELECT x, -x AS y, COUNT(*) AS c FROM t GROUP BY x, -x",
     "above": "SELECT g.k, g.sd, u.m FROM grouped g JOIN u ON g.k = u.k",
+    "quotient": "SELECT k, SUM(d * n) / SUM(d) AS mean, MAX(n) AS most, upper(COALESCE(k, 'none')) || COUNT(*) AS named "
+    "FROM t GROUP BY k HAVING SUM(d) <> 0",
+    "whole_quotient": "SELECT 100.00 * SUM(CASE WHEN k LIKE 'a%' THEN d ELSE 0 END) / SUM(d) AS share FROM t",
+    "no_quotient": "SELECT SUM(d) / SUM(d) AS one, COUNT(*) AS c FROM t WHERE id < 0",
     "double_sum": "SELECT k, SUM(x) AS s FROM t GROUP BY k",
 }
 
@@ -219,12 +223,21 @@ def edges() -> Iterator[tidemill.Warehouse]:
         yield wh
 
 
-def test_edges(comparing: Comparing, edges: tidemill.Warehouse) -> None:
+def test_edges(comparing: Comparing, edges: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[str] = []
+    by_evaluator = fill._Filling._evaluated
+
+    def noted(filling: Any, query: Any) -> Any:
+        evaluated.append(filling._stage.name)
+        return by_evaluator(filling, query)
+
+    monkeypatch.setattr(fill._Filling, "_evaluated", noted)
     for name, query in EDGES.items():
         edges.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     print(dict(comparing.counts), dict(comparing.reasons), sep="\n")
     assert not comparing.wrong, "\n".join(comparing.wrong)
     assert set(comparing.reasons) == {"SUM of DOUBLE"}
+    assert evaluated == ["quotient", "whole_quotient", "no_quotient"]
     edges.sql("DELETE FROM t WHERE id IN (0, 3, 4)")
     edges.sql("INSERT INTO u VALUES ('z', 2), (NULL, 3)")
     assert not [str(found) for found in edges.verify() if not found]

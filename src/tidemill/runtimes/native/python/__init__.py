@@ -9,6 +9,7 @@
 - ``output``: the functions from which the operators of a stage are built.
 - ``windows``, ``match``: the functions that window functions and patterns need.
 - ``row_functions``: functions of one row: its sort key, its output row, its values.
+- ``scalar_functions``: one scalar as a function of its columns.
 - ``check_conditions``: CHECK constraints as functions.
 - ``expressions``: scalars as Python expressions.
 - ``templates``: operators that are inlined instead of called.

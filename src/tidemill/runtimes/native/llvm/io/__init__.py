@@ -9,5 +9,6 @@
 - ``run_end_encoding``: output rows that differ in the columns of one list alone.
 - ``output_buffers``: output rows at run time, handed on as Arrow without a copy.
 - ``python_objects``: Python objects read by the rules of CPython.
+- ``python_functions``: functions that emitted code calls in Python.
 - ``event_code``: the function that takes one event from Python objects.
 """
