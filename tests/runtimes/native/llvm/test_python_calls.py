@@ -1,0 +1,105 @@
+"""Stages whose expressions have no native form: compiled all the same, by epochs and by single events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tidemill
+from tidemill.model.errors import ArithmeticFault
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+
+VIEWS = {
+    "named": "SELECT upper(k) AS u, SUM(n) AS t, COUNT(*) AS c FROM s WHERE k LIKE '%a%' OR k < 'c' GROUP BY upper(k)",
+    "summed": "SELECT length(k) AS l, SUM(CAST(v AS INT)) AS t FROM s GROUP BY length(k)",
+    "shown": "SELECT round(n / 3.0, 1) AS q, concat(k, '-', n) AS c FROM s WHERE k RLIKE '^[a-c]'",
+}
+
+TEXTS = ["a", "ab", "banana", "c", "cc", "ä", "Zed", None, "x%y"]
+
+Event = tuple[str | None, str | None, int | None]
+
+
+def drawn(count: int, seed: int) -> Iterator[Event]:
+    """Events, of which one in a hundred has a text that is no number."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        value = "none" if draw.random() < 0.01 else draw.choice(["1", "22", "-3", None])
+        yield draw.choice(TEXTS), value, draw.choice([None, 1, 2, 7])
+
+
+@pytest.fixture(params=["STREAM", "TABLE"])
+def warehouse(request: pytest.FixtureRequest) -> Iterator[tidemill.Warehouse]:
+    with tidemill.open(":memory:", backend="llvm") as wh:
+        wh.sql(f"CREATE {request.param} s (k STRING, v STRING, n INT)")
+        for name, query in VIEWS.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        yield wh
+
+
+def rows_of(wh: tidemill.Warehouse) -> dict[str, list[Any]]:
+    return {name: sorted(wh.view(name).rows(), key=repr) for name in VIEWS}
+
+
+def expected(events: list[Event]) -> dict[str, list[Any]]:
+    """What the Python back end says of the same events."""
+    with tidemill.open(":memory:", backend="python") as wh:
+        wh.sql("CREATE TABLE s (k STRING, v STRING, n INT)")
+        wh.apply({"s": [(1, event) for event in events]})
+        for name, query in VIEWS.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert not [str(found) for found in wh.verify() if not found]
+        return rows_of(wh)
+
+
+def test_all_views_are_compiled(warehouse: tidemill.Warehouse) -> None:
+    for name in VIEWS:
+        assert "compiled with LLVM" in warehouse.sql(f"EXPLAIN VIEW {name}")[0][0]
+
+
+def test_epochs(warehouse: tidemill.Warehouse, random_seed: int) -> None:
+    """An epoch with a text that is no number is refused, names its row, and leaves everything as it was."""
+    kept: list[Event] = []
+    events = list(drawn(600, random_seed))
+    for start in range(0, 600, 40):
+        some = events[start : start + 40]
+        if any(value == "none" for _, value, _ in some):
+            with pytest.raises(ArithmeticFault, match="'none' cannot be cast from STRING to INT") as refused:
+                warehouse.apply({"s": [(1, event) for event in some]})
+            assert "'none'" in str(refused.value.where)
+        else:
+            warehouse.apply({"s": [(1, event) for event in some]})
+            kept += some
+    assert rows_of(warehouse) == expected(kept)
+
+
+def test_single_events(warehouse: tidemill.Warehouse, random_seed: int) -> None:
+    """An event that is refused is left out, and those around it stay."""
+    kept: list[Event] = []
+    feed = warehouse.feed("s")
+    for event in drawn(400, random_seed):
+        try:
+            feed(1, *event)
+            warehouse.flush()
+            kept.append(event)
+        except ArithmeticFault:
+            assert event[1] == "none"
+    assert rows_of(warehouse) == expected(kept)
+
+
+def test_an_interrupted_epoch(warehouse: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interruption within a call ends the epoch as itself; the next one finds all as it was."""
+    events: list[Event] = [("a", "1", 1), ("banana", None, None)]
+    warehouse.apply({"s": [(1, event) for event in events]})
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(StringDictionary, "value", interrupted)
+        warehouse.apply({"s": [(1, ("berry", "5", 4))]})
+    warehouse.apply({"s": [(1, ("cherry", "6", 5))]})
+    assert rows_of(warehouse) == expected([*events, ("cherry", "6", 5)])
