@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.relational.walk import walk
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
@@ -36,6 +37,7 @@ class PythonFunction:
         self._slot_size = RESULT.size + 8 * words
         self._arguments = np.zeros(8 * words, np.uint8)
         self._slots = np.zeros(SLOTS * self._slot_size, np.uint8)
+        self._slot_bytes = self._slots.data
         self._failure: BaseException | None = None
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(self._call)
         held = {
@@ -58,10 +60,9 @@ class PythonFunction:
         """Write the result for the arguments into a slot; returns 1, or 0 if the expression failed."""
         try:
             arguments = self._arguments.tobytes()
-            value = self._compute(*self._read(arguments))
+            result = self._write(self._compute(*self._read(arguments)))
             start = slot * self._slot_size
-            written = self._write(value) + arguments
-            self._slots[start : start + self._slot_size] = np.frombuffer(written, np.uint8)
+            self._slot_bytes[start : start + self._slot_size] = result + arguments
         except BaseException as failure:  # no exception can pass through emitted code
             self._failure = failure
             return 0
@@ -71,6 +72,8 @@ class PythonFunction:
 def _exact(expression: Scalar, columns: Sequence[Column]) -> Callable[..., Any]:
     """The function of an expression, computing decimals exactly."""
     compute = compile_scalar(expression, [column.name for column in columns])
+    if not any(isinstance(part.type, t.Decimal) for part in walk(expression)):
+        return compute
 
     def exact(*values: Any) -> Any:
         with decimal.localcontext(EXACT):

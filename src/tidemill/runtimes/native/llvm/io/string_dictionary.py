@@ -56,6 +56,8 @@ DICTIONARY.field("account", PTR)
 DICTIONARY.part("table", TABLE)
 
 _FIRST_BYTES = 4096
+_ENDS, _DATA = ((DICTIONARY.offset(part) + VECTOR.offset("data")) // 8 for part in ("ends", "data"))
+_Range = ctypes.c_int64 * 2
 
 
 class StringDictionary:
@@ -98,9 +100,8 @@ class StringDictionary:
 
     def value(self, id_: int) -> str:
         """The text of an id."""
-        ends, data = self._read("ends", "data"), self._read("data", "data")
-        start, end = ctypes.c_int64.from_address(ends + 8 * id_), ctypes.c_int64.from_address(ends + 8 * id_ + 8)
-        return ctypes.string_at(data + start.value, end.value - start.value).decode()
+        start, end = _Range.from_address(self._held[_ENDS] + 8 * id_)
+        return ctypes.string_at(self._held[_DATA] + start, end - start).decode()
 
     def nested(self, id_: int) -> Any:
         """The array or struct of an id."""
