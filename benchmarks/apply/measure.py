@@ -65,7 +65,9 @@ class Outcome:
 
 
 def measure(case: Case, subject: Subject, history: History, limit: float) -> Outcome:
-    """Apply epochs for about ``limit`` seconds, at least one block of them."""
+    """Apply epochs for about ``limit`` seconds, at least one block of them, after one that is not timed."""
+    for epoch in block(history, case):
+        subject.apply(subject.prepare(epoch))
     rows, seconds, each = 0, 0.0, list[float]()
     with ThreadPoolExecutor(case.threads) as pool:
 

@@ -22,6 +22,15 @@ from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 CellArray = npt.NDArray[Any]
 NullFlags = npt.NDArray[np.bool_]
 
+_PLAIN: dict[type[Type], tuple[pa.DataType, np.dtype[Any] | None]] = {
+    t.Boolean: (arrow_type(t.BOOLEAN), None),
+    t.Int: (arrow_type(t.INT), np.dtype(np.int32)),
+    t.Date: (arrow_type(t.DATE), np.dtype(np.int32)),
+    t.BigInt: (arrow_type(t.BIGINT), np.dtype(np.int64)),
+    t.Timestamp: (arrow_type(t.TIMESTAMP), np.dtype(np.int64)),
+}
+"""The Arrow type of types that are plain numbers, and that of their cells where these lie as Arrow has them."""
+
 _NARROW = 18
 _UNITS = {t.DATE: "datetime64[D]", t.TIMESTAMP: "datetime64[us]"}
 _FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
@@ -64,10 +73,11 @@ def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellAr
             found = given + 0.0  # no -0.0
             found[np.isnan(found)] = np.nan  # and one NaN
             return found
-    plain = {t.BOOLEAN: pa.int8(), t.DATE: pa.int32(), t.TIMESTAMP: pa.int64(), t.INT: pa.int32()}.get(
-        type_, pa.int64()
-    )
-    numbers = column.cast(arrow_type(type_))
+    kind, cell = _PLAIN[type(type_)]
+    if column.type == kind and not column.null_count and (data := column.buffers()[1]) is not None and cell is not None:
+        return np.frombuffer(data, cell, len(column), column.offset * cell.itemsize)
+    plain = pa.int8() if cell is None else pa.from_numpy_dtype(cell)
+    numbers = column.cast(kind)
     numbers = numbers.view(plain) if type_ in (t.DATE, t.TIMESTAMP) else numbers.cast(plain)
     cells: CellArray = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
     return cells

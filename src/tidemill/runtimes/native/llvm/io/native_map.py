@@ -39,7 +39,7 @@ from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS
 from tidemill.runtimes.native.state import double_sums
 
-FEW_RECORDS = 64
+FEW_RECORDS = 16
 """Record count up to which records are read one by one."""
 
 _POINTER, _COUNT, _STATUS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32

@@ -49,7 +49,7 @@ INVALID_ROW = RowFault("a row of a view")
 
 FUNCTIONS = ("emit", "emit.row", "emit.changed")
 
-MACHINE_CODE_KEYS = 256
+MACHINE_CODE_KEYS = 32
 """Touched keys from which machine code is faster than Python, whose rows need not come out of columns."""
 
 
