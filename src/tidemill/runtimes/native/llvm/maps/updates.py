@@ -27,7 +27,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     number,
     on_stack,
 )
-from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, DoubleSum, MapRecord, StructLayout
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, MapRecord, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import VECTOR
 from tidemill.runtimes.native.llvm.codegen.prefetch import LINE
 from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome, OwnCode, SharedCode
@@ -40,6 +40,7 @@ from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
 from tidemill.runtimes.native.llvm.maps.record_items import RecordItems
 from tidemill.runtimes.native.llvm.maps.record_store import InlineStore, PooledStore, RecordStore
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers, RingCode, return_status
+from tidemill.runtimes.native.llvm.maps.secondary_indexes import SecondaryIndexes, add_counters
 from tidemill.runtimes.native.llvm.maps.top_rows import TopRowsCode
 
 
@@ -115,8 +116,7 @@ class UpdateCode:
         self.handle.part("journal", VECTOR)
         self.handle.part("limbo", VECTOR)
         self.guarded = tuple(guarded)
-        for name in self.guarded:
-            self.handle.field(f"negative {name}", I64)
+        add_counters(self.handle, self.guarded)
         self.keys, self.rings = KeyCode(map_, self.record), RingCode(map_, self.record)
         # An index on all keys is the table itself.
         slices = [places for places in map(self.keys.places, indexes) if len(places) < len(map_.keys)]
@@ -127,6 +127,7 @@ class UpdateCode:
         if group_order is not None:
             kind = MultisetIndexCode if group_order.first is None else TopRowsCode
             self.ordered = kind(self.code, self.symbol, map_, self.handle, group_order)
+        self._indexes = SecondaryIndexes(self.handle, self.keys, self.rings, self.orders, self.ordered, self.guarded)
         self.store: RecordStore
         if slices and entered is not None:
             distinct = list(dict.fromkeys(slices))
@@ -219,15 +220,13 @@ class UpdateCode:
         entry, hash_ = self._locate(builder, handle, keys)
         with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER), likely=True):
             self._remember(builder, handle, entry)
-            self._reserve_orders(builder, handle)
+            self._indexes.reserve(builder, handle)
             old = self.rings.load(builder, entry)
             new, faults = self.rings.plus(builder, old, addend)
             return_status(builder, faults)
             self.rings.store(builder, entry, new)
             self._reweigh(builder, handle, entry, new.weight)
-            self._count_negatives(builder, handle, old, new)
-            status = self._add_to_orders(builder, handle, keys, addend)
-            status = self._move_in_group(builder, handle, keys, (old, new), status)
+            status = self._indexes.follow(builder, handle, keys, old, new, addend)
             with builder.if_then(builder.icmp_unsigned("==", new.weight, number(0)), likely=False):
                 check(builder, builder.call(self._leave(builder.module), [handle, entry]))
             builder.ret(status)
@@ -248,7 +247,7 @@ class UpdateCode:
                 with self._if_recording(builder, handle):
                     absent = self.append(builder, handle, "journal", record)
                     self.rings.store_zero(builder, absent)
-            self._reserve_orders(builder, handle)
+            self._indexes.reserve(builder, handle)
             self.store.reserve(builder, handle)
             if isinstance(self.store, AdjacencyStore):
                 self.store.reserve_items(builder, handle, record)
@@ -256,9 +255,7 @@ class UpdateCode:
             entry = self.store.insert(builder, handle, hash_, record)
             if self._entered is not None:
                 builder.call(self._entered, [entry])
-            self._count_negatives(builder, handle, None, numbers)
-            status = self._add_to_orders(builder, handle, keys, numbers)
-            status = self._move_in_group(builder, handle, keys, (None, numbers), status)
+            status = self._indexes.follow(builder, handle, keys, None, numbers, numbers)
             with builder.if_then(builder.icmp_unsigned("==", numbers.weight, number(0)), likely=False):
                 self.append(builder, handle, "limbo", record)
             builder.ret(status)
@@ -313,11 +310,9 @@ class UpdateCode:
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             handle, entry = arguments
-            self._reserve_orders(builder, handle)
+            self._indexes.reserve(builder, handle)
             old, keys = self.rings.load(builder, entry), self.keys.of_record(builder, entry)
-            self._count_negatives(builder, handle, old, None)
-            status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, None))
-            status = self._move_in_group(builder, handle, keys, (old, None), status)
+            status = self._indexes.follow(builder, handle, keys, old, None)
             builder.call(self._erase(builder.module), [handle, entry])
             builder.ret(status)
 
@@ -351,13 +346,11 @@ class UpdateCode:
             self._remember(builder, handle, entry)
             with builder.if_then(leaves):
                 builder.ret(self._drop(builder, handle, entry))
-            self._reserve_orders(builder, handle)
+            self._indexes.reserve(builder, handle)
             old = self.rings.load(builder, entry)
             self.rings.store(builder, entry, new)
             self._reweigh(builder, handle, entry, new.weight)
-            self._count_negatives(builder, handle, old, new)
-            status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new))
-            builder.ret(self._move_in_group(builder, handle, keys, (old, new), status))
+            builder.ret(self._indexes.follow(builder, handle, keys, old, new))
 
         return builder.call(
             self.function(builder.module, "put", I32, [PTR, PTR], body, *self._seldom), [handle, record]
@@ -408,11 +401,7 @@ class UpdateCode:
     def _clear(self, module: ir.Module) -> ir.Function:
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             (handle,) = arguments
-            assert self.ordered is None, "such a map is never cleared"
-            for order in self.orders:
-                order.clear(builder, handle)
-            for name in self.guarded:
-                self.handle.store(builder, handle, f"negative {name}", number(0))
+            self._indexes.clear(builder, handle)
             for name in ("journal", "limbo"):
                 VECTOR.store(builder, self.handle.address(builder, handle, name), "count", number(0))
             self.store.clear(builder, handle)
@@ -424,7 +413,7 @@ class UpdateCode:
 
     def negatives(self, builder: ir.IRBuilder, handle: IRValue, name: str) -> IRValue:
         """The number of entries with a negative number of that name."""
-        return self.handle.load(builder, handle, f"negative {name}")
+        return self._indexes.negatives(builder, handle, name)
 
     def append(self, builder: ir.IRBuilder, handle: IRValue, vector: str, record: IRValue) -> IRValue:
         """Put a copy of a record at the end of the journal or limbo, or return the status of the failure."""
@@ -469,56 +458,3 @@ class UpdateCode:
 
         function = self.function(builder.module, "reweigh", ir.VoidType(), [PTR, PTR, I64], body, "noinline")
         builder.call(function, [handle, entry, weight])
-
-    def _count_negatives(
-        self, builder: ir.IRBuilder, handle: IRValue, old: EntryNumbers | None, new: EntryNumbers | None
-    ) -> None:
-        for name in self.guarded:
-            count = self.negatives(builder, handle, name)
-            for numbers, step in ((old, builder.sub), (new, builder.add)):
-                if numbers is not None:
-                    found = self.rings.guarded(numbers, name)
-                    negative = builder.icmp_signed("<", found, number(0, found.type))
-                    count = step(count, builder.zext(negative, I64))
-            self.handle.store(builder, handle, f"negative {name}", count)
-
-    def _reserve_orders(self, builder: ir.IRBuilder, handle: IRValue) -> None:
-        for order in self.orders:
-            order.reserve(builder, handle)
-        if self.ordered is not None:
-            self.ordered.reserve(builder, handle)
-
-    def _move_in_group(
-        self,
-        builder: ir.IRBuilder,
-        handle: IRValue,
-        keys: KeyCells,
-        sides: tuple[EntryNumbers | None, EntryNumbers | None],
-        status: IRValue,
-    ) -> IRValue:
-        """Keep the order of a group in step with an entry, as it was and as it is; gives a status."""
-        if self.ordered is None:
-            return status
-        old, new = (None if numbers is None else numbers.weight for numbers in sides)
-        found = self.ordered.move(builder, handle, keys, old, new)
-        return builder.select(builder.icmp_unsigned("==", found, number(0, I32)), status, found)
-
-    def _add_to_orders(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, addend: EntryNumbers) -> IRValue:
-        status: IRValue = number(0, I32)
-        for order in self.orders:
-            null = self.keys.has_null(builder, keys, order.places)
-            result = Local(builder, number(0, I32))
-            with builder.if_then(number(1, ir.IntType(1)) if null is None else builder.not_(null)):
-                result.set(order.add(builder, handle, keys, addend))
-            failed = builder.icmp_unsigned("!=", result.get(), number(0, I32))
-            status = builder.select(failed, result.get(), status)
-        return status
-
-    def _integer_change(self, builder: ir.IRBuilder, old: EntryNumbers, new: EntryNumbers | None) -> EntryNumbers:
-        """The difference that ordered indexes take in when an entry is set; DOUBLE values are not in them."""
-        if new is None:
-            values = [v if isinstance(v, DoubleSum) else builder.neg(v) for v in old.values]
-            return EntryNumbers(builder.neg(old.weight), tuple(values))
-        pairs = zip(old.values, new.values, strict=True)
-        values = [a if isinstance(a, DoubleSum) else builder.sub(b, a) for a, b in pairs]
-        return EntryNumbers(builder.sub(new.weight, old.weight), tuple(values))
