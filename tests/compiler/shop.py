@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -39,14 +40,16 @@ VALUES: dict[type[t.Type], list[Any]] = {
 }
 
 
+@cache
 def relation_of(sql: str) -> Relation:
     """The algebra of a query over the shop."""
     return translate(sql, {name: table.fields for name, table in TABLES.items()}, name="v").relation
 
 
-def program_of(sql: str, strategy: str = "auto") -> Program:
-    """The program of a view over the shop."""
-    return compile_view("v", relation_of(sql), TABLES, strategy)
+@cache
+def program_of(sql: str, strategy: str = "auto", **options: str) -> Program:
+    """The program of a view over the shop, which is compiled once however often it is drawn for."""
+    return compile_view("v", relation_of(sql), TABLES, strategy, **options)
 
 
 def value_of(field: Field) -> st.SearchStrategy[Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import tidemill
+from tests import nursery
 from tests.faults import fault_points
 from tests.feeds.feeding import FILES, live, rows_of
-from tests.storage.samples import child_environment
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = {"fed": 2, "put-away": 2, "set-aside": 1, "torn-log": 3, "before-manifest": 6}
@@ -25,13 +23,8 @@ def test_every_point_is_tried() -> None:
 
 @pytest.mark.parametrize("point", PASSINGS)
 def test_killed_at(tmp_path: Path, point: str) -> None:
-    died = subprocess.run(
-        [sys.executable, "-m", "tests.feeds.feeding", str(tmp_path)],
-        env=child_environment(**{FAULT_VARIABLE: f"{point}:{PASSINGS[point]}"}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    fault = {FAULT_VARIABLE: f"{point}:{PASSINGS[point]}"}
+    died = nursery.run("tests.feeds.feeding", tmp_path, timeout=60, **fault)
     assert died.returncode == -signal.SIGKILL, died.stderr
     live(tmp_path)
     inbox = tmp_path / "inbox"

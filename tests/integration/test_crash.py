@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import tidemill
+from tests import nursery
 from tests.faults import fault_points
 from tests.integration.crashing import LAST, TABLES, VIEWS, contents_at, live
-from tests.storage.samples import child_environment
 from tidemill.changes.zset import ZSet
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
@@ -40,14 +38,8 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.engine.maintenance.compaction_schedule.EPOCHS_BETWEEN_PASSES", 3)
 
 
-def start(folder: Path, last: int, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.integration.crashing", str(folder), str(last)],
-        env=child_environment(**environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(folder: Path, last: int, **environment: str) -> nursery.Child:
+    return nursery.start("tests.integration.crashing", folder, last, **environment)
 
 
 def run_to_its_death(folder: Path, fault: str) -> int:
@@ -126,7 +118,6 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     acknowledged, last = 0, 100_000
     for kill in range(4):
         with start(tmp_path, last) as child:
-            assert child.stdout is not None
             for _ in range(chance.randrange(1, 40)):
                 acknowledged = int(child.stdout.readline())
             time.sleep(chance.uniform(0, 0.03))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import tidemill
+from tests import nursery
 from tests.faults import fault_points
 from tests.integration.feeding import EVENTS, LAST, live, rows_at
-from tests.storage.samples import child_environment
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = {
@@ -41,13 +39,7 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_to_its_death(folder: Path, way: str, *death: int, **environment: str) -> int:
     """Let a child live until it is killed; returns the last epoch whose commit it saw return."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.feeding", str(folder), way, str(LAST), *map(str, death)],
-        env=child_environment(**environment),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = nursery.run("tests.integration.feeding", folder, way, LAST, *death, timeout=120, **environment)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return int((done.stdout.split() or ["0"])[-1])
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 import tidemill
+from tests import nursery
 from tests.integration.listening import change, notes_in
-from tests.storage.samples import child_environment
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 LAST = 20
@@ -21,13 +19,7 @@ DEATHS = ("torn-log:8", "after-log:9", "before-manifest:6", "after-manifest:6")
 
 
 def live(folder: Path, notes: Path, serve: str, **environment: str) -> int:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.listening", str(folder), str(notes), serve, str(LAST)],
-        env=child_environment(**environment),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = nursery.run("tests.integration.listening", folder, notes, serve, LAST, timeout=120, **environment)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

@@ -20,19 +20,26 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog import define_view
 from tidemill.model.errors import TidemillError
+from tidemill.model.types import Field
 from tidemill.program.stages import Program, Stage
+from tidemill.runtimes.native import runtime
 from tidemill.runtimes.native.llvm.stage import emit_stage as llvm
+from tidemill.runtimes.native.python.compile import CompiledStage, WrittenStage, write_stage
+from tidemill.runtimes.runtime import FieldsOf
 
 _emit = cache(llvm._emitted.__wrapped__)
 
 _compiled: dict[tuple[str, str], tuple[Relation, Program]] = {}
+_written: dict[Stage, tuple[dict[str, tuple[Field, ...]], WrittenStage]] = {}
+"""Stages as Python, with the columns of the relations that they read."""
 
 
 @contextmanager
 def compiling_once() -> Iterator[None]:
-    """Within this block warehouses take what was compiled before: programs for the same query, and machine code."""
+    """Within this block warehouses take what was compiled before: programs for the same query, Python, machine code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(define_view, "compile_view", _compile)
+        patch.setattr(runtime, "compile_stage", _compile_stage)
         patch.setattr(llvm, "_emitted", _emitted)
         yield
 
@@ -44,6 +51,20 @@ def _compile(name: str, relation: Relation, tables: Any, strategy: str = "auto",
     program = compile_view(name, relation, tables, strategy, *rest, **options)
     _compiled[name, strategy] = relation, program
     return program
+
+
+def _compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
+    """As in the product, but a stage is written once; what it keeps between epochs is new each time."""
+    before = _written.get(stage)
+    if before is None or any(fields_of(name) != fields for name, fields in before[0].items()):
+        read: dict[str, tuple[Field, ...]] = {}
+
+        def noted(name: str) -> tuple[Field, ...]:
+            read[name] = fields_of(name)
+            return read[name]
+
+        before = _written[stage] = read, write_stage(stage, noted)
+    return before[1].bind()
 
 
 def _emitted(stage: Stage, fields: Any, shared: frozenset[str]) -> Any:

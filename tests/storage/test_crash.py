@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import nursery
 from tests.faults import fault_points
 from tests.storage.crashing import CHECKPOINT, LAST, live, people_at
 from tests.storage.samples import TOTAL_FIELDS, child_environment, contents
@@ -30,13 +31,10 @@ PASSINGS = {
 
 def run_to_its_death(folder: Path, fault: str) -> int:
     """Let a child process live until the fault kills it; returns the last epoch whose commit it saw return."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.storage.crashing", str(folder), str(LAST)],
-        env=child_environment(**{FAULT_VARIABLE: fault}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return _died(nursery.run("tests.storage.crashing", folder, LAST, timeout=60, **{FAULT_VARIABLE: fault}))
+
+
+def _died(done: subprocess.CompletedProcess[str]) -> int:
     assert done.returncode == -signal.SIGKILL, done.stderr
     return int((done.stdout.split() or ["0"])[-1])
 
@@ -76,6 +74,16 @@ def test_killed_at(tmp_path: Path, point: str, passing: int) -> None:
     with FolderStore.open(tmp_path) as store:
         assert store.epoch == LAST
         check(store)
+
+
+def test_killed_in_a_process_that_starts_anew(tmp_path: Path) -> None:
+    """The fault is armed by the environment alone."""
+    command = [sys.executable, "-m", "tests.storage.crashing", str(tmp_path), str(LAST)]
+    environment = child_environment(**{FAULT_VARIABLE: "after-log:9"})
+    epoch = _died(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60))
+    with FolderStore.open(tmp_path, read_only=True) as reader:
+        assert reader.epoch == epoch + 1
+        check(reader)
 
 
 def test_killed_again_and_again(tmp_path: Path) -> None:

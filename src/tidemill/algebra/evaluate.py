@@ -60,9 +60,12 @@ class EvaluationContext:
         """The rows of ``relation``."""
         return _MEANING[type(relation)](relation, self)
 
-    def bind(self, row: Row, fields: Sequence[Field]) -> Environment:
-        """The values of a row and of the outer rows, by column name."""
-        return {**self.outer, **bind(row, fields)}
+    def binder(self, fields: Sequence[Field]) -> Callable[[Row], Environment]:
+        """A function from a row to its values and those of the outer rows, by column name."""
+        names, outer = names_of(fields), self.outer
+        if outer:
+            return lambda row: {**outer, **dict(zip(names, row, strict=True))}
+        return lambda row: dict(zip(names, row, strict=True))
 
     def answer(self, subquery: SubqueryExpression, row: Environment) -> Any:
         """The value of ``subquery`` for ``row``: NULL if it has no row."""
@@ -87,8 +90,8 @@ def _exists(subquery: Exists, rows: list[Row], around: EvaluationContext) -> boo
 
 
 def _quantified(subquery: Quantified, rows: list[Row], around: EvaluationContext) -> bool | None:
-    fields = subquery.relation.fields
-    found = {evaluate_scalar(subquery.condition, around.bind(row, fields), around) for row in rows}
+    bound = around.binder(subquery.relation.fields)
+    found = {evaluate_scalar(subquery.condition, bound(row), around) for row in rows}
     decided = not subquery.all
     if decided in found:
         return decided
@@ -123,14 +126,14 @@ def _values(node: r.Values, around: EvaluationContext) -> ZSet:
 
 
 def _filter(node: r.Filter, around: EvaluationContext) -> ZSet:
-    rows = around.rows(node.input)
-    return ZSet({row: weight for row, weight in rows.items() if holds(node.condition, row, node.fields, around)})
+    rows, bound, condition = around.rows(node.input), around.binder(node.fields), node.condition
+    return ZSet({row: weight for row, weight in rows.items() if evaluate_scalar(condition, bound(row), around) is True})
 
 
 def _project(node: r.Project, around: EvaluationContext) -> ZSet:
-    result = ZSet()
+    result, bound = ZSet(), around.binder(node.input.fields)
     for row, weight in around.rows(node.input).items():
-        values = around.bind(row, node.input.fields)
+        values = bound(row)
         result.add(tuple(evaluate_scalar(output.scalar, values, around) for output in node.outputs), weight)
     return result
 
@@ -141,7 +144,7 @@ def _join(node: r.Join, around: EvaluationContext) -> ZSet:
 
 def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: EvaluationContext) -> ZSet:
     """The rows of both sides for which the condition is true."""
-    result = ZSet()
+    result, bound, condition = ZSet(), around.binder(node.fields), node.condition
     # Equality columns hash the right side, so that most pairs are skipped; the condition decides.
     equal = _equal_columns(node)
     matches: dict[Row, list[tuple[Row, int]]] = {}
@@ -149,7 +152,7 @@ def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: Evaluati
         matches.setdefault(tuple([other[position] for _, position in equal]), []).append((other, times))
     for one, weight in left.items():
         for other, times in matches.get(tuple([one[position] for position, _ in equal]), ()):
-            if node.condition is None or holds(node.condition, one + other, node.fields, around):
+            if condition is None or evaluate_scalar(condition, bound(one + other), around) is True:
                 result.add(one + other, weight * times)
     return result
 
@@ -186,9 +189,9 @@ def _outer_join(node: r.OuterJoin, around: EvaluationContext) -> ZSet:
 
 
 def _unnest(node: r.Unnest, around: EvaluationContext) -> ZSet:
-    result = ZSet()
+    result, bound = ZSet(), around.binder(node.input.fields)
     for row, weight in around.rows(node.input).items():
-        elements = evaluate_scalar(node.array, around.bind(row, node.input.fields), around) or ()
+        elements = evaluate_scalar(node.array, bound(row), around) or ()
         for place in enumerate(elements):
             result.add(row + place[2 - len(node.columns) :], weight)
         if node.outer and not elements:
@@ -210,19 +213,19 @@ def _except(node: r.Except, around: EvaluationContext) -> ZSet:
 
 
 def _repeat(node: r.Repeat, around: EvaluationContext) -> ZSet:
-    result = ZSet()
+    result, bound = ZSet(), around.binder(node.fields)
     for row, weight in around.rows(node.input).items():
-        times = evaluate_scalar(node.times, around.bind(row, node.fields), around)
+        times = evaluate_scalar(node.times, bound(row), around)
         result.add(row, weight * max(times or 0, 0))
     return result
 
 
 def partitions_in_order(node: r.TopK | r.Window | Match, around: EvaluationContext) -> list[list[Row]]:
     """The rows of each partition in order, each repeated by its weight."""
-    fields = node.input.fields
+    bound = around.binder(node.input.fields)
     parts: dict[Row, list[tuple[Any, Row]]] = {}
     for row in around.rows(node.input).expand():
-        values = around.bind(row, fields)
+        values = bound(row)
         key = tuple([evaluate_scalar(scalar, values, around) for scalar in node.partition])
         place = _place([evaluate_scalar(term.scalar, values, around) for term in node.order], node.order, row)
         parts.setdefault(key, []).append((place, row))
@@ -240,23 +243,22 @@ def _top_k(node: r.TopK, around: EvaluationContext) -> ZSet:
         for row in part[node.offset : last]:
             result.add(row, 1)
         if node.ties and last is not None and node.offset < last <= len(part):
-            terms = [term.scalar for term in node.order]
-            seen = [_values_of(terms, row, node.fields, around) for row in part[last - 1 :]]
+            terms, bound = [term.scalar for term in node.order], around.binder(node.fields)
+            seen = [_values_of(terms, bound(row), around) for row in part[last - 1 :]]
             for row, values in zip(part[last:], seen[1:], strict=True):
                 if values == seen[0]:
                     result.add(row, 1)
     return result
 
 
-def _values_of(scalars: Sequence[Scalar], row: Row, fields: Sequence[Field], around: EvaluationContext) -> list[Any]:
-    values = around.bind(row, fields)
+def _values_of(scalars: Sequence[Scalar], values: Environment, around: EvaluationContext) -> list[Any]:
     return [order_key(evaluate_scalar(scalar, values, around)) for scalar in scalars]
 
 
 def _window(node: r.Window, around: EvaluationContext) -> ZSet:
-    result = ZSet()
+    result, bound = ZSet(), around.binder(node.input.fields)
     for part in partitions_in_order(node, around):
-        environments = [around.bind(row, node.input.fields) for row in part]
+        environments = [bound(row) for row in part]
         places = [
             tuple([evaluate_scalar(term.scalar, values, around) for term in node.order]) for values in environments
         ]
@@ -268,9 +270,9 @@ def _window(node: r.Window, around: EvaluationContext) -> ZSet:
 
 def _match(node: Match, around: EvaluationContext) -> ZSet:
     matcher = Matcher(node, {name: _holds(node, name, condition) for name, condition in node.conditions})
-    result = ZSet()
+    result, bound = ZSet(), around.binder(node.input.fields)
     for part in partitions_in_order(node, around):
-        environments = [around.bind(row, node.input.fields) for row in part]
+        environments = [bound(row) for row in part]
         seen = [tuple([evaluate_scalar(scalar, row, around) for scalar in node.arguments]) for row in environments]
         for number, values in matcher.all(ListedRows(seen)):
             result.add(part[number] + values, 1)
@@ -371,8 +373,9 @@ def _slice(parts: Mapping[int, ZSet], slice_: PartitionSlice, number: int) -> ZS
 
 def _aggregate(node: r.Aggregate, around: EvaluationContext) -> ZSet:
     groups: dict[Row, list[tuple[Environment, int]]] = {} if node.keys else {(): []}
+    bound = around.binder(node.input.fields)
     for row, weight in around.rows(node.input).items():
-        values = around.bind(row, node.input.fields)
+        values = bound(row)
         key = tuple(evaluate_scalar(named.scalar, values, around) for named in node.keys)
         groups.setdefault(key, []).append((values, weight))
     result = ZSet()
@@ -419,11 +422,6 @@ EMPTY_CONTEXT = EvaluationContext({}, {})
 """The context of an expression without subqueries."""
 
 
-def holds(condition: Scalar, row: Row, fields: Sequence[Field], around: EvaluationContext = EMPTY_CONTEXT) -> bool:
-    """True if ``condition`` is true of ``row``: neither false nor NULL."""
-    return evaluate_scalar(condition, around.bind(row, fields), around) is True
-
-
 def evaluate_scalar(scalar: Scalar, row: Environment, around: EvaluationContext = EMPTY_CONTEXT) -> Any:
     """The value of ``scalar``, given the values of the columns that it reads, and what its subqueries read.
 
@@ -437,13 +435,13 @@ def evaluate_scalar(scalar: Scalar, row: Environment, around: EvaluationContext 
             return row[name]
         case Literal(value=value):
             return value
+        case Call():
+            return _call(scalar, row, around)
         case Cast(input=input_, of=of, lenient=lenient):
             return cast_value(evaluate_scalar(input_, row, around), input_.type, of, lenient)
         case Case(branches=branches, default=default):
             taken = (value for condition, value in branches if evaluate_scalar(condition, row, around) is True)
             return evaluate_scalar(next(taken, default), row, around)
-        case Call():
-            return _call(scalar, row, around)
         case Subquery() | Exists() | Quantified():
             return around.answer(scalar, row)
         case Lambda():
@@ -470,14 +468,15 @@ SETTLES: dict[str, Callable[[Any], bool]] = {
 
 def _call(node: Call, row: Environment, around: EvaluationContext) -> Any:
     function = FUNCTIONS[node.function]
-    settles = SETTLES.get(node.function, lambda value: value is None and function.strict)
+    settles = SETTLES.get(node.function)
     arguments = []
     for argument in node.arguments:
-        arguments.append(evaluate_scalar(argument, row, around))
-        if settles(arguments[-1]):
+        value = evaluate_scalar(argument, row, around)
+        if value is None and function.strict:
+            return None
+        arguments.append(value)
+        if settles is not None and settles(value):
             break
-    if function.strict and None in arguments:
-        return None
     return function.apply(node.of, *arguments) if function.typed else function.apply(*arguments)
 
 

@@ -6,7 +6,7 @@ over its subtree, so a pass that asks at every node would be quadratic.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -44,8 +44,12 @@ def memoized(function: Callable[[MemoKey], MemoValue]) -> Callable[[MemoKey], Me
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Relation(ABC):
-    """A node of the algebra."""
+class Relation:
+    """A node of the algebra.
+
+    It is no ``ABC``, nor is ``Scalar``: the compiler asks of which class a node is more often than anything else, and
+    the metaclass would make each answer several times as slow.
+    """
 
     @property
     @abstractmethod

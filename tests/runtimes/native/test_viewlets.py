@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.shop import TABLES, epochs_of, relation_of
+from tests.compiler.shop import TABLES, epochs_of, program_of, relation_of
 from tests.compiler.test_maintenance import VIEWS
 from tests.runtimes.native.harness import Harness
 from tests.runtimes.native.test_maintenance import advance, reads_of, seeded
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.passes import compile_view
 
 OTHER_DEPTHS = ("naive", "1", "0")
 CASES = [(view, "full") for view in VIEWS] + [
@@ -26,7 +25,7 @@ CASES = [(view, "full") for view in VIEWS] + [
 @given(data=st.data())
 def test_view_is_kept_fresh(view: str, depth: str, data: st.DataObject) -> None:
     relation = relation_of(VIEWS[view])
-    harness = Harness(compile_view("v", relation, TABLES, "viewlet", depth=depth), TABLES)
+    harness = Harness(program_of(VIEWS[view], "viewlet", depth=depth), TABLES)
     reads = reads_of(view)
     contents = {name: seeded(TABLES[name], data) if TABLES[name].kept else ZSet() for name in reads}
     harness.seed({name: rows for name, rows in contents.items() if TABLES[name].kept})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from tidemill.model.types import BOOLEAN, DOUBLE, Decimal, Field, Type
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Scalar(ABC):
+class Scalar:
     """An expression over the columns of one row."""
 
     @property

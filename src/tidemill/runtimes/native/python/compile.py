@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import linecache
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Named
@@ -25,7 +26,7 @@ from tidemill.runtimes.native.python.function_writer import FunctionWriter, quot
 from tidemill.runtimes.native.python.identifiers import GlobalNames
 from tidemill.runtimes.native.python.map_entries import write_combine
 from tidemill.runtimes.native.python.nested_loops import LoopWriter
-from tidemill.runtimes.native.python.output import write_output
+from tidemill.runtimes.native.python.output import BindOutput, write_output
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.runtime import FieldsOf
@@ -108,6 +109,56 @@ def source(stage: Stage, fields_of: FieldsOf) -> str:
 
 def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     """Generate the functions of ``stage`` and compile them."""
+    return write_stage(stage, fields_of).bind()
+
+
+@dataclass(frozen=True)
+class WrittenStage:
+    """A stage whose functions are written. It can be bound more than once, each time with output operators of its own.
+
+    ``bodies`` are the queries that compute its time partitions, by name.
+    """
+
+    module: _StageModule
+    triggers: list[tuple[Trigger, list[_StatementText]]]
+    load: list[_StatementText]
+    combines: dict[str, str]
+    finish: BindOutput | None
+    bodies: Mapping[str, tuple[WrittenStage, ...]]
+
+    @cached_property
+    def text(self) -> str:
+        """The functions, as Python."""
+        return self.module.text()
+
+    @cached_property
+    def _code(self) -> CodeType:
+        return compile_generated(self.text, self.module.file)
+
+    def bind(self) -> CompiledStage:
+        """The stage, ready to run."""
+        module, maps = self.module, {map_.name: map_ for map_ in self.module.stage.maps}
+        space = run_generated(self._code, self.text, module.file, module.known.values)
+        return CompiledStage(
+            module.stage,
+            self.text,
+            module.file,
+            {
+                trigger.relation: CompiledTrigger(
+                    tuple(step.found_in(space) for step in steps), _row_by_row(trigger, maps)
+                )
+                for trigger, steps in self.triggers
+            },
+            tuple(step.found_in(space) for step in self.load),
+            None if self.finish is None else self.finish(space),
+            {map_name: space[name] for map_name, name in self.combines.items()},
+            module.rows,
+            {name: tuple(stage.bind() for stage in stages) for name, stages in self.bodies.items()},
+        )
+
+
+def write_stage(stage: Stage, fields_of: FieldsOf) -> WrittenStage:
+    """Generate the functions of ``stage``."""
     maps = {map_.name: map_ for map_ in stage.maps}
     module = _StageModule(stage, RowShapes(maps, fields_of))
     triggers = [(trigger, module.trigger(trigger)) for trigger in triggers_of(stage)]
@@ -116,41 +167,32 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     for map_name, name in combines.items():
         module.add(name, write_combine(name, maps[map_name], module.known))
     finish = None if stage.finish is None else write_output(module, stage.finish, maps)
-    space = module.execute()
-    return CompiledStage(
-        stage,
-        module.text(),
-        module.file,
-        {
-            trigger.relation: CompiledTrigger(tuple(step.found_in(space) for step in steps), _row_by_row(trigger, maps))
-            for trigger, steps in triggers
-        },
-        tuple(step.found_in(space) for step in load),
-        None if finish is None else finish(space),
-        {map_name: space[name] for map_name, name in combines.items()},
-        module.rows,
-        _compile_bodies(stage.finish, maps) if isinstance(stage.finish, TimePartitionEmission) else {},
-    )
+    bodies = _write_bodies(stage.finish, maps) if isinstance(stage.finish, TimePartitionEmission) else {}
+    return WrittenStage(module, triggers, load, combines, finish, bodies)
 
 
-def _compile_bodies(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
+def _write_bodies(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[WrittenStage, ...]]:
     """The queries that compute time partitions, over inputs whose rows have the keys of their maps."""
     read = {slice_.name: maps[emission.map_of(slice_)].keys for slice_ in emission.slices}
-    return {body.view: compile_query(body, read.__getitem__, follows=emission.rolls) for body in emission.bodies}
+    return {
+        body.view: tuple(_written_query(body, read.__getitem__, follows=emission.rolls)) for body in emission.bodies
+    }
 
 
-def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = False) -> tuple[CompiledStage, ...]:
-    """A program that is only asked for its rows: it is loaded, and receives changes only if it ``follows`` them."""
+def compile_query(program: Program, fields_of: FieldsOf) -> tuple[CompiledStage, ...]:
+    """A program that is only asked for its rows: it is loaded, and receives no changes."""
+    return tuple(stage.bind() for stage in _written_query(program, fields_of, follows=False))
+
+
+def _written_query(program: Program, fields_of: FieldsOf, *, follows: bool) -> Iterator[WrittenStage]:
+    """The stages of a program that is asked for its rows, and receives changes only if it ``follows`` them."""
     own = {stage.name: stage.output for stage in program.stages}
-    return tuple(
-        compile_stage(
-            stage
-            if follows or any(trigger.each for trigger in stage.triggers)
-            else replace(stage, inputs=(), triggers=()),
+    for stage in program.stages:
+        kept = follows or any(trigger.each for trigger in stage.triggers)
+        yield write_stage(
+            stage if kept else replace(stage, inputs=(), triggers=()),
             lambda name: own[name] if name in own else fields_of(name),
         )
-        for stage in program.stages
-    )
 
 
 def _row_by_row(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
@@ -264,11 +306,20 @@ class _StageModule:
 
 def execute_generated(text: str, file: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The definitions of generated code, by name; tracebacks show its lines under ``file``."""
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    space = dict(values)
+    return run_generated(compile_generated(text, file), text, file, values)
+
+
+def compile_generated(text: str, file: str) -> CodeType:
+    """Generated code, not run yet."""
     with warnings.catch_warnings():
         # Constants lead to conditions such as ``0 is not None``: correct, but Python would warn about them.
         warnings.simplefilter("ignore", SyntaxWarning)
-        code = compile(text, file, "exec")
+        return compile(text, file, "exec")
+
+
+def run_generated(code: CodeType, text: str, file: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The definitions of compiled code, by name; tracebacks show the lines of ``text`` under ``file``."""
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space = dict(values)
     exec(code, space)
     return space
