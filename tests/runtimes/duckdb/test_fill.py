@@ -187,8 +187,8 @@ EDGES: dict[str, str] = {
     "both": "SELECT k FROM t INTERSECT ALL SELECT k FROM u",
     "numbers": "SELECT x, -x AS y, COUNT(*) AS c FROM t GROUP BY x, -x",
     "above": "SELECT g.k, g.sd, u.m FROM grouped g JOIN u ON g.k = u.k",
-    "quotient": "SELECT k, SUM(d * n) / SUM(d) AS mean, MAX(n) AS most, upper(COALESCE(k, 'none')) || COUNT(*) AS named "
-    "FROM t GROUP BY k HAVING SUM(d) <> 0",
+    "quotient": "SELECT k, SUM(d * n) / SUM(d) AS mean, MAX(n) AS most, "
+    "upper(COALESCE(k, 'none')) || COUNT(*) AS named FROM t GROUP BY k HAVING SUM(d) <> 0",
     "whole_quotient": "SELECT 100.00 * SUM(CASE WHEN k LIKE 'a%' THEN d ELSE 0 END) / SUM(d) AS share FROM t",
     "no_quotient": "SELECT SUM(d) / SUM(d) AS one, COUNT(*) AS c FROM t WHERE id < 0",
     "double_sum": "SELECT k, SUM(x) AS s FROM t GROUP BY k",
