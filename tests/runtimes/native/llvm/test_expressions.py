@@ -16,16 +16,16 @@ from tests.runtimes.native.llvm.scalars import compiled
 from tests.runtimes.native.test_expressions import CORNERS, DOMAINS, EXPRESSIONS, FIELDS, ROWS, meaning
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.scalars import Call, Cast, Column, Lambda, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Cast, Column, Literal, Scalar, Subquery
 from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.relational.relations import Values
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Field
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.scalars.python_calls import SLOTS
-
-PLUS_ONE = Lambda((Column("x", t.INT),), call("add", Column("x", t.INT), Literal(1, t.INT)))
 
 COLUMNS = [Column(f"x.{f.name}", f.type, f.nullable) for f in FIELDS]
 
@@ -142,16 +142,10 @@ def test_an_interruption_passes_through_machine_code(monkeypatch: pytest.MonkeyP
     assert compute(["b"]) == ["B"]
 
 
-@pytest.mark.parametrize(
-    ("scalar", "why"),
-    [
-        (call("transform", Column("a", t.Array(t.INT)), PLUS_ONE), "the function transform, which calls another"),
-        (Call("mine#1", (Column("b", t.INT),), t.INT), "the function mine, which a user registered"),
-    ],
-)
-def test_what_stays_with_the_python_back_end_is_named(scalar: Scalar, why: str) -> None:
-    with pytest.raises(NotCompiled, match=why):
-        compiled([scalar], [Column("a", t.Array(t.INT)), Column("b", t.INT)])
+def test_a_subquery_stays_with_the_python_back_end() -> None:
+    row = Values(((1,),), (Field("n", t.INT),))
+    with pytest.raises(NotCompiled, match="an expression of kind Subquery"):
+        compiled([Cast(Subquery(row), t.STRING)], [])
 
 
 def test_dates() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidemill
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, SetupError
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 
 VIEWS = {
@@ -104,3 +105,37 @@ def test_an_interrupted_epoch(warehouse: tidemill.Warehouse, monkeypatch: pytest
             warehouse.apply({"s": [(1, ("berry", "5", 4))]})
     warehouse.apply({"s": [(1, ("cherry", "6", 5))]})
     assert rows_of(warehouse) == expected([*events, ("cherry", "6", 5)])
+
+
+def test_functions_of_users_and_functions_given_to_functions() -> None:
+    """What a user registers anew counts from then on. A parameter may have the name of a column."""
+    with tidemill.open(":memory:", backend="llvm") as wh:
+        wh.register_function("named", lambda text, n: f"{text} {n}", arguments=["STRING", "INT"], returns="STRING")
+        wh.sql("CREATE TABLE t (x STRING, n INT, a ARRAY<INT>)")
+        own = "SELECT named(x, n) AS who, COUNT(*) AS c FROM t GROUP BY named(x, n)"
+        given = "SELECT x, size(filter(a, x -> x > n)) AS more, transform(a, x -> x + n) AS moved FROM t"
+        grouped = "SELECT x, exists(transform(array(COUNT(*)), x -> x * 2), y -> y > 3) AS many FROM t GROUP BY x"
+        for name, query in {"own": own, "given": given, "grouped": grouped}.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            assert "compiled with LLVM" in wh.sql(f"EXPLAIN VIEW {name}")[0][0]
+        rows = [("a", 1, [1, 2, 3]), ("a", 2, []), ("b", None, [None, 5]), (None, 3, None), ("a", 1, [4])]
+        wh.apply({"t": [(1, row) for row in rows]})
+        assert not [str(found) for found in wh.verify() if not found]
+        assert sorted(wh.view("own").rows())[:2] == [("None 3", 1), ("a 1", 2)]
+        wh.register_function("named", lambda text, n: f"{text}!", arguments=["STRING", "INT"], returns="STRING")
+        wh.apply({"t": [(1, ("a", 1, [1]))]})
+        assert ("a!", 1) in wh.view("own").rows()
+
+
+def test_a_function_that_is_not_registered(tmp_path: Path) -> None:
+    """The epoch is refused with what is missing, and applied once it is there."""
+    with tidemill.open(tmp_path, backend="llvm") as wh:
+        wh.register_function("twice", lambda n: 2 * n, arguments=["INT"], returns="INT")
+        wh.sql("CREATE TABLE t (n INT); CREATE MATERIALIZED VIEW v AS SELECT twice(n) AS m FROM t")
+        wh.sql("INSERT INTO t VALUES (1)")
+    with tidemill.open(tmp_path, backend="llvm") as wh:
+        with pytest.raises(SetupError, match='"twice" is not registered'):
+            wh.sql("INSERT INTO t VALUES (2)")
+        wh.register_function("twice", lambda n: 2 * n, arguments=["INT"], returns="INT")
+        wh.sql("INSERT INTO t VALUES (3)")
+        assert sorted(wh.view("v").rows()) == [(2,), (6,)]

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.expressions.scalars import Call, Column, Scalar
+from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.relational.walk import walk
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import canonical_double
@@ -45,6 +46,7 @@ class PythonFunction:
             "arguments": self._arguments.ctypes.data,
             "slots": self._slots.ctypes.data,
             "words": words,
+            "remembers": not _is_registered(call.expression),
         }
         self._function = (ctypes.c_int64 * len(held))()
         for name, value in held.items():
@@ -67,6 +69,11 @@ class PythonFunction:
             self._failure = failure
             return 0
         return 1
+
+
+def _is_registered(expression: Scalar) -> bool:
+    """True if a function that a user registered is called, who may register another one under its name."""
+    return any(isinstance(part, Call) and USER_FUNCTION_MARK in part.function for part in walk(expression))
 
 
 def _exact(expression: Scalar, columns: Sequence[Column]) -> Callable[..., Any]:

@@ -7,14 +7,13 @@ of CASE that are not taken, the right side of a decided AND, and arguments after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 
 from llvmlite import ir
 
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
-from tidemill.algebra.functions.function import USER_FUNCTION_MARK
-from tidemill.algebra.relational.walk import children, with_children
+from tidemill.algebra.relational.walk import children, columns_in, with_children
 from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, TRUE, FunctionFrame, NotCompiled, widened
 from tidemill.runtimes.native.llvm.codegen.layout import NullableValue, is_window
@@ -148,19 +147,26 @@ class LlvmExpressions:
     def _call_python(self, scalar: Call | Cast) -> NullableValue:
         """An expression that Python computes.
 
-        What is native and never fails is computed here. All else is left to Python, which computes it where SQL does.
+        What is native and never fails is computed here. All else is left to Python, which computes it where SQL does:
+        functions given to functions, too, and what reads their parameters.
         """
         known: dict[Scalar, Column] = {}
         cells: list[NullableValue] = []
 
-        def left_to_python(part: Scalar) -> Scalar:
-            if part is scalar or may_fail(part):
-                _check_python(part)
-                return with_children(part, [left_to_python(child) for child in children(part)])
-            if not isinstance(part, Literal) and part not in known:
+        def left_to_python(part: Scalar, parameters: Set[str] = frozenset()) -> Scalar:
+            if isinstance(part, Lambda):
+                parameters = parameters | {parameter.name for parameter in part.parameters}
+            reads_parameter = not parameters.isdisjoint(columns_in(part))
+            if isinstance(part, Literal) or (isinstance(part, Column) and reads_parameter):
+                return part
+            if part is scalar or isinstance(part, Lambda) or reads_parameter or may_fail(part):
+                if not isinstance(part, Call | Cast | Case | Lambda):
+                    raise NotCompiled(f"an expression of kind {type(part).__name__}")
+                return with_children(part, [left_to_python(child, parameters) for child in children(part)])
+            if part not in known:
                 cells.append(self.cell(part))
                 known[part] = Column(f"value {len(known)}", part.type, nullable=cells[-1].is_null is not None)
-            return known.get(part, part)
+            return known[part]
 
         expression = left_to_python(scalar)
         return emit_call(self._frame, expression, list(known.values()), cells)
@@ -301,19 +307,6 @@ def is_native(scalar: Call | Cast) -> bool:
 
 _COMPARES = {"greatest": "gt", "least": "lt", "in": "eq", "null_safe_eq": "eq"}
 """The functions that compare their arguments, and how."""
-
-
-def _check_python(scalar: Scalar) -> None:
-    """Leave what Python cannot compute from cells alone, or not always alike, to stages in Python."""
-    match scalar:
-        case Call(name) if USER_FUNCTION_MARK in name:
-            # A user may register it again.
-            raise NotCompiled(f"the function {name.partition(USER_FUNCTION_MARK)[0]}, which a user registered")
-        case Call(name) if any(isinstance(argument, Lambda) for argument in scalar.arguments):
-            raise NotCompiled(f"the function {name}, which calls another")
-        case Call() | Cast() | Case():
-            return
-    raise NotCompiled(f"an expression of kind {type(scalar).__name__}")
 
 
 def may_fail(scalar: Scalar) -> bool:

@@ -35,6 +35,8 @@ FUNCTION.field("call", PTR)
 FUNCTION.field("arguments", PTR)
 FUNCTION.field("slots", PTR)
 FUNCTION.field("words", I64)
+FUNCTION.field("remembers", I64)
+"""Words are those of the arguments. A function that is not to be remembered is called every time."""
 
 RESULT = StructLayout()
 RESULT.field("low", I64)
@@ -120,7 +122,8 @@ def _find(module: ir.Module) -> ir.Function:
         size = builder.add(number(RESULT.size), builder.shl(words, number(3)))
         slot = at(builder, FUNCTION.load(builder, function, "slots"), builder.mul(index, size))
         known = builder.icmp_unsigned("!=", RESULT.load(builder, slot, "state"), number(EMPTY))
-        same = Local(builder, known)
+        remembers = builder.icmp_unsigned("!=", FUNCTION.load(builder, function, "remembers"), number(0))
+        same = Local(builder, builder.and_(known, remembers))
         with count_up(builder, number(0), words) as place:
             offset = builder.shl(place, number(3))
             wanted = builder.load(at(builder, given, offset), typ=I64)
