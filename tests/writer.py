@@ -357,15 +357,18 @@ class Writer:
                 small = [c.name for c in columns if c.small]
                 product = [f"{name} * {self._one(*small)}"] if small and name in small else []
                 other = self._of_kind(kind, scope, 0)
-                text = self._one(
-                    f"{name} + {other}", f"{name} - {other}", f"-{name}", f"ABS({name})", f"{name} % 3", *product
-                )
+                lengths = [f"LENGTH({c.name})" for c in scope if c.kind == "text" and c.exact]
+                sums = (f"{name} + {other}", f"{name} - {other}")
+                text = self._one(*sums, f"-{name}", f"ABS({name})", f"{name} % 3", *product, *lengths)
             case "decimal":
                 text = self._one(f"{name} + {self._of_kind(kind, scope, 0)}", f"-{name}", f"{name} * 2")
             case "double":
                 text = self._one(f"{name} + {self._of_kind(kind, scope, 0)}", f"-{name}", f"{name} * 0.5D")
             case "text":
-                text = self._one(f"UPPER({name})", f"CONCAT({name}, '!')", f"{name} || {self._of_kind(kind, scope, 0)}")
+                joined = f"{name} || {self._of_kind(kind, scope, 0)}"
+                text = self._one(
+                    f"UPPER({name})", f"CONCAT({name}, '!')", f"SUBSTRING({name}, 1, 1)", f"REVERSE({name})", joined
+                )
             case "truth":
                 return f"({self._predicate(scope, 0)})"
             case _:
@@ -400,6 +403,8 @@ class Writer:
         if form == "in" and kind != "truth":
             values = ", ".join(_literal(self._choose(KINDS[kind][1]), kind) for _ in range(2))
             return f"{text} {self._one('', 'NOT ')}IN ({values})"
+        if kind == "text" and self._maybe():
+            return f"{text} {self._one('', 'NOT ')}LIKE '{self._one('a%', '%b', '%a%', '_', '%', 'Ann', 'A%n%')}'"
         return f"{text} {self._one('=', '<>', '<', '>=', '<=>')} {self._other_than(text, kind, scope)}"
 
     def _other_than(self, text: str, kind: str, scope: list[Col]) -> str:
