@@ -307,3 +307,24 @@ def test_rows_that_never_met_cannot_fail_together() -> None:
         with pytest.raises(errors.ArithmeticFault):
             wh.apply({"n": [(+1, (1, 20))], "d": [(-1, (1, 5)), (+1, (1, 0))]})
         assert wh.view("v").rows() == [(1, 2.0)]
+
+
+@pytest.mark.parametrize("refresh", ["immediate", "deferred"])
+def test_a_relation_that_only_the_query_of_a_view_names(tmp_path: Path, refresh: str) -> None:
+    """No stage reads it, but the query is compiled again when the warehouse is opened, and recomputed to be verified."""
+    with tidemill.open(tmp_path) as wh:
+        wh.sql("CREATE TABLE t (a INT); CREATE TABLE u (b INT); INSERT INTO t VALUES (1); INSERT INTO u VALUES (5)")
+        wh.sql("CREATE MATERIALIZED VIEW named AS SELECT b, COUNT(*) AS c FROM u GROUP BY b")
+        wh.sql(
+            f"CREATE MATERIALIZED VIEW v WITH (refresh = '{refresh}') AS "
+            "SELECT q.a FROM (SELECT t.a, (SELECT MAX(c) FROM named) AS unused FROM t) AS q"
+        )
+        with pytest.raises(tidemill.TidemillError, match="It is read by v"):
+            wh.sql("DROP VIEW named")
+    with tidemill.open(tmp_path) as wh:
+        wh.sql("INSERT INTO t VALUES (2); INSERT INTO u VALUES (6); REFRESH VIEW v")
+        assert sorted(wh.view("v").rows()) == [(1,), (2,)]
+        assert all(wh.verify()) and all(found.oracle for found in wh.verify())
+        wh.sql("DROP VIEW v; DROP VIEW named; DROP TABLE u")
+    with tidemill.open(tmp_path) as wh:
+        assert wh.views() == ()

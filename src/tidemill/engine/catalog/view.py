@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import functions_in
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
@@ -119,10 +120,14 @@ class View:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """The tables, streams and views that it reads, each once."""
+        """The tables, streams and views that it reads, each once; those that its query names and no stage needs, last.
+
+        It depends on these, too: its query is compiled again when the warehouse is opened.
+        """
         stages = self.full_program.stages
         own = {stage.name for stage in stages}
-        return tuple(dict.fromkeys(i for stage in stages for i in stage.inputs if i not in own))
+        read = [name for stage in stages for name in stage.inputs]
+        return tuple(dict.fromkeys(name for name in (*read, *sorted(scans(self.relation))) if name not in own))
 
     @cached_property
     def runtime_needs(self) -> RuntimeNeeds:
