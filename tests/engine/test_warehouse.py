@@ -311,7 +311,7 @@ def test_rows_that_never_met_cannot_fail_together() -> None:
 
 @pytest.mark.parametrize("refresh", ["immediate", "deferred"])
 def test_a_relation_that_only_the_query_of_a_view_names(tmp_path: Path, refresh: str) -> None:
-    """No stage reads it, but the query is compiled again when the warehouse is opened, and recomputed to be verified."""
+    """No stage reads it, but the query is compiled again when the warehouse is opened, and when it is verified."""
     with tidemill.open(tmp_path) as wh:
         wh.sql("CREATE TABLE t (a INT); CREATE TABLE u (b INT); INSERT INTO t VALUES (1); INSERT INTO u VALUES (5)")
         wh.sql("CREATE MATERIALIZED VIEW named AS SELECT b, COUNT(*) AS c FROM u GROUP BY b")
