@@ -20,7 +20,7 @@ import pytest
 import tidemill
 from tests.answers import Answers, differ, inner
 from tests.generators import Scenario, many_views, scenarios
-from tests.ways import NATIVE, SPARK, interpreting, opened, taking
+from tests.ways import NATIVE, SPARK, STORED, interpreting, opened, taking
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NATIVE_SCENARIOS = 50
-VIEWS = {"held": 100, "columns": 100, "llvm": 25, "driver": 20, "bulk": 10}
+VIEWS = {"held": 100, "columns": 100, "stored": 50, "fresh": 50, "llvm": 25, "driver": 20, "bulk": 10}
 """Views over one history: fewer where each of their stages is compiled, or is a job in every epoch."""
 
 
@@ -159,12 +159,12 @@ def test_native(scenario: Scenario) -> None:
     _on_native(scenario)
 
 
-@pytest.mark.parametrize("way", NATIVE)
+@pytest.mark.parametrize("way", [*NATIVE, *STORED])
 def test_many_views_of_one_history(way: str, random_seed: int) -> None:
     _require_right(many_views(random_seed, VIEWS[way]), partial(_on_native, way=way))
 
 
-@pytest.mark.parametrize("way", NATIVE)
+@pytest.mark.parametrize("way", [*NATIVE, *STORED])
 def test_reopened(way: str, random_seed: int) -> None:
     _require_right(many_views(random_seed + 1, VIEWS[way] // 8, epochs=3), partial(_reopened, way=way))
 

@@ -3,6 +3,8 @@
 ========= ===========================================================================================
 held      native, all state in dictionaries
 columns   native, state left in columns and fetched from there, as for relations of many rows
+fresh     native, state left in the store, where touched rows are looked up: each epoch is the first after opening
+stored    the same, and what was found is kept for three epochs
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
@@ -19,6 +21,7 @@ from contextlib import contextmanager
 from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -27,11 +30,14 @@ from tests.moving import moving
 from tidemill.engine.epochs import placement
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.llvm.codegen import jit
+from tidemill.runtimes.native.runtime_state import RuntimeState
+from tidemill.runtimes.native.state import group_ends, stored_lookups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NATIVE = ("held", "columns", "llvm")
+STORED = ("stored", "fresh")
 MOVING = ("moving", "swapped")
 SPARK = ("frames", "bulk", "driver")
 
@@ -42,6 +48,12 @@ def taking(way: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if way == "columns":
             patch.setattr(runtime_state, "RESIDENT_ROWS", 0)
+        elif way in STORED:
+            patch.setattr(stored_lookups, "LOOKUP_ROWS", 1e-9)
+            patch.setattr(stored_lookups, "MAX_LOOKUPS", 1 << 60)
+            patch.setattr(group_ends, "END_ENTRIES", 1)
+            patch.setattr(group_ends, "SMALL_GROUP", 0)
+            patch.setattr(RuntimeState, "begin", partialmethod(_begin_anew, every=1 if way == "fresh" else 3))
         elif way == "llvm":
             # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
             patch.setattr(jit, "LEVEL", 0)
@@ -62,6 +74,20 @@ def taking(way: str) -> Iterator[None]:
 
             patch.setattr(DriverRuntime, "__init__", partialmethod(DriverRuntime.__init__, resident=0))
         yield
+
+
+_begin = RuntimeState.begin
+
+
+def _begin_anew(state: RuntimeState, every: int) -> None:
+    """Start an epoch, with nothing in memory at first and after so many more."""
+    _begins[state] = _begins.get(state, -1) + 1
+    _begin(state)
+    if _begins[state] % every == 0:
+        state.free()
+
+
+_begins: WeakKeyDictionary[RuntimeState, int] = WeakKeyDictionary()
 
 
 @contextmanager

@@ -17,11 +17,11 @@ def microseconds(rows: int) -> float:
         parent, child = (rows, "new"), (rows, rows, 1)
         steps = [("parents", 1, parent), ("children", 1, child), ("children", -1, child), ("parents", -1, parent)]
         spent = []
-        for table, weight, row in steps * 20:
+        for table, weight, row in steps * 40:
             start = time.process_time()
             wh.apply({table: [(weight, row)]})
             spent.append(time.process_time() - start)
-        return 1e6 * median(spent)
+        return 1e6 * median(spent[len(spent) // 2 :])  # the first few look rows up in the store
 
 
 def test_no_epoch_scans_a_table() -> None:

@@ -212,9 +212,9 @@ def test_more_than_there_was_is_loaded_again(tmp_path: Path, monkeypatch: pytest
     loaded: list[str] = []
     read = runtime_state.RuntimeState._read
 
-    def noted(self: runtime_state.RuntimeState, name: str) -> Any:
+    def noted(self: runtime_state.RuntimeState, name: str, *, whole: bool) -> Any:
         loaded.append(name)
-        return read(self, name)
+        return read(self, name, whole=whole)
 
     monkeypatch.setattr(runtime_state.RuntimeState, "_read", noted)
     with moving((0,), ("python", "python")) as turns, tidemill.open(tmp_path / "w") as wh:

@@ -19,7 +19,7 @@ from tidemill.model.errors import DuplicateKey
 from tidemill.runtimes.native import runtime_state
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.runtime_state import RuntimeState
-from tidemill.runtimes.native.state import stored_rows
+from tidemill.runtimes.native.state import stored_lookups
 
 TABLES = """
     CREATE TABLE item (id BIGINT PRIMARY KEY, owner INT, name STRING, price DECIMAL(10, 2));
@@ -35,6 +35,8 @@ def wh(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monke
     """The tables in each form: dictionaries, a snapshot in columns with an overlay, machine code, files."""
     if request.param in ("overlay", "disk"):
         monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 10)
+    if request.param == "disk":
+        monkeypatch.setattr(stored_lookups, "LOOKUP_ROWS", 10)
     backend = "llvm" if request.param == "compiled" else "python"
     path = tmp_path if request.param == "disk" else ":memory:"
     with tidemill.open(path, runtime="native", backend=backend) as warehouse:
@@ -262,7 +264,8 @@ def test_large_tables_do_not_start_spark(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_first_statements_read_files_and_load_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few lookups read the row groups that may have a key; then the table is worth loading. All give the same."""
     monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 10)
-    monkeypatch.setattr(stored_rows, "MAX_LOOKUPS", 3)
+    monkeypatch.setattr(stored_lookups, "LOOKUP_ROWS", 10)
+    monkeypatch.setattr(stored_lookups, "MAX_LOOKUPS", 3)
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
         wh.sql("CREATE TABLE t (k STRING, d DATE, id INT, n INT, PRIMARY KEY (k, d, id))")
         wh.apply({"t": [(1, (f"k{i % 3}", f"2026-01-0{1 + i % 2}", i, i)) for i in range(50)]})
@@ -272,10 +275,11 @@ def test_the_first_statements_read_files_and_load_no_table(tmp_path: Path, monke
         assert wh.sql(f"SELECT n FROM t WHERE {point}") == [(7,)]
         wh.sql(f"UPDATE t SET n = n + 100 WHERE {point}")
         assert wh.sql(f"SELECT n FROM t WHERE {point}") == [(107,)]
-        assert "t" not in held
+        assert held["t"].stored is not None and not held["t"].stored.is_read
         with pytest.raises(DuplicateKey):
             wh.sql("INSERT INTO t VALUES ('k1', DATE '2026-01-02', 7, 1)")
         wh.sql(f"UPDATE t SET n = n + 100 WHERE {point}; DELETE FROM t WHERE {point}")
         assert wh.sql(f"SELECT n FROM t WHERE {point}") == []
-        assert "t" in held
+        wh.sql("UPDATE t SET n = 0 WHERE k = 'k2' AND d = '2026-01-01' AND id = 8")
+        assert held["t"].stored.is_read
         assert len(wh.table("t")) == 49

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.storage.samples import FIELDS, commit, contents, files
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt
 from tidemill.model.types import BIGINT, Field
+from tidemill.storage import runs
 from tidemill.storage.folder_store import FolderStore
 
 ANN, BOB = (1, "ann"), (2, "bob")
@@ -40,6 +43,30 @@ def test_a_missing_run_is_named(folder: Path) -> None:
         assert caught.value.where == str(lost)
         with pytest.raises(Corrupt, match="1 of 2 files are damaged"):
             store.check()
+
+
+def test_a_lookup_verifies_the_row_groups_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is damaged elsewhere still answers lookups; a damaged footer is found by all of them."""
+    monkeypatch.setattr(runs, "ROW_GROUP", 10)
+    monkeypatch.setattr(runs, "PARQUET_OPTIONS", {**runs.PARQUET_OPTIONS, "row_group_size": 10})
+    with FolderStore.open(tmp_path) as store:
+        commit(store, 1, [((n, f"n{n}"), 1) for n in range(100)])
+    file = files(tmp_path)[0]
+    sound, column = file.read_bytes(), pq.read_metadata(file).row_group(5).column(1)
+    for place, lost in ((column.data_page_offset + 2, {50}), (len(sound) - 20, {5, 50, 500})):
+        damaged = bytearray(sound)
+        damaged[place] ^= 1
+        file.write_bytes(damaged)
+        with FolderStore.open(tmp_path, read_only=True) as store:
+            for key in (5, 50, 500, 5):
+                where = {"id": pa.array([key])}
+                if key in lost:
+                    with pytest.raises(Corrupt):
+                        store.read("people", FIELDS, where=where)
+                else:
+                    assert store.read("people", FIELDS, where=where).num_rows == (key < 100)
+            with pytest.raises(Corrupt):
+                store.read("people", FIELDS)
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage"])

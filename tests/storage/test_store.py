@@ -232,7 +232,8 @@ def test_rows_are_read_by_the_values_of_columns(store: Store, monkeypatch: pytes
     commit(store, 1, [((n, f"n{n % 7}" if n % 5 else None), 1) for n in range(100)])
     store.runs("people")  # writes the log to files
     commit(store, 2, [((42, "n0"), -1), ((42, "new"), 1), ((1000, "n1"), 1)])
-    for names, ids in ((None, [3, 42, 1000, 7777]), (["n1", "new"], [1, 2, 42, 1000]), (["n2"], None), (["z"], None)):
+    both = [(["n1", "new"], [1, 2, 42, 1000]), (["n2", None], [5, 10, 16])]
+    for names, ids in (*both, (None, [3, 42, 1000, 7777]), (["n2"], None), (["z"], None), ([None], None)):
         given = {"id": ids, "name": names}
         types = {"id": pa.int64(), "name": pa.string()}
         where = {name: pa.array(values, types[name]) for name, values in given.items() if values is not None}

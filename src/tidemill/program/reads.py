@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Window
@@ -193,6 +194,18 @@ def read_together(stage: Stage) -> dict[str, int]:
             width = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
             return {read.map: width for read in multiset_reads}
     return {}
+
+
+def read_at_ends(stage: Stage) -> set[str]:
+    """The multisets of ``stage`` of which only the least and the greatest value of a group are read: MIN and MAX."""
+    if not isinstance(stage.finish, GroupEmission):
+        return set()
+    reads = stage.finish.multiset_reads
+    width = read_together(stage)
+    keys = {map_.name: len(map_.keys) for map_ in stage.maps}
+    functions = [(read.map, function_of(read.call)) for read in reads]
+    others = {name for name, function in functions if function.end is None or function.by_second}
+    return {name for name, _ in functions if keys[name] == width[name] + 1} - others - read_maps(stage)
 
 
 def orders(stage: Stage) -> dict[str, set[MapOrder]]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.arrow import arrow_schema, integer_array, to_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
@@ -179,7 +179,7 @@ LARGE_CHANGE = 1024
 def _gather(numbers: Sequence[int], changes: Sequence[ArrowChange]) -> pa.Table:
     """All changes in one table, each row with the number of its epoch."""
     epochs = np.repeat(np.array(numbers, dtype=np.int64), [len(change) for change in changes])
-    table = pa.concat_tables(_tables_of(changes)).append_column(EPOCH, pa.array(epochs))
+    table = pa.concat_tables(_tables_of(changes)).append_column(EPOCH, integer_array(epochs))
     return table if table.num_rows >= LARGE_CHANGE * len(changes) else table.combine_chunks()
 
 
@@ -207,7 +207,7 @@ def stored_schema(fields: Iterable[Field]) -> pa.Schema:
 
 def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
     """The table with one epoch for all of its rows."""
-    column = pa.array(np.full(table.num_rows, epoch, dtype=np.int64))
+    column = integer_array(np.full(table.num_rows, epoch, dtype=np.int64))
     return table.append_column(pa.field(EPOCH, pa.int64()), column)
 
 
@@ -226,7 +226,7 @@ def read_segments(
     the rows and the retraction, a later one neither.
     """
     tables = [table for part in parts for table in _rows_of(part, schema, since, until, where)]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema)
 
 
 def _rows_of(

@@ -15,7 +15,7 @@ from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
 
 ColumnValues = Mapping[str, pa.Array]
-"""Values of some columns by which rows are looked up, each of its column's type, without NULL."""
+"""Values of some columns by which rows are looked up, each of its column's type; NULL finds NULLs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query
 from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
 from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable
+from tidemill.storage.runs import ROW_GROUP
 
 EVALUATED_ENTRIES = 100_000
 """Entries up to which rows of groups whose expressions have no translation are made by the evaluator."""
@@ -124,7 +125,7 @@ class _Filling:
             self._entries[target] = found
         self._contents.clear()  # the rows are not needed any more
         stored = {
-            name: ChangeSet.of_arrow(self._entries[name], map_fields(map_))
+            name: ChangeSet.of_arrow(_clustered(self._entries[name], map_.keys), map_fields(map_))
             for name, map_ in self._maps.items()
             if name in self._entries and self._entries[name].num_rows
         }
@@ -179,6 +180,13 @@ class _Filling:
             if name == finish.source or name in multisets_of(finish.multiset_reads):
                 return _once(table)
         return table
+
+
+def _clustered(entries: pa.Table, keys: Sequence[Field]) -> pa.Table:
+    """Entries in the order of their first key: then a change that looks some up reads few row groups of their file."""
+    if entries.num_rows <= ROW_GROUP or not keys or isinstance(keys[0].type, t.Array | t.Struct):
+        return entries
+    return entries.take(pc.sort_indices(entries.column(0).combine_chunks()))
 
 
 def _once(entries: pa.Table) -> pa.Table:

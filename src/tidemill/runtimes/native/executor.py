@@ -352,7 +352,7 @@ class PythonExecutor:
             return own if own.is_partial else _in_form(own, access)
         if access.form is AccessForm.ROWS:
             return self._state.scan(access.relation)
-        held = self._state.relation(access.relation)
+        held = self._state.relation(access.relation, whole=inputs.change is None)
         return held if isinstance(held, OverlaidRelation) else held.index(access.positions)
 
 

@@ -24,7 +24,7 @@ from tidemill.runtimes.native.runtime_state import RuntimeState, SnapshotOf, col
 from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
-from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_found, rows_held
+from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_held
 from tidemill.runtimes.runtime import FieldsOf
 from tidemill.storage.store import ReadableStore
 
@@ -116,7 +116,8 @@ class NativeRuntime:
         self._backends.forget(forgotten.map)
 
     def forget_files(self, relation: str) -> None:
-        """Do nothing: no state depends on files, since they are read into memory."""
+        """Release a relation whose rows are looked up in the store as of an epoch that may be gone."""
+        self._state.forget_files(relation)
 
     def free(self) -> None:
         """Release the memory of all state, between epochs; it is read from the store again when needed."""
@@ -133,13 +134,19 @@ class NativeRuntime:
         return self._backends.explain(stage)
 
     def sizes(self, stage: Stage) -> dict[str, tuple[int, int | None]]:
-        """The number of entries of each map of ``stage`` and their bytes; None for dictionaries."""
+        """The number of entries of each map of ``stage`` and their bytes; None for dictionaries.
+
+        Of a map that is left in the store, this is the number of stored changes.
+        """
         runner = self._backends.runner(stage.name)
         if runner is not None:
             runner.prepare()
             return dict(runner.sizes())
         maps = self._state.maps(self._compiled[stage.name])
-        return {name: (len(held.entries), None) for name, held in maps.items()}
+        return {
+            name: (self._state.size(name) if held.is_partial else len(held.entries), None)
+            for name, held in maps.items()
+        }
 
     def begin(self, epoch: int) -> None:
         """Start an epoch."""
@@ -173,12 +180,6 @@ class NativeRuntime:
 
     def _check_net(self, table: Table, net: ZSet) -> None:
         """Check a summed change against the rows under its keys, or against all rows of a table without a key."""
-        if table.primary_key:
-            keys = {tuple([row[i] for i in table.key_positions]) for row in net}
-            stored = self._state.find_stored(table.name, table.key_positions, keys)
-            if stored is not None:
-                check_change(table, net, *rows_found(table, stored))
-                return
         contents = self._state.relation(table.name)
         if not adds_new_keys(table, net, contents):
             check_change(table, net, *rows_held(table, contents, net, self._near(table)))
@@ -263,11 +264,8 @@ class NativeRuntime:
         compiled = self._backends.ready_table(relation)
         if compiled is not None and positions == compiled.table.key_positions:
             return {key: [row] for key, row in compiled.find(keys).items()}
-        pairs = self._state.find_stored(relation, positions, set(keys))
         found: dict[Row, list[Row]] = {}
-        for row, weight in ZSet.summed(
-            self._pairs_under(relation, positions, keys) if pairs is None else pairs
-        ).items():
+        for row, weight in ZSet.summed(self._pairs_under(relation, positions, keys)).items():
             if weight > 0:
                 found.setdefault(tuple([row[i] for i in positions]), []).append(row)
         return found

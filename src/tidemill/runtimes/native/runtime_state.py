@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -16,19 +16,20 @@ from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import looked_up, read_maps, read_together, sources_of
+from tidemill.program.reads import looked_up, read_at_ends, read_maps, read_together, sources_of
 from tidemill.program.stages import PartitionEmission, Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, in_epoch_order, is_cheaper_to_add
 from tidemill.runtimes.native.python.compile import CompiledStage
+from tidemill.runtimes.native.state.group_ends import have_ends
 from tidemill.runtimes.native.state.journaled_map import JournaledMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
-from tidemill.runtimes.native.state.stored_rows import StoredRows
+from tidemill.runtimes.native.state.stored_lookups import StoredLookups
 from tidemill.storage.store import ReadableStore
 
 StageMaps = dict[str, RowMap | RingMap]
@@ -62,8 +63,9 @@ def column_snapshots(store: ReadableStore) -> SnapshotOf:
 class RuntimeState:
     """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch.
 
-    If snapshots are ``elsewhere``, large maps stay there too if triggers look entries up by keys. Otherwise the maps
-    that triggers read are entirely in memory.
+    Rows and entries are first looked up in the store, and read as a whole once there have been many lookups. If
+    snapshots are ``elsewhere``, large maps stay there if triggers look entries up by keys. Otherwise the maps that
+    triggers read are then entirely in memory.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class RuntimeState:
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
         self._maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
-        self._in_store = StoredRows(store)
+        self._lookups = StoredLookups(store)
         self._behind = MissedEpochs(store)
         self._stages_behind = MissedEpochs(store)
         self._fresh: set[str] = set()
@@ -96,30 +98,20 @@ class RuntimeState:
         self._used_stages: set[str] = set()
         """Relations and stages used since ``begin``: only these can have anything to commit or roll back."""
 
-    def relation(self, name: str) -> RowMap | OverlaidRelation:
-        """The contents of a relation, with the changes that it has absorbed in this epoch."""
+    def relation(self, name: str, *, whole: bool = False) -> RowMap | OverlaidRelation:
+        """The contents of a relation, with the changes that it has absorbed in this epoch.
+
+        ``whole`` says that most rows will be looked up, so that they are not looked up in the store one by one.
+        """
         self._used_relations.add(name)
         if name in self._behind:
             self._catch_up_relation(name)
         held = self._contents.get(name)
         if held is None:
-            held = self._contents[name] = self._read(name)
+            held = self._contents[name] = self._read(name, whole=whole)
             for change in self._absorbed.get(name, ()):
                 _changing(held).absorb(change.pairs())
         return held
-
-    def find_stored(self, name: str, positions: ColumnPositions, keys: Collection[Row]) -> list[WeightedRow] | None:
-        """The weighted rows of a large relation under ``keys``, with the changes of this epoch, without loading it.
-
-        None if it is in memory or had better be: then ``relation`` has them.
-        """
-        if name in self._contents or self._elsewhere or self._store.rows(name) <= self._resident:
-            return None
-        stored = self._in_store.find(name, self._fields_of(name), positions, keys)
-        if stored is None:
-            return None
-        absorbed = chain.from_iterable(change.pairs() for change in self._absorbed.get(name, ()))
-        return [*stored, *(pair for pair in absorbed if tuple([pair[0][i] for i in positions]) in keys)]
 
     def _catch_up_relation(self, name: str) -> None:
         """Add the changes that a relation has missed, or release it if reading it again is cheaper."""
@@ -143,17 +135,24 @@ class RuntimeState:
 
     def miss_epoch(self) -> None:
         """Note that the next epoch is committed without this state: relations show the last one until they catch up."""
-        if self._elsewhere:  # listing files again is free, and Spark need not cache their columns meanwhile
-            self._contents = {name: held for name, held in self._contents.items() if isinstance(held, RowMap)}
+        # Listing files again is free, and Spark need not cache their columns meanwhile.
+        for name in [name for name, held in self._contents.items() if self._is_left(held)]:
+            del self._contents[name]
         self._behind.note(self._contents)
 
     def pause(self, stage: Stage) -> None:
         """Note that the next epochs run ``stage`` elsewhere: its maps show the last epoch until they are used again."""
         maps = self._maps.get(stage.name, {})
-        if self._elsewhere and any(map_.is_partial for map_ in maps.values()):
+        if any(self._is_left(map_) for map_ in maps.values()):
             self.release(stage)
         elif maps:
             self._stages_behind.note([stage.name])
+
+    def _is_left(self, held: RowMap | RingMap | OverlaidRelation) -> bool:
+        """True if rows are left in the store: then nothing is lost with the few that were looked up."""
+        stored = held.stored
+        partial = isinstance(held, OverlaidRelation) or held.is_partial
+        return (stored is not None and not stored.is_read) or (self._elsewhere and partial)
 
     def release_paused(self) -> None:
         """Release everything that has missed epochs."""
@@ -164,13 +163,19 @@ class RuntimeState:
         self._behind.clear()
         self._stages_behind.clear()
 
-    def _read(self, name: str) -> RowMap | OverlaidRelation:
+    def _read(self, name: str, *, whole: bool) -> RowMap | OverlaidRelation:
         fields = self._fields_of(name)
+        if not whole and self._is_looked_up(name):
+            return OverlaidRelation(self._lookups.snapshot(name, fields, until=self._store.epoch), len(fields))
         if self._store.rows(name) > self._resident:
             return OverlaidRelation(self._snapshot_of(name, fields, False), len(fields))
         contents = RowMap()
         contents.restore(self._stored(name, fields))
         return contents
+
+    def _is_looked_up(self, name: str) -> bool:
+        """True if rows of a relation or map had better be looked up in the store than all of them be read."""
+        return not self._elsewhere and self._lookups.are_cheaper(name)
 
     def use(self, stage: Stage) -> None:
         """Note which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
@@ -201,7 +206,11 @@ class RuntimeState:
     def whole(self, name: str) -> ChangeSet:
         """The rows of ``scan``, as columns if the store has them."""
         fields = self._fields_of(name)
-        if name in self._contents and name not in self._behind and not self._is_as_stored(name):
+        held = self._contents.get(name)
+        if isinstance(held, OverlaidRelation) and held.stored is not None and not held.stored.is_read:
+            since = ChangeSet.of(held.since.entries.items(), fields).arrow()
+            return ChangeSet.of_arrow(pa.concat_tables([held.stored.whole(), since]), fields)
+        if held is not None and name not in self._behind and not self._is_as_stored(name):
             return ChangeSet.of(self.scan(name), fields)
         stored = self._store.read(name, fields).select(arrow_schema(fields).names)
         absorbed = [change.arrow() for change in self._absorbed.get(name, ())]
@@ -267,8 +276,8 @@ class RuntimeState:
             for map_ in compiled.stage.maps:
                 self._restore(maps[map_.name], map_, compiled.stage)
             self._maps[name] = maps
-            if self._elsewhere and any(maps[map_].is_partial for map_ in looked_up(compiled.stage)):
-                self._left.add(name)
+            left = any(maps[map_].is_partial for map_ in looked_up(compiled.stage))
+            (self._left.add if left else self._left.discard)(name)
         return self._maps[name]
 
     def left(self, stage: Stage) -> bool:
@@ -295,7 +304,8 @@ class RuntimeState:
         changed = stored = 0.0
         for map_ in stage.maps:
             changed += missed[map_.name].num_rows / (COLUMN_ROWS if maps[map_.name].is_partial else 1)
-            stored += self._store.rows(map_.name) / (COLUMN_ROWS if self._snapshot_width(map_, stage) else 1)
+            whole = self._snapshot_width(map_, stage) is None
+            stored += self._store.rows(map_.name) / (1 if whole else COLUMN_ROWS)
         if not is_cheaper_to_add(changed, stored):
             return
         with decimal.localcontext(EXACT):
@@ -311,18 +321,30 @@ class RuntimeState:
         fields = map_fields(map_)
         in_order = any(value.type == DOUBLE for value in map_.values)
         width = self._snapshot_width(map_, stage)
-        if width:
-            held.attach_snapshot(self._snapshot_of(map_.name, fields, in_order), width, len(fields))
-        else:
+        if width is None:
             held.restore(self._stored(map_.name, fields, in_order))
+            return
+        snapshot = (
+            self._lookups.snapshot(map_.name, fields, in_order=in_order)
+            if self._is_looked_up(map_.name)
+            else self._snapshot_of(map_.name, fields, in_order)
+        )
+        held.attach_snapshot(snapshot, width, fields, ends=self._reads_ends(map_, stage))
 
-    def _snapshot_width(self, map_: Map, stage: Stage) -> int:
-        """Number of leading keys by which entries of a map are fetched from a snapshot; 0 if all are in memory."""
+    def _reads_ends(self, map_: Map, stage: Stage) -> bool:
+        """True if only the ends of groups of a map are read, and can be told before all entries are loaded."""
+        return not self._elsewhere and map_.name in read_at_ends(stage) and have_ends(map_.keys)
+
+    def _snapshot_width(self, map_: Map, stage: Stage) -> int | None:
+        """Number of leading keys by which entries of a map are fetched from a snapshot; None if all are in memory."""
+        looks_up = self._is_looked_up(map_.name)
+        left = (self._elsewhere or looks_up) and map_.name in looked_up(stage)
+        large = looks_up or self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
+        if not large or _replaces(stage) or (map_.name in read_maps(stage) and not left):
+            return None
         # With no keys, because the map has none or is read as a whole, nothing can be looked up.
         width = read_together(stage).get(map_.name, len(map_.keys))
-        left = self._elsewhere and map_.name in looked_up(stage)
-        large = self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
-        return width if large and not _replaces(stage) and (left or map_.name not in read_maps(stage)) else 0
+        return width if width or self._reads_ends(map_, stage) else None
 
     def empty_stage_maps(self, compiled: CompiledStage) -> StageMaps:
         """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
@@ -339,11 +361,15 @@ class RuntimeState:
 
     def forget(self, name: str) -> None:
         """Release a relation, and the maps of the stage of that name."""
-        self._in_store.forget()
         self._contents.pop(name, None)
         self._maps.pop(name, None)
         self._behind.forget(name)
         self._stages_behind.forget(name)
+
+    def forget_files(self, name: str) -> None:
+        """Release a relation whose rows are looked up as of an epoch that the store may no longer tell."""
+        if self._is_outdated(name):
+            self._release_relation(name)
 
     def forget_entries(self, stage: Stage, forgotten: ExpiredEntries) -> None:
         """Release entries of a map of ``stage``, or its rows, that the store has removed.
@@ -363,7 +389,6 @@ class RuntimeState:
 
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
         """Release rows of a relation that the store has removed."""
-        self._in_store.forget()
         rows = self._contents.get(forgotten.map)
         if isinstance(rows, RowMap) and forgotten.map not in self._behind:
             rows.forget(forgotten)
@@ -373,7 +398,6 @@ class RuntimeState:
 
     def free(self) -> None:
         """Release everything that the store has."""
-        self._in_store.forget()
         for held in (
             self._contents,
             self._maps,
@@ -407,10 +431,37 @@ class RuntimeState:
             if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
                 del self._maps[name]
                 self._stages_behind.forget(name)
+        self._release_looked_up()
         for journaled in self._journaled():
             journaled.settle()
         self._used_relations.clear()
         self._used_stages.clear()
+
+    def _release_looked_up(self) -> None:
+        """Release relations and maps that were looked up in the store, where these lookups are no longer valid or have
+        become so many that all rows had better be read."""
+        for name in [name for name, held in self._contents.items() if isinstance(held, OverlaidRelation)]:
+            if self._is_outdated(name) or self._belongs_in_memory(name, self._contents[name]):
+                self._release_relation(name)
+        for name in self._used_stages & self._maps.keys():
+            if any(self._belongs_in_memory(place, map_) for place, map_ in self._maps[name].items()):
+                del self._maps[name]
+                self._stages_behind.forget(name)
+
+    def _is_outdated(self, name: str) -> bool:
+        """True if the rows of a relation are looked up in the store as of an epoch before the last."""
+        held = self._contents.get(name)
+        stored = held.stored if isinstance(held, OverlaidRelation) else None
+        return stored is not None and not stored.is_read and stored.until != self._store.epoch
+
+    def _belongs_in_memory(self, name: str, held: RowMap | RingMap | OverlaidRelation) -> bool:
+        """True if so many rows were looked up in the store that all were read, and dictionaries would hold them."""
+        stored = held.stored
+        return stored is not None and stored.is_read and self._store.rows(name) <= self._resident
+
+    def _release_relation(self, name: str) -> None:
+        del self._contents[name]
+        self._behind.forget(name)
 
     def rollback(self) -> None:
         """Undo everything since ``begin``."""

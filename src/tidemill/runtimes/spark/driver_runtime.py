@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, expr
@@ -197,6 +198,11 @@ class StoredSnapshot:
             # For one column the list is exact, and saves the job that would broadcast the keys.
             found = near if len(bounds) == len(positions) == 1 else self._matched(spark, near, positions, keys)
             return self._collected(found, columns)
+
+    def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
+        """The same rows as columns."""
+        whole = to_arrow(self.fetch(positions, keys, columns), self._fields)
+        return whole.select([*columns, len(self._fields)])
 
     def _matched(
         self, spark: SparkSession, rows: DataFrame, positions: ColumnPositions, keys: Collection[Row]

@@ -9,6 +9,7 @@ finds its rows. So the whole file is compared when it is first read, and pages o
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidemill.storage.filesystem.durable_files import checksum, translate_os_errors
@@ -23,6 +24,9 @@ MISSING_DETAIL = "It was removed, or another process has vacuumed since the ware
 
 _compared: dict[Path, tuple[int, int, int, int]] = {}
 """The files that were compared: file status at that time and checksum."""
+
+_compared_parts: dict[Path, tuple[tuple[int, int, int], frozenset[tuple[int, int]]]] = {}
+"""The files of which parts were compared: file status at that time, and these parts with their checksums."""
 
 
 def compare_checksum(file: Path, length: int, expected: int, *, again: bool = False) -> str | None:
@@ -45,6 +49,35 @@ def compare_checksum(file: Path, length: int, expected: int, *, again: bool = Fa
         _compared.pop(file, None)
         return "It does not match its checksum."
     _remember(file, trace, expected)
+    return None
+
+
+def compare_parts(
+    file: Path, length: int, parts: Mapping[int, int], found: Callable[[int], int], whole: int
+) -> str | None:
+    """Describe how a file differs in numbered ``parts`` from their checksums; None if it does not.
+
+    ``found`` computes the checksum of a part. Nothing is computed for parts that were compared before, nor for a file
+    of which all was, with the checksum ``whole``.
+    """
+    refuse_link(file)
+    with translate_os_errors("read a file", file, UNREAD_HINT):
+        try:
+            trace = _trace(file)
+            if trace[1] != length:
+                return f"It has {trace[1]:,} bytes where its manifest says {length:,}."
+            if _compared.get(file) == (*trace, whole):
+                return None
+            known = _compared_parts.get(file, (trace, frozenset()))
+            done = known[1] if known[0] == trace else frozenset()
+            if any(found(number) != expected for number, expected in parts.items() - done):
+                _compared_parts.pop(file, None)
+                return "It does not match its checksum."
+        except FileNotFoundError:
+            return MISSING_DETAIL
+    if len(_compared_parts) >= REMEMBERED:
+        _compared_parts.clear()
+    _compared_parts[file] = trace, done | parts.items()
     return None
 
 

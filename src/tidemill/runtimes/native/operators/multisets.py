@@ -62,6 +62,11 @@ class MultisetAggregate:
         states = maps[self.map].states(self.call, lambda: RetractableStates(self.width, aggregate, self.values_of))
         return MaintainedValue(partial(states.before, key, group)), MaintainedValue(partial(states.now, key, group))
 
+    def has_ends(self, key: Row, group: OrderedGroup, maps: Mapping[str, RowMap]) -> bool:
+        """True if what is loaded of a multiset decides the values of the aggregate before the epoch and after it."""
+        held, least = maps[self.map], function_of(self.call).end is MultisetEnd.LEAST
+        return all(held.has_end(key, self.value(version), least=least) for version in (group.old, group.new))
+
     def value(self, multiset: GroupVersion | MaintainedValue) -> Any:
         """The value of the aggregate over a multiset, before the epoch or after it."""
         if isinstance(multiset, MaintainedValue):
@@ -119,8 +124,7 @@ class MultisetGroupOutput(GroupOutput):
     def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, OutputRow]]:
         """Each touched key with its new row; old versions of multisets are not read."""
         held = {multiset.group_index_name: multiset.ordered_groups(maps) for multiset in self._multisets}
-        moved = [{key[: multiset.width]: None for key in maps[multiset.map].journal} for multiset in self._multisets]
-        for key, (_, after) in self._touched(maps, moved).items():
+        for key, (_, after) in self._touched(maps, self._moved(maps)).items():
             here = {name: groups.group(key) for name, groups in held.items()}
             sides = [multiset.sides(key, here[multiset.group_index_name], maps)[1] for multiset in self._multisets]
             yield key, self._found(key, after, sides)
@@ -128,12 +132,24 @@ class MultisetGroupOutput(GroupOutput):
     def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[OutputRow, OutputRow]]:
         # Aggregates over one multiset in one order share its groups.
         held = {multiset.group_index_name: multiset.ordered_groups(maps) for multiset in self._multisets}
+        touched = self._touched(maps, self._moved(maps))
         moved = {name: dict(groups.changed_groups(maps[name[0]].touched())) for name, groups in held.items()}
-        for key, (before, after) in self._touched(maps, moved.values()).items():
+        at_ends = [multiset for multiset in self._multisets if maps[multiset.map].reads_ends]
+        for key, (before, after) in touched.items():
             here = {name: groups[key] if key in groups else held[name].group(key) for name, groups in moved.items()}
+            for multiset in at_ends:
+                name = multiset.group_index_name
+                if not multiset.has_ends(key, here[name], maps):
+                    maps[multiset.map].fill_whole_group(key)
+                    moves = [move for move in maps[multiset.map].touched() if move[0][: multiset.width] == key]
+                    here[name] = held[name].group(key, moves)
             sides = [multiset.sides(key, here[multiset.group_index_name], maps) for multiset in self._multisets]
             old = self._found(key, before, [side for side, _ in sides])
             yield old, self._found(key, after, [side for _, side in sides])
+
+    def _moved(self, maps: Mapping[str, Any]) -> list[dict[Row, None]]:
+        """The keys of all groups that the epoch has touched in each multiset."""
+        return [{key[: multiset.width]: None for key in maps[multiset.map].journal} for multiset in self._multisets]
 
     def _touched(self, maps: Mapping[str, Any], moved: Collection[Iterable[Row]]) -> dict[Row, tuple[Any, Any]]:
         """The old and new entries of all keys that the epoch has touched, in the map itself or in a multiset."""
@@ -141,7 +157,7 @@ class MultisetGroupOutput(GroupOutput):
         touched = {key: (before, after) for key, before, after in held.touched()}
         others = [key for key in dict.fromkeys(key for groups in moved for key in groups) if key not in touched]
         for name in {self.source, *(multiset.map for multiset in self._multisets)}:
-            maps[name].fill([*touched, *others])
+            maps[name].fill_groups([*touched, *others])
         return touched | {key: (held.entries.get(key), held.entries.get(key)) for key in others}
 
     def _all(self, maps: Mapping[str, Any]) -> Iterator[OutputRow]:

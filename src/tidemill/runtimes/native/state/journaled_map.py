@@ -8,12 +8,14 @@ three cost O(|change|) and nothing else is recorded.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Generic, TypeVar, cast
 
 from tidemill.changes.zset import Row, WeightedRow
+from tidemill.model.types import Field
 from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.runtimes.native.state.group_ends import find_ends
 from tidemill.runtimes.native.state.indexes import (
     HashIndex,
     LeadingColumnIndex,
@@ -28,6 +30,7 @@ from tidemill.runtimes.native.state.snapshot import (
     extend_snapshot,
     part_count,
 )
+from tidemill.runtimes.native.state.stored_lookups import LookupSnapshot
 
 E = TypeVar("E")
 F = TypeVar("F", bound=MapObserver)
@@ -56,9 +59,12 @@ class JournaledMap(ABC, Generic[E]):
         self._followers: tuple[MapObserver, ...] = ()
         self._snapshot: RelationSnapshot | None = None
         self._width = 0
+        self._fields: tuple[Field, ...] = ()
         self._columns: ColumnPositions = ()
         self._filled: dict[ColumnPositions, set[Row]] = {}
         self._known: set[Row] = set()
+        self._ends: dict[Row, tuple[Any, Any]] | None = None
+        """Where only ends of groups are read: for each group, the values between which there are others to load."""
 
     @abstractmethod
     def numbers_of(self, entry: E) -> tuple[Any, ...]:
@@ -81,14 +87,20 @@ class JournaledMap(ABC, Generic[E]):
     def _key_of(self, stored: Row) -> Row:
         """The key of a stored row."""
 
-    def attach_snapshot(self, snapshot: RelationSnapshot, width: int, columns: int) -> None:
+    def attach_snapshot(
+        self, snapshot: RelationSnapshot, width: int, fields: Sequence[Field], *, ends: bool = False
+    ) -> None:
         """Leave stored entries in a snapshot, and load them when a change first touches their first ``width`` keys.
 
-        They are stored in so many ``columns``. Entries that loops look up are loaded by ``bring``.
+        ``fields`` are the columns in which they are stored. With ``ends``, only the touched entry is loaded then, and
+        of its group the least and the greatest ones (``bring_ends``). Entries that loops look up are loaded by
+        ``bring``.
         """
         self._snapshot = snapshot
         self._width = width
-        self._columns = tuple(range(columns))
+        self._fields = tuple(fields)
+        self._columns = tuple(range(len(fields)))
+        self._ends = {} if ends else None
 
     def extend_snapshot(self, part: RelationSnapshot) -> None:
         """Add stored changes that others have made since to the snapshot, and to the entries that are loaded.
@@ -102,6 +114,8 @@ class JournaledMap(ABC, Generic[E]):
         self.catch_up(here)
         known.update([self._key_of(row) for row, _ in here])
         self._filled.clear()
+        if self._ends is not None:
+            self._ends.clear()  # there may be entries now that are nearer to an end than those that are loaded
         self._snapshot = extend_snapshot(self._snapshot, part)
 
     @property
@@ -119,10 +133,48 @@ class JournaledMap(ABC, Generic[E]):
         """True if stored entries that no change has touched are not loaded."""
         return self._snapshot is not None
 
+    @property
+    def stored(self) -> LookupSnapshot | None:
+        """The snapshot, if it leaves entries in the store until they are looked up."""
+        return self._snapshot if isinstance(self._snapshot, LookupSnapshot) else None
+
     def fill(self, keys: Iterable[Row]) -> None:
-        """Load the stored entries that share their first keys with ``keys``, unless they are loaded."""
-        if self._snapshot is not None:
+        """Load the stored entries under ``keys``, or all that share their first keys with them if these are read
+        together, unless they are loaded."""
+        if self._ends is not None:
+            self.bring(self._columns, set(keys))
+        elif self._snapshot is not None:
             self.bring(self.first, {key[: self._width] for key in keys})
+
+    def fill_groups(self, groups: Collection[Row]) -> None:
+        """Load the stored entries of groups, or as many at each end as are read, unless they are loaded."""
+        if self._ends is None:
+            self.fill(groups)
+        elif missing := {group for group in groups if group not in self._ends and group not in self._known}:
+            assert self._snapshot is not None
+            found = find_ends(self._snapshot.table(self.first, missing, self._columns), self._fields, missing)
+            for group, ends in found.items():
+                self._load(ends.rows)
+                if ends.between is None:
+                    self._known.add(group)
+                else:
+                    self._ends[group] = ends.between
+
+    @property
+    def reads_ends(self) -> bool:
+        """True if of groups only the ends are loaded."""
+        return self._ends is not None
+
+    def has_end(self, group: Row, value: Any, *, least: bool) -> bool:
+        """True if ``value``, the least or greatest of the entries of a group that are loaded, is that of all."""
+        between = None if self._ends is None or group in self._known else self._ends.get(group)
+        if between is None:
+            return True
+        return value is not None and bool(value <= between[0] if least else value >= between[1])
+
+    def fill_whole_group(self, group: Row) -> None:
+        """Load all stored entries of a group, unless they are loaded."""
+        self.bring(self.first, [group])
 
     @property
     def first(self) -> ColumnPositions:
@@ -139,7 +191,13 @@ class JournaledMap(ABC, Generic[E]):
     ) -> set[Row]:
         """Those of ``keys`` whose stored entries are not loaded yet."""
         asked = set(keys) - self._filled.get(positions, _NOTHING)
+        if positions == self._columns and self._ends is not None:
+            return {key for key in asked if not self._is_known(key)}
         return asked - self._known if positions == self.first else asked
+
+    def _is_known(self, key: Row) -> bool:
+        """True if an entry, or that there is none, has been read from the snapshot, and may have changed since."""
+        return key in self._known or key[: self._width] in self._known
 
     def fetch(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
@@ -159,11 +217,14 @@ class JournaledMap(ABC, Generic[E]):
 
         An entry that was loaded by another key before may have changed since, and is kept as it is.
         """
-        found = {key: entry for key, entry in self._summed(rows).items() if key not in self._known}
+        self._load(rows)
         self._filled.setdefault(positions, set()).update(keys)
-        self._known.update(found)
-        if positions == self.first:
+        if positions == self.first or (positions == self._columns and self._ends is not None):
             self._known.update(keys)
+
+    def _load(self, rows: Iterable[WeightedRow]) -> None:
+        found = {key: entry for key, entry in self._summed(rows).items() if not self._is_known(key)}
+        self._known.update(found)
         self.entries.update(found)
         for follower in self._followers:
             follower.fill(found.items())

@@ -14,6 +14,7 @@ from tidemill.runtimes.native.state.snapshot import (
     extend_snapshot,
     part_count,
 )
+from tidemill.runtimes.native.state.stored_lookups import LookupSnapshot
 
 
 class OverlaidRelation:
@@ -33,6 +34,11 @@ class OverlaidRelation:
     def remote(self) -> bool:
         """True if each fetch runs a job."""
         return self._snapshot.remote
+
+    @property
+    def stored(self) -> LookupSnapshot | None:
+        """The snapshot, if it leaves rows in the store until they are looked up."""
+        return self._snapshot if isinstance(self._snapshot, LookupSnapshot) else None
 
     @property
     def size(self) -> int:

@@ -43,6 +43,9 @@ class RelationSnapshot(Protocol):
     def pairs(self) -> list[tuple[Row, int]]:
         """All rows, with their weights."""
 
+    def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
+        """The rows of ``fetch`` as columns, perhaps with others; not of a remote snapshot."""
+
 
 class UnionSnapshot:
     """The sum of several snapshots: the first one, and later additions to the store."""
@@ -51,6 +54,11 @@ class UnionSnapshot:
 
     def __init__(self, parts: Sequence[RelationSnapshot]) -> None:
         self.parts = tuple(parts)
+
+    def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
+        """The rows of all parts under ``keys``, perhaps with others, as columns."""
+        parts = [part.table(positions, keys, columns) for part in self.parts]
+        return pa.concat_tables([part.select(parts[0].column_names) for part in parts])
 
     def fetch(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions
@@ -86,6 +94,19 @@ def widen_rows(table: pa.Table, fields: Sequence[Field], columns: ColumnPosition
     return [(tuple([None if i is None else row[i] for i in sources]), weight) for row, weight in pairs]
 
 
+def exact_rows(
+    table: pa.Table,
+    fields: Sequence[Field],
+    positions: ColumnPositions,
+    keys: Collection[Row],
+    columns: ColumnPositions,
+) -> list[tuple[Row, int]]:
+    """The rows of ``table`` that have one of ``keys`` at ``positions``, as wide as all ``fields``."""
+    asked = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
+    rows = widen_rows(table, fields, columns)
+    return [pair for pair in rows if tuple([pair[0][i] for i in positions]) in asked]
+
+
 class ColumnSnapshot:
     """A snapshot whose columns are in this process.
 
@@ -117,17 +138,19 @@ class ColumnSnapshot:
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions
     ) -> list[tuple[Row, int]]:
         """The rows whose columns at ``positions`` are one of ``keys``. A NULL in a key finds the NULLs."""
-        if not keys:
-            return []
+        return exact_rows(self.table(positions, keys, columns), self._fields, positions, keys, columns) if keys else []
+
+    def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
+        """The rows under ``keys``, and others with the same hash, as columns."""
+        whole = self._table.select([*columns, len(self._fields)])
+        if not positions:
+            return whole
         entries = self._index(positions)
         wanted = np.unique(self._hashes_of(positions, keys) & ~self._row_bits)
         first = np.searchsorted(entries, wanted, side="left")
         last = np.searchsorted(entries, wanted | self._row_bits, side="right")
         found = entries[_ranges(first, last)] & self._row_bits
-        chosen = self._table.select([*columns, len(self._fields)]).take(pa.array(np.sort(found)))
-        asked = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
-        rows = widen_rows(chosen, self._fields, columns)
-        return [pair for pair in rows if tuple([pair[0][i] for i in positions]) in asked]
+        return whole.take(pa.array(np.sort(found)))
 
     def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
         """The rows whose array at ``position`` has one of ``elements``, each once."""
