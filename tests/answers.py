@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -75,14 +77,15 @@ class Answers:
     def duckdb(self, connection: DuckDBPyConnection | None = None, *, leaving: Set[str] = frozenset()) -> Bags:
         """By DuckDB, from the transpiled SQL; its numbers may be of other types; ``leaving`` out some views.
 
-        A ``connection`` that is asked again and again is for one warehouse: to connect costs more than to ask.
+        A ``connection`` that is asked again and again is for one warehouse (see ``empty_duckdb``).
         """
         if connection is None:
-            with connect() as once:
+            with empty_duckdb() as once:
                 return self.duckdb(once, leaving=leaving)
         for name in self.tables:
             connection.register(f"{name}_rows", _without_zones(self._arrow(name)))
             connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {name}_rows")
+            connection.unregister(f"{name}_rows")
         asked = [name for name in self.queries if name not in leaving]
         for name in asked:
             connection.execute(f"CREATE OR REPLACE VIEW {name} AS {_for_duckdb(self.queries[name])}")
@@ -126,6 +129,28 @@ class Answers:
     def _arrow(self, name: str) -> pa.Table:
         fields = self.fields(name)
         return to_arrow(((row, 1) for row in self.rows[name].expand()), fields).drop_columns([WEIGHT])
+
+
+_schemas = count()
+
+
+@contextmanager
+def empty_duckdb() -> Iterator[DuckDBPyConnection]:
+    """DuckDB without any tables: the connection of this process, in a schema of its own.
+
+    To connect costs more than to ask.
+    """
+    connection, schema = _duckdb(), f"own_{next(_schemas)}"
+    connection.execute(f"CREATE SCHEMA {schema}; USE {schema}")
+    try:
+        yield connection
+    finally:
+        connection.execute(f"USE main; DROP SCHEMA {schema} CASCADE")
+
+
+@cache
+def _duckdb() -> DuckDBPyConnection:
+    return connect()
 
 
 @cache

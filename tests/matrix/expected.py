@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from duckdb import connect
-
-from tests.answers import Answers, Bags, differ, inner
+from tests.answers import Answers, Bags, differ, empty_duckdb, inner
 from tests.conversation import Conversation, Step, parse_row, read
 from tests.ways import opened
 from tidemill import Warehouse
@@ -121,7 +119,7 @@ def together(rows: list[tuple[str, int, Row]]) -> Pairs:
 def require_duckdb_agrees(path: Path) -> None:
     """DuckDB's answers to the same queries are the evaluator's, after every step."""
     conversation, answers = read(path), Answers()
-    with _dml(conversation) as warehouse, connect() as duckdb:
+    with _dml(conversation) as warehouse, empty_duckdb() as duckdb:
         for step in conversation.steps:
             moment = _moment(step, answers, warehouse, conversation)
             with at(conversation, step):

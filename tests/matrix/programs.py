@@ -14,24 +14,20 @@ import pytest
 from tests.answers import Answers
 from tests.conversation import read
 from tests.matrix.renaming import prefixed
+from tests.written_stages import compile_stage
 from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog import define_view
 from tidemill.model.errors import TidemillError
-from tidemill.model.types import Field
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.native import runtime
 from tidemill.runtimes.native.llvm.stage import emit_stage as llvm
-from tidemill.runtimes.native.python.compile import CompiledStage, WrittenStage, write_stage
-from tidemill.runtimes.runtime import FieldsOf
 
 _emit = cache(llvm._emitted.__wrapped__)
 
 _compiled: dict[tuple[str, str], tuple[Relation, Program]] = {}
-_written: dict[Stage, tuple[dict[str, tuple[Field, ...]], WrittenStage]] = {}
-"""Stages as Python, with the columns of the relations that they read."""
 
 
 @contextmanager
@@ -39,7 +35,7 @@ def compiling_once() -> Iterator[None]:
     """Within this block warehouses take what was compiled before: programs for the same query, Python, machine code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(define_view, "compile_view", _compile)
-        patch.setattr(runtime, "compile_stage", _compile_stage)
+        patch.setattr(runtime, "compile_stage", compile_stage)
         patch.setattr(llvm, "_emitted", _emitted)
         yield
 
@@ -51,20 +47,6 @@ def _compile(name: str, relation: Relation, tables: Any, strategy: str = "auto",
     program = compile_view(name, relation, tables, strategy, *rest, **options)
     _compiled[name, strategy] = relation, program
     return program
-
-
-def _compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
-    """As in the product, but a stage is written once; what it keeps between epochs is new each time."""
-    before = _written.get(stage)
-    if before is None or any(fields_of(name) != fields for name, fields in before[0].items()):
-        read: dict[str, tuple[Field, ...]] = {}
-
-        def noted(name: str) -> tuple[Field, ...]:
-            read[name] = fields_of(name)
-            return read[name]
-
-        before = _written[stage] = read, write_stage(stage, noted)
-    return before[1].bind()
 
 
 def _emitted(stage: Stage, fields: Any, shared: frozenset[str]) -> Any:

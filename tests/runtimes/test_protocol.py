@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,10 +25,15 @@ OPTIONS = {
 """Modules that compare what a user has asked for, beside ``placement``, which has constants for it."""
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = str(path.relative_to(SOURCE))
-        yield from ((place, node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+@cache
+def _nodes() -> list[tuple[str, ast.Compare | ast.Call]]:
+    """The comparisons and calls in all modules."""
+    return [
+        (str(path.relative_to(SOURCE)), node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare | ast.Call)
+    ]
 
 
 def _compared(node: ast.Compare) -> set[object]:

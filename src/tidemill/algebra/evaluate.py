@@ -413,11 +413,6 @@ _MEANING: dict[type[Relation], Callable[[Any, EvaluationContext], ZSet]] = {
 }
 
 
-def bind(row: Row, fields: Sequence[Field]) -> Environment:
-    """The values of a row by column name."""
-    return dict(zip(names_of(fields), row, strict=True))
-
-
 EMPTY_CONTEXT = EvaluationContext({}, {})
 """The context of an expression without subqueries."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from unittest.mock import patch
 
+from tests.written_stages import compile_stage
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.stages import Program
+from tidemill.runtimes.native import runtime
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.runtime_state import column_snapshots
 from tidemill.storage.memory_store import MemoryStore
@@ -33,8 +36,9 @@ class Harness:
         self.store = store or MemoryStore()
         snapshot_of, resident = (column_snapshots(self.store), 0) if elsewhere else (None, None)
         self.runtime = NativeRuntime(self.store, self.fields_of, snapshot_of, resident)
-        for stage in program.stages:
-            self.runtime.install(stage)
+        with patch.object(runtime, "compile_stage", compile_stage):
+            for stage in program.stages:
+                self.runtime.install(stage)
 
     def fields_of(self, name: str) -> tuple[Field, ...]:
         outputs = {stage.name: stage.output for stage in self.program.stages}

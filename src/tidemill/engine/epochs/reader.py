@@ -41,7 +41,7 @@ class WarehouseReader:
         view = catalog.views.get(name)
         if view is not None and view.computed_on_read:
             return self._make(view, until)
-        fields = catalog.relations[name]
+        fields = catalog.entry(name).fields
         if until is None:
             with self._settled():
                 return self._state.placement.runtime_for(store.rows(name)).contents(name)

@@ -102,7 +102,7 @@ class ViewRefresher:
             return self._epochs.collect(pipeline.walk(pending, runtimes, only=names, in_turn=in_turn), runtimes)
 
     def _since(self, relation: str, epoch: int) -> ChangeSet:
-        fields = self._state.catalog.relations[relation]
+        fields = self._state.catalog.entry(relation).fields
         table = self._state.store.read(relation, fields, since=epoch)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 

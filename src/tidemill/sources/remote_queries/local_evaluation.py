@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill.algebra.evaluate import bind, evaluate_scalar
+from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.scalars import Call, Column
+from tidemill.algebra.node import memoized
 from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import names_of
@@ -38,8 +39,6 @@ class IndexedRelations:
     def __init__(self, relations: Mapping[str, ZSet] | None = None) -> None:
         self.relations = {name: ZSet(rows) for name, rows in (relations or {}).items()}
         self._indexes: dict[tuple[str, tuple[int, ...]], dict[Row, ZSet]] = {}
-        # By identity, since hashing a view costs more than a join; the view is held, so that its id is not reused.
-        self._plans: dict[tuple[int, frozenset[str]], tuple[SpjView, list[JoinStep]]] = {}
 
     def apply(self, changes: Mapping[str, ZSet]) -> None:
         """Add weighted rows to the relations held here."""
@@ -60,7 +59,7 @@ class IndexedRelations:
     def rows(self, view: SpjView, term: SignedTerm) -> ZSet:
         """The signed rows of one term."""
         found: list[tuple[dict[int, Row], int]] = [({}, term.sign)]
-        for step in self._plan(view, term):
+        for step in _plan(view, frozenset(term.bound)):
             leaf = view.leaves[step.leaf]
             groups = self.look_up(leaf, step, [rows for rows, _ in found], term.bound.get(leaf.alias))
             found = [
@@ -74,12 +73,6 @@ class IndexedRelations:
         """The rows of ``leaf``, or of what it is bound to, that match each of the combinations ``found`` so far."""
         index = self._index(leaf.relation, step.columns, bound)
         return [index.get(tuple([rows[one][column] for one, column in step.others]), NOTHING) for rows in found]
-
-    def _plan(self, view: SpjView, term: SignedTerm) -> list[JoinStep]:
-        name = id(view), frozenset(term.bound)
-        if name not in self._plans:
-            self._plans[name] = view, _plan(view, name[1])
-        return self._plans[name][1]
 
     def _index(self, relation: str, columns: tuple[int, ...], bound: ZSet | None) -> RowIndex:
         if not columns:
@@ -101,7 +94,20 @@ def _enter(index: dict[Row, ZSet], columns: tuple[int, ...], rows: Iterable[tupl
     return index
 
 
+@memoized
+def _plans(view: SpjView) -> dict[frozenset[str], list[JoinStep]]:
+    """The plans of a view that are known, by the leaves that are bound."""
+    return {}
+
+
 def _plan(view: SpjView, bound: frozenset[str]) -> list[JoinStep]:
+    known = _plans(view)
+    if bound not in known:
+        known[bound] = _new_plan(view, bound)
+    return known[bound]
+
+
+def _new_plan(view: SpjView, bound: frozenset[str]) -> list[JoinStep]:
     """Leaves in an order in which each joins on columns of earlier ones, as far as possible; bound ones first."""
     equal = _equal_columns(view)
     left = list(range(len(view.leaves)))
@@ -134,9 +140,9 @@ def _equal_columns(view: SpjView) -> list[tuple[tuple[int, int], tuple[int, int]
 
 def _finish(view: SpjView, found: Iterable[tuple[dict[int, Row], int]]) -> ZSet:
     """The outputs of the combinations for which all conditions are true: indexes check only the equalities."""
-    result = ZSet()
+    result, leaves, names = ZSet(), range(len(view.leaves)), names_of(view.fields)
     for rows, weight in found:
-        values = bind(tuple(value for leaf in range(len(view.leaves)) for value in rows[leaf]), view.fields)
+        values = dict(zip(names, [value for leaf in leaves for value in rows[leaf]], strict=True))
         if all(evaluate_scalar(condition, values) is True for condition in view.conditions):
             result.add(tuple([evaluate_scalar(output.scalar, values) for output in view.outputs]), weight)
     return result
