@@ -114,6 +114,8 @@ def test_a_value_that_fits_is_taken(value: Any, type_: Type, inner: Any) -> None
     assert result == inner
     assert type(result) is type(inner)
     assert str(result) == str(inner)  # a decimal stands at its scale
+    (in_row,) = coerce_row((value,), (Field("c", type_),), "t")
+    assert (type(in_row), str(in_row)) == (type(inner), str(inner))
 
 
 @pytest.mark.parametrize(("value", "type_", "reason"), REFUSED, ids=str)
@@ -122,6 +124,16 @@ def test_a_value_that_would_lose_something_is_refused(value: Any, type_: Type, r
         coerce(value, type_, where="t.c")
     assert reason in caught.value.render()
     assert caught.value.where == "t.c"
+    with pytest.raises(BadValue) as in_row:
+        coerce_row((value,), (Field("c", type_),), "t")
+    assert in_row.value.render() == caught.value.render()
+
+
+@pytest.mark.parametrize("type_", [t.BOOLEAN, t.INT, t.BIGINT, t.DATE, t.DOUBLE, t.STRING, t.TIMESTAMP, MONEY], ids=str)
+def test_a_row_has_no_values_of_other_kinds(type_: Type) -> None:
+    for value in (object(), type, ...):
+        with pytest.raises(BadValue, match="is not a value of type"):
+            coerce_row((value,), (Field("c", type_),), "t")
 
 
 def test_equal_doubles_are_equal_keys() -> None:

@@ -11,7 +11,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tests.storage.samples import change, commit, contents, files, older_record
@@ -35,7 +34,7 @@ from tidemill.model.types import (
 )
 from tidemill.storage import folder_writer
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.log import Log, LogEnd, decode_record, encode_epoch, encode_record, replay
+from tidemill.storage.log import Log, LogEnd, LoggedSchemas, decode_record, encode_epoch, encode_record, replay
 
 ANN, BOB = (1, "ann"), (2, "bob")
 
@@ -48,7 +47,7 @@ def chain(*numbers: int, synced: bool = True) -> list[bytes]:
     """The records of epochs, one after the other; each was written when those before were durable, if ``synced``."""
     records: list[bytes] = []
     at = previous = 0
-    schemas: dict[str, pa.Schema] = {}
+    schemas = LoggedSchemas()
     for number in numbers:
         record, previous = encode_record(encode_epoch(epoch(number), schemas), at, previous, at if synced else 0)
         records.append(record)
@@ -177,7 +176,7 @@ def test_damage_before_records_that_were_never_durable_cuts_them_off(tmp_path: P
 def test_records_that_waited_for_one_sync_together_may_be_lost_together(tmp_path: Path) -> None:
     """A power failure may leave the later of two records that waited for their sync, and not the earlier."""
     one, two, _ = chain(1, 2, 3)
-    three, _ = encode_record(encode_epoch(epoch(3), {}), len(one + two), 0, durable=len(one))
+    three, _ = encode_record(encode_epoch(epoch(3), LoggedSchemas()), len(one + two), 0, durable=len(one))
     file = tmp_path / "x.log"
     file.write_bytes(one + bytes(len(two)) + three)
     found = replay(file)
@@ -358,3 +357,15 @@ def test_a_manifest_remembers_where_sources_were_after_each_epoch_of_the_log(tmp
         assert not list((tmp_path / "log").iterdir())
         commit(store, 4, [(ANN, 1)], positions={"t": "9"})
         assert store.history() == {1: {"s": "1"}, 3: {"s": "3"}, 4: {"s": "3", "t": "9"}}
+
+
+def test_a_schema_is_written_before_the_first_rows_that_need_it() -> None:
+    schemas = LoggedSchemas()
+    rows = change([(ANN, 1)])
+    assert schemas.of_rows("people", rows.fields) and not schemas.of_rows("people", rows.fields)
+    assert not schemas.of_table("people", rows.arrow().schema)
+    other = rows.arrow().select(["id", "_weight"])
+    assert schemas.of_table("people", other.schema) and not schemas.of_table("people", other.schema)
+    assert schemas.of_rows("people", rows.fields)
+    schemas.clear()
+    assert schemas.of_rows("people", rows.fields)

@@ -44,7 +44,12 @@ class ChangeSet:
         self._table = table
         self.files = None if files is None else tuple(files)
         self._encoded = encoded
-        self._rows = rows
+        if pairs is not None:
+            rows = len(pairs)
+        elif table is not None:
+            rows = table.num_rows
+        self.rows: int = rows or 0
+        """The number of rows, unsummed; zero means that nothing changed."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> ChangeSet:
@@ -124,12 +129,7 @@ class ChangeSet:
         return leave, ChangeSet.of((pair for pair in self.pairs() if pair[1] > 0), self.fields)
 
     def __len__(self) -> int:
-        """The number of rows, unsummed; zero means that nothing changed."""
-        if self._pairs is not None:
-            return len(self._pairs)
-        if self._table is not None:
-            return int(self._table.num_rows)
-        return self._rows or 0
+        return self.rows
 
 
 def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet]) -> dict[str, ChangeSet]:

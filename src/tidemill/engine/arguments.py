@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,13 @@ class CallSignature:
     def checked(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call in their plain form; raises ``InvalidArgument`` if one is of the wrong kind."""
         plain = list(given)
-        for place, value in enumerate(given):
-            parameter, check = self.by_place[place] if place < len(self.by_place) else self.rest or ("", None)
+        declared = chain(self.by_place, repeat(self.rest or ("", None)))
+        for place, (value, (parameter, check)) in enumerate(zip(given, declared, strict=False)):
             if check is not None:
                 plain[place] = self._checked(parameter, check, value)
-        for parameter in named.keys() & self.by_name.keys():
-            named[parameter] = self._checked(parameter, self.by_name[parameter], named[parameter])
+        for parameter, value in named.items():
+            if parameter in self.by_name:
+                named[parameter] = self._checked(parameter, self.by_name[parameter], value)
         return tuple(plain), named
 
     def _checked(self, parameter: str, check: ArgumentCheck, value: Any) -> Any:
@@ -188,6 +190,8 @@ def _instance(kind: type) -> ArgumentCheck:
 
 
 def _text(value: Any) -> str:
+    if type(value) is str and value.isascii():
+        return value
     if not isinstance(value, str):
         raise ArgumentMismatch("text")
     try:

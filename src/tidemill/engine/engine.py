@@ -164,10 +164,9 @@ class Engine:
         late: bool = False,
     ) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
-        with garbage_collection_paused(), self.settled():
-            number, durable = apply_changes(
-                self.state, self.epochs, changes, positions or {}, objects=objects, late=late
-            )
+        with garbage_collection_paused(), self.lock:
+            self.events.settle()
+            number, durable = apply_changes(self.state, self.epochs, changes, positions, objects=objects, late=late)
         # Outside the lock: callers that wait together share one fsync.
         durable()
         self._run_due()

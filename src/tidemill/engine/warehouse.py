@@ -101,13 +101,15 @@ class Warehouse:
 
         Atomic over all tables and views. ``positions`` records the positions of sources after it. Returns the epoch.
         """
-        return self._engine.apply({name.lower(): self._take(name, data) for name, data in changes.items()}, positions)
+        return self._engine.apply(self._take(changes), positions)
 
-    def _take(self, name: str, data: Any) -> ChangeSet:
-        table = self._engine.committed.table(name)
-        if type(data).__module__.startswith("pyspark."):
-            return self._take_frame(table, data)
-        return changes_of(data, table)
+    def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
+        catalog, taken = self._engine.committed, dict[str, ChangeSet]()
+        for name, data in changes.items():
+            table = catalog.table(name)
+            is_frame = type(data) is not list and type(data).__module__.startswith("pyspark.")
+            taken[table.name] = self._take_frame(table, data) if is_frame else changes_of(data, table)
+        return taken
 
     def _take_frame(self, table: Table, frame: DataFrame) -> ChangeSet:
         """A Spark frame as a change: a small one is collected, a large one is written to the store's files by Spark."""
@@ -173,7 +175,7 @@ class Warehouse:
         ``changes`` are as for ``apply``. ``order`` has for each event the table whose next row it is: its name, or in
         an array of integers its index in ``changes``.
         """
-        taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
+        taken = self._take(changes)
         self._engine.committed.require_not_object_tables(taken)
         self._engine.events.replay(taken, parse_event_order(order, taken))
 

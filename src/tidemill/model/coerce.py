@@ -25,13 +25,21 @@ from functools import lru_cache
 from typing import Any, cast
 
 from tidemill.model import types as t
-from tidemill.model.converters import PLAIN, Converter, is_numpy, refuse, to_decimal, to_varchar
+from tidemill.model.converters import INNER, PLAIN, Converter, is_numpy, refuse, to_decimal, to_varchar
 from tidemill.model.errors import BadValue, DataError, NullViolation, UnknownName
 from tidemill.model.types import Field, Type
 
 __all__ = ["coerce", "coerce_row", "coercer", "in_order", "present", "presenter", "row_coercer"]
 
 RowConverter = Callable[[Any], tuple[Any, ...]]
+
+
+class _NoValues:
+    """A type that no value has."""
+
+
+_NEVER_INNER = (_NoValues, None, None)
+"""In the place of an entry of ``INNER``: every value is converted."""
 
 
 def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True, length: int | None = None) -> Any:
@@ -79,12 +87,18 @@ def coerce_row(row: Any, fields: Sequence[Field], table: str) -> tuple[Any, ...]
 @lru_cache(maxsize=1024)
 def row_coercer(fields: tuple[Field, ...], table: str) -> RowConverter:
     """The converter of whole rows of ``table``. It is built once; a row then costs one call for each value."""
-    places = [_place(field.type, field.nullable, field.length) for field in fields]
+    places = [(*INNER.get(f.type, _NEVER_INNER), _place(f.type, f.nullable, f.length)) for f in fields]
+    width = len(places)
 
     def convert(row: Any) -> tuple[Any, ...]:
-        values = in_order(row, fields, table)
+        values = row if type(row) is tuple and len(row) == width else in_order(row, fields, table)
         try:
-            return tuple([place(value) for place, value in zip(places, values, strict=True)])
+            return tuple(
+                [
+                    value if type(value) is kind and first <= value <= last else place(value)
+                    for value, (kind, first, last, place) in zip(values, places, strict=True)
+                ]
+            )
         except DataError:
             # Only a row that is refused pays for finding the column.
             return tuple([_value_of(field, value, table) for field, value in zip(fields, values, strict=True)])

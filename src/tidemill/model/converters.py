@@ -16,7 +16,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import BadValue
 from tidemill.model.types import Type
 
-__all__ = ["PLAIN", "Converter", "from_numpy", "is_numpy", "refuse", "to_decimal", "to_varchar"]
+__all__ = ["INNER", "PLAIN", "Converter", "from_numpy", "is_numpy", "refuse", "to_decimal", "to_varchar"]
 
 Converter = Callable[[Any], Any]
 
@@ -240,3 +240,11 @@ PLAIN: dict[Type, Converter] = {
     t.DATE: to_date,
     t.TIMESTAMP: to_timestamp,
 }
+
+INNER: dict[Type, tuple[type, Any, Any]] = {
+    t.BOOLEAN: (bool, False, True),
+    t.INT: (int, -(1 << 31), (1 << 31) - 1),
+    t.BIGINT: (int, -(1 << 63), (1 << 63) - 1),
+    t.DATE: (datetime.date, datetime.date.min, datetime.date.max),
+}
+"""The types whose values of one Python type, from the first to the last, are inner values as they are."""

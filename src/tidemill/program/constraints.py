@@ -64,6 +64,8 @@ class Constraints:
 
     def touch(self, tables: Collection[str]) -> bool:
         """True if a change of ``tables`` can violate a constraint."""
+        if not (self.conditions or self.keys):
+            return False
         return any(table in self.conditions or table in self.keys for table in tables)
 
     def conditions_of(self, table: str) -> tuple[CheckCondition, ...]:

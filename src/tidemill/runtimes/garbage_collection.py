@@ -16,11 +16,12 @@ class garbage_collection_paused:
 
     def __enter__(self) -> None:
         self._collects = gc.isenabled()
-        try:
-            gc.disable()
-        except BaseException:  # Ctrl-C may come even here
-            self.__exit__()
-            raise
+        if self._collects:
+            try:
+                gc.disable()
+            except BaseException:  # Ctrl-C may come even here
+                self.__exit__()
+                raise
 
     def __exit__(self, *_: object) -> None:
         if self._collects:

@@ -102,7 +102,8 @@ class FolderCommits:
                 hint="Open it, or open it without read_only=True.",
             )
         self.writer.require_own()
-        self.recover()
+        if not self.is_sure:
+            self.recover()
         return self.writer
 
     def require_sound(self) -> None:

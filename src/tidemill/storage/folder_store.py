@@ -141,7 +141,7 @@ class FolderStore:
     @property
     def epoch(self) -> int:
         """The last committed epoch; 0 before the first."""
-        return self._now.epoch
+        return self._commits.now.epoch
 
     @property
     def oldest(self) -> int:
@@ -156,7 +156,7 @@ class FolderStore:
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch."""
-        return self._now.positions
+        return self._commits.now.positions
 
     def pin(self) -> StoreSnapshot:
         """A snapshot of the current epoch. Until it is closed, no file referenced meanwhile is deleted."""
@@ -250,11 +250,11 @@ class FolderStore:
         Callers that append one after the other and then wait together share one fsync.
         """
         with self._lock:
-            writer = self._commits.require_writer()
-            check_epoch_number(epoch.number, self.epoch)
-            if self._now.tail.epochs and not writer.logs:
+            writer, now = self._commits.require_writer(), self._commits.now
+            check_epoch_number(epoch.number, now.epoch)
+            if now.tail.epochs and not writer.logs:
                 self.checkpoint()  # the previous writer's log must be in a manifest before a new log is started
-            if _may_wait(epoch, self.epoch):
+            if _may_wait(epoch, now.epoch):
                 durable = self._commits.advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
                 if writer.full(self._now):
                     self._tidy(self.checkpoint)
@@ -441,15 +441,12 @@ class FolderStore:
 
 def _may_wait(epoch: Epoch, last: int) -> bool:
     """True if an epoch can go to the log: it is small, in memory rather than in files, and changes only data."""
-    changes = epoch.changes.values()
-    return (
-        epoch.number > last
-        and epoch.catalog is None
-        and not epoch.dropped
-        and not epoch.replaced
-        and all(change.files is None for change in changes)
-        and sum(map(len, changes)) <= LOG_ROWS
-    )
+    if epoch.number <= last or epoch.catalog is not None or epoch.dropped or epoch.replaced:
+        return False
+    rows = 0
+    for change in epoch.changes.values():
+        rows += change.rows if change.files is None else LOG_ROWS + 1
+    return rows <= LOG_ROWS
 
 
 def _durable() -> None:

@@ -83,14 +83,13 @@ class FolderWriter:
             self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._acknowledge)
         log, end = self._log, self._log.append(epoch)
         for name, change in epoch.changes.items():
-            if len(change):
+            if change.rows:
                 now.tail.add(epoch.number, name, change)
         now.tail.epochs += 1
         if epoch.positions:
             now.tail.reached.append((epoch.number, dict(epoch.positions)))
         positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
-        after = replace(now, epoch=epoch.number, positions=positions)
-        return after, partial(self._wait, log, end)
+        return CommittedState(now.state, now.tail, epoch.number, positions), partial(self._wait, log, end)
 
     def _wait(self, log: Log, end: LogEnd) -> None:
         if self._synced:

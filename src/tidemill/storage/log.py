@@ -31,6 +31,7 @@ import pyarrow as pa
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import Row
+from tidemill.model.types import Field
 from tidemill.storage.filesystem.durable_files import armed, fault, make_folder, sync_folder
 from tidemill.storage.filesystem.symlinks import read_file
 from tidemill.storage.logged_rows import encode_value, table_of
@@ -48,6 +49,7 @@ FEW_ROWS = 64
 """Number of rows up to which a change that is held as Python rows is written as JSON."""
 
 _CRC = struct.Struct("<I")
+_encode_line = json.JSONEncoder(default=encode_value, check_circular=False).encode
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
 
@@ -91,25 +93,54 @@ class LogRecord:
     durable: int
 
 
-def encode_epoch(epoch: Epoch, schemas: dict[str, pa.Schema]) -> bytes:
-    """The payload of an epoch's record. ``schemas`` are those that the log has by map; new ones are added to it."""
+class LoggedSchemas:
+    """The schemas that a log has by map, and the fields of those maps whose schema follows from them."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, pa.Schema] = {}
+        self._fields: dict[str, tuple[Field, ...]] = {}
+
+    def of_rows(self, name: str, fields: tuple[Field, ...]) -> bytes:
+        """The schema of rows with these fields as the log must have it before them; nothing if it has it."""
+        if self._fields.get(name) == fields:
+            return b""
+        before = self.of_table(name, arrow_schema(fields))
+        self._fields[name] = fields
+        return before
+
+    def of_table(self, name: str, schema: pa.Schema) -> bytes:
+        """The schema of a table as the log must have it before it; nothing if it has it."""
+        if self._schemas.get(name) == schema:
+            return b""
+        self._fields.pop(name, None)
+        self._schemas[name] = schema
+        return bytes(schema.serialize())
+
+    def clear(self) -> None:
+        """Have none: all are written again."""
+        self._schemas.clear()
+        self._fields.clear()
+
+
+def encode_epoch(epoch: Epoch, schemas: LoggedSchemas) -> bytes:
+    """The payload of an epoch's record. ``schemas`` are those that the log has; new ones are added to it."""
     lengths: dict[str, tuple[int, int]] = {}
     rows: dict[str, list[tuple[Row, int]]] = {}
     messages: list[bytes] = []
     for name, change in epoch.changes.items():
-        if not len(change):
+        if not change.rows:
             continue
-        table = None if change.is_python_only and len(change) <= FEW_ROWS else change.arrow()
-        schema = arrow_schema(change.fields) if table is None else table.schema
-        before = b"" if schemas.get(name) == schema else bytes(schema.serialize())
-        schemas[name] = schema
-        if table is None:
+        if change.rows <= FEW_ROWS and change.is_python_only:
             rows[name] = change.pairs()
-        stream = b"" if table is None else b"".join([batch.serialize() for batch in table.to_batches()])
+            before, stream = schemas.of_rows(name, change.fields), b""
+        else:
+            table = change.arrow()
+            before = schemas.of_table(name, table.schema)
+            stream = b"".join([batch.serialize() for batch in table.to_batches()])
         lengths[name] = len(before), len(stream)
         messages += (before, stream)
     line = {"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths, "rows": rows}
-    return b"".join([json.dumps(line, default=encode_value).encode(), b"\n", *messages])
+    return b"".join([_encode_line(line).encode(), b"\n", *messages])
 
 
 def encode_record(payload: bytes, at: int, previous: int, durable: int) -> tuple[bytes, int]:
@@ -260,7 +291,7 @@ class Log:
         self._synced = 0
         self._syncing = Lock()
         self._failed: OSError | None = None
-        self._schemas: dict[str, pa.Schema] = {}
+        self._schemas = LoggedSchemas()
         self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if resumed is None else 0), 0o644)
         if resumed is not None:
             self.cut(resumed)

@@ -111,11 +111,15 @@ class _CommittedEpoch(NamedTuple):
     def appended(self, epoch: Epoch) -> _CommittedEpoch:
         """The state after ``epoch``, whose changes are appended to the shared tail; this must be the newest state."""
         for name, change in epoch.changes.items():
-            if len(change):
+            if change.rows:
                 self.tail.add(epoch.number, name, change)
         positions = {**self.positions, **epoch.positions} if epoch.positions else self.positions
         catalog = self.catalog if epoch.catalog is None else epoch.catalog
         return _CommittedEpoch(epoch.number, self.oldest, catalog, positions, self.histories, self.tail)
+
+
+def _nothing() -> None:
+    """Wait for nothing: there is no disk."""
 
 
 class MemoryStore:
@@ -205,7 +209,7 @@ class MemoryStore:
     def append(self, epoch: Epoch) -> Callable[[], None]:
         """Commit the epoch; there is no disk to wait for."""
         self.commit(epoch)
-        return lambda: None
+        return _nothing
 
     def refresh(self) -> bool:
         """Return False: there is no other writer."""
@@ -228,8 +232,8 @@ class MemoryStore:
 
     def require_writable(self) -> None:
         """Refuse if the store is closed."""
-        with self._lock:
-            self._require_open()
+        if self._closed or self._unsure:
+            self.recover()
 
     def recover(self) -> None:
         """Return to the last commit after an exception has interrupted the next one."""

@@ -89,11 +89,13 @@ class RecentEpochs:
 
     def add(self, number: int, name: str, change: ArrowChange) -> None:
         """Append the change of map ``name`` in epoch ``number``."""
-        self._numbers.setdefault(name, []).append(number)
-        self._changes.setdefault(name, []).append(change)
+        if name not in self._changes:
+            self._numbers[name], self._changes[name], self._largest[name] = [], [], 0
+        self._numbers[name].append(number)
+        self._changes[name].append(change)
         rows = len(change)
         self._rows[name] += rows
-        if rows > self._largest.get(name, 0):
+        if rows > self._largest[name]:
             self._largest[name] = rows
 
     def names(self) -> tuple[str, ...]:

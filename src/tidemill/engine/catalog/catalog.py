@@ -99,12 +99,11 @@ class Catalog:
 
     def table(self, name: str) -> Table:
         """The table or stream called ``name``."""
-        entry = self.entry(name)
-        if isinstance(entry, View):
-            raise UnknownName(
-                f'"{entry.name}" is a view, not a table', hint="A view changes when the tables it reads change."
-            )
-        return entry
+        table = self.tables.get(name.lower())
+        if table is None:
+            hint = "A view changes when the tables it reads change."
+            raise UnknownName(f'"{self.entry(name).name}" is a view, not a table', hint=hint)
+        return table
 
     def view(self, name: str) -> View:
         """The view called ``name``."""

@@ -18,7 +18,7 @@ def apply_changes(
     state: EngineState,
     epochs: EpochCommitter,
     changes: Mapping[str, ChangeSet],
-    positions: Mapping[str, str],
+    positions: Mapping[str, str] | None,
     *,
     objects: bool,
     late: bool,
@@ -29,18 +29,22 @@ def apply_changes(
     changes are applied however late they are; callers have checked that their partitions are retained.
     """
     state.require_writable()
-    state.catalog.require_not_static(changes)
+    catalog, number = state.catalog, state.store.epoch + 1
+    if catalog.static:
+        catalog.require_not_static(changes)
     if not objects:
-        state.catalog.require_not_object_tables(changes)
-    number = state.store.epoch + 1
-    gate = LatenessFilter(state.catalog.tables, state.store.positions, number)
-    changes = changes if late else gate.admit(changes)
+        catalog.require_not_object_tables(changes)
+    moved = dict(positions or {})
+    if catalog.late and not late:
+        gate = LatenessFilter(catalog.late, state.store.positions, number)
+        changes = gate.admit(changes)
+        moved |= gate.moved
     try:
         stored = _run(state, epochs, number, changes)
     except ArithmeticFault:
         # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
         stored = _run(state, epochs, number, changes, in_turn=True)
-    return number, epochs.commit(Epoch(number, stored, {**positions, **gate.moved}))
+    return number, epochs.commit(Epoch(number, stored, moved))
 
 
 def _run(
@@ -53,7 +57,7 @@ def _run(
 ) -> dict[str, ChangeSet]:
     """The changes that epoch ``number`` stores; an error leaves all runtimes as they were."""
     catalog, pipeline = state.catalog, state.pipeline
-    with epochs.running(number, sum(map(len, changes.values()))) as runtimes:
+    with epochs.running(number, sum([change.rows for change in changes.values()])) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
         possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])
         return epochs.collect(pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)

@@ -27,6 +27,51 @@ WaitUntilDurable = Callable[[], None]
 """Waits until an epoch is durable on disk, and then notifies subscribers."""
 
 
+class RunningEpoch:
+    """Context in which an epoch runs; it gives the runtimes that take part, the first of which checks tables.
+
+    They roll back a change that is refused. After any other error their state is not trusted: see ``transaction``.
+    Runtimes that do not take part catch up when they are next used.
+    """
+
+    def __init__(self, state: EngineState, transaction: EpochTransaction, number: int, work: int) -> None:
+        self._state = state
+        self._transaction = transaction
+        self._number = number
+        self._work = work
+        self._before = transaction.phase
+        self._runtimes: Sequence[Runtime] = ()
+        self._held = 0
+
+    def __enter__(self) -> Sequence[Runtime]:
+        self._transaction.begin()
+        self._runtimes = self._state.take_part(self._work)
+        for runtime in self._runtimes:
+            runtime.begin(self._number)
+        if self._state.budget.limit is not None:
+            try:
+                self._held = self._state.budget.admit(self._work)
+            except REVERTIBLE_ERRORS:
+                self._roll_back()
+                raise
+        return self._runtimes
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None and self._state.budget.limit is not None:
+            try:
+                self._state.budget.measure(self._work, self._held)
+            except REVERTIBLE_ERRORS:
+                self._roll_back()
+                raise
+        elif isinstance(error, REVERTIBLE_ERRORS):
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        for runtime in self._runtimes:
+            runtime.rollback()
+        self._transaction.undone(self._before)
+
+
 class EpochCommitter:
     """Commits epochs of a warehouse; calls ``committed`` at once, and ``publish`` when the epoch is durable."""
 
@@ -42,27 +87,9 @@ class EpochCommitter:
         self._committed = committed
         self._publish = publish
 
-    @contextmanager
-    def running(self, number: int, work: int) -> Iterator[list[Runtime]]:
-        """The runtimes for work on this many rows, while epoch ``number`` runs.
-
-        They roll back a change that is refused. After any other error their state is not trusted: see ``transaction``.
-        The first one checks tables. Runtimes that do not take part catch up when they are next used.
-        """
-        state, before = self._state, self._transaction.phase
-        self._transaction.begin()
-        runtimes = state.pipeline.runtimes(always=state.place_views(work))
-        state.placement.take_part(runtimes)
-        for runtime in runtimes:
-            runtime.begin(number)
-        try:
-            with state.budget.epoch(work):
-                yield runtimes
-        except REVERTIBLE_ERRORS:
-            for runtime in runtimes:
-                runtime.rollback()
-            self._transaction.undone(before)
-            raise
+    def running(self, number: int, work: int) -> RunningEpoch:
+        """Context of epoch ``number`` on this many rows; it gives the runtimes that take part."""
+        return RunningEpoch(self._state, self._transaction, number, work)
 
     def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """The changes that an epoch stores: of relations that are kept, and of the maps of views."""
@@ -93,7 +120,9 @@ class EpochCommitter:
             epoch = replace(epoch, positions={**epoch.positions, **marks})
         durable = state.store.append(epoch)
         self._committed(epoch)
-        state.placement.rows += sum(len(c) for name, c in epoch.changes.items() if name in state.catalog.tables)
+        for name, change in epoch.changes.items():
+            if name in state.catalog.tables:
+                state.placement.rows += change.rows
         if then is not None:
             then()
         if ends:

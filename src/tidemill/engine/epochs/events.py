@@ -104,9 +104,14 @@ class EventWriter:
         Every read or change of the warehouse runs inside this context.
         """
         with self._state.lock:
+            self.settle()
+            yield
+
+    def settle(self) -> None:
+        """Commit all fed events, and after an exception recover the last commit first; the caller holds the lock."""
+        if not self._transaction.settled:
             self._transaction.recover()
             self.flush()
-            yield
 
     def feed(self, table: Table) -> Callable[..., None]:
         """The fastest entry for events of ``table``."""

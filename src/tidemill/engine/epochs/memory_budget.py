@@ -14,8 +14,7 @@ import os
 import re
 import resource
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -29,7 +28,6 @@ INITIAL_BYTES_PER_ROW = 200.0
 MEASURED_ROWS = 10_000
 """Smallest number of rows of an epoch from which the cost of a row is measured: below, allocator noise dominates."""
 
-_UNLIMITED = nullcontext()
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATM = "/proc/self/statm"
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only in GNU libc
@@ -85,15 +83,14 @@ class MemoryBudget:
             held = resident_bytes()
         return max(self.limit - held, 0)
 
-    def epoch(self, rows: int) -> AbstractContextManager[None]:
-        """Context that refuses an epoch of this many rows if it does not fit, before it or after it."""
-        return _UNLIMITED if self.limit is None else self._limited(rows)
-
-    @contextmanager
-    def _limited(self, rows: int) -> Iterator[None]:
+    def admit(self, rows: int) -> int:
+        """Refuse an epoch of this many rows if it will not fit; returns the bytes that are in use before it."""
         before = resident_bytes()
         self._require(before + int(rows * self._row), before, f"{rows:,} rows")
-        yield
+        return before
+
+    def measure(self, rows: int, before: int) -> None:
+        """Refuse an epoch of this many rows if it has turned out not to fit, and note the cost of a row."""
         after = resident_bytes()
         if rows >= MEASURED_ROWS:
             self._row = max((after - before) / rows, self._row / 2)

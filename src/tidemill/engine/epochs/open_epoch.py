@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -29,10 +29,10 @@ class OpenEpoch:
         self._epochs = epochs
         self._number = state.store.epoch + 1
         self._stack = ExitStack()
-        self._runtimes: list[Runtime] = self._stack.enter_context(epochs.running(self._number, 1))
+        self._runtimes: Sequence[Runtime] = self._stack.enter_context(epochs.running(self._number, 1))
         self._walk: Propagation = state.pipeline.start(self._runtimes)
         self._static = state.catalog.static
-        self._gate = LatenessFilter(state.catalog.tables, state.store.positions, self._number)
+        self._gate = LatenessFilter(state.catalog.late, state.store.positions, self._number)
         self._taken: dict[str, list[tuple[Row, int]]] = {}
 
     def take(self, event: RowEvent) -> None:

@@ -78,7 +78,10 @@ class PipelineIndex:
 
     order: tuple[PlacedProgram, ...]
     readers: Mapping[str, Sequence[StageReader]]
-    looked_up: Set[str]
+    immediate: Mapping[str, Sequence[StageReader]]
+    """Those of ``readers`` that read every epoch."""
+    stored: Set[str]
+    """The relations whose rows must be stored: views always, others if a trigger looks them up."""
     runtimes: tuple[Runtime, ...]
 
     @classmethod
@@ -91,8 +94,9 @@ class PipelineIndex:
                 for relation in dict.fromkeys(stage.inputs):
                     readers[relation].append(StageReader(place, placed, stage))
         runtimes = {id(placed.runtime): placed.runtime for placed in order}
-        looked_up = set[str]().union(*(placed.looked_up for placed in order))
-        return cls(order, dict(readers), looked_up, tuple(runtimes.values()))
+        immediate = {name: [r for r in some if not r.placed.deferred] for name, some in readers.items()}
+        stored = {placed.program.view for placed in order}.union(*(placed.looked_up for placed in order))
+        return cls(order, dict(readers), immediate, stored, tuple(runtimes.values()))
 
 
 class Pipeline:
@@ -178,8 +182,8 @@ class Pipeline:
         return self._fields[relation]
 
     def stored(self, relation: str) -> bool:
-        """True if the rows of a stage must be stored: those of views always, others if a trigger looks them up."""
-        return relation in self._placed or relation in self.index.looked_up
+        """True if the rows of a stage must be stored."""
+        return relation in self.index.stored
 
     def runtimes(self, always: Runtime) -> list[Runtime]:
         """Every runtime that takes part in an epoch, once; ``always`` is the first."""
@@ -190,10 +194,13 @@ class Pipeline:
         changes: Mapping[str, ChangeSet],
         tables: Mapping[str, Table],
         constraints: Constraints,
-        runtimes: list[Runtime],
+        runtimes: Sequence[Runtime],
     ) -> None:
         """Announce an epoch to the runtimes that batch lookups; the first checks tables and enforces constraints."""
-        if not any(runtime.batches_lookups for runtime in runtimes):
+        for runtime in runtimes:
+            if runtime.batches_lookups:
+                break
+        else:
             return
         reading = {id(r.stage): r for name in changes for r in self.readers(name) if not r.placed.deferred}
         ordered = sorted(reading.values(), key=lambda reader: reader.place)
@@ -205,7 +212,7 @@ class Pipeline:
     def walk(
         self,
         changes: Mapping[str, ChangeSet],
-        runtimes: list[Runtime],
+        runtimes: Sequence[Runtime],
         *,
         only: frozenset[str] | None = None,
         in_turn: bool = False,
@@ -215,17 +222,19 @@ class Pipeline:
         With ``in_turn`` all deletes are handled before all inserts, table after table. The sum is the same, but no row
         is joined with one that it never coexisted with.
         """
-        walk = self.start(runtimes, only)
+        walk = Propagation(self.index, runtimes, only)
         for relation, change in _deletes_before_inserts(changes) if in_turn else changes.items():
             walk.take(relation, change)
         if only is None:
-            walk.stored.update((relation, change) for relation, change in changes.items() if len(change))
+            for relation, change in changes.items():
+                if change.rows:
+                    walk.stored[relation] = change
         walk.finish()
         return walk
 
-    def start(self, runtimes: list[Runtime], only: frozenset[str] | None = None) -> Propagation:
+    def start(self, runtimes: Sequence[Runtime], only: frozenset[str] | None = None) -> Propagation:
         """A propagation that takes changes one after the other, until it is finished."""
-        return Propagation(self, runtimes, only)
+        return Propagation(self.index, runtimes, only)
 
 
 class Propagation:
@@ -234,9 +243,8 @@ class Propagation:
     Input changes go to all immediate views, or to the views ``only``. Changes of views go to both.
     """
 
-    def __init__(self, pipeline: Pipeline, runtimes: list[Runtime], only: frozenset[str] | None) -> None:
-        self._pipeline = pipeline
-        self._index = pipeline.index
+    def __init__(self, index: PipelineIndex, runtimes: Sequence[Runtime], only: frozenset[str] | None) -> None:
+        self._index = index
         self._runtimes = runtimes
         self._only = only
         self._late = only or frozenset()
@@ -249,7 +257,7 @@ class Propagation:
 
     def take(self, relation: str, change: ChangeSet) -> None:
         """Take a change of a table, or of an input of a view that is refreshed; ``stored`` does not include it."""
-        self._work += len(change)
+        self._work += change.rows
         self._handle(relation, change, self._handed_to(relation))
 
     def recompute_pending(self, relation: str) -> None:
@@ -267,14 +275,16 @@ class Propagation:
         while self._waiting:
             self._run(self._index.order[heappop(self._waiting)])
 
-    def _handed_to(self, relation: str) -> list[StageReader]:
+    def _handed_to(self, relation: str) -> Sequence[StageReader]:
         """The stages that read input changes of ``relation``."""
         if self._only is None:
-            return self._following(relation)
+            return self._index.immediate.get(relation, ())
         return [r for r in self._index.readers.get(relation, ()) if r.placed.program.view in self._late]
 
-    def _following(self, relation: str) -> list[StageReader]:
+    def _following(self, relation: str) -> Sequence[StageReader]:
         """The stages that read changes of ``relation`` emitted by other stages."""
+        if not self._late:
+            return self._index.immediate.get(relation, ())
         return [
             reader
             for reader in self._index.readers.get(relation, ())
@@ -283,7 +293,7 @@ class Propagation:
 
     def _handle(self, relation: str, change: ChangeSet, readers: Iterable[StageReader]) -> None:
         """Fire every stage that reads ``relation``, then apply the change to its contents."""
-        if not len(change):
+        if not change.rows:
             return
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
@@ -308,10 +318,11 @@ class Propagation:
             started = time.perf_counter()
             change = placed.runtime.emit(stage)
             self._seconds[placed.program.view] += time.perf_counter() - started
-            rows = len(change)
-            self._handle(stage.name, change, self._following(stage.name))
-            if rows and self._pipeline.stored(stage.name):
-                self.stored[stage.name] = change
+            rows = change.rows
+            if rows:
+                self._handle(stage.name, change, self._following(stage.name))
+                if stage.name in self._index.stored:
+                    self.stored[stage.name] = change
         placed.measured.note(self._seconds[placed.program.view], rows, self._work)
 
 
@@ -328,9 +339,10 @@ def check_tables(
 
     Streams keep no rows, so only the CHECK conditions of their rows apply.
     """
-    possible = {
-        name: runtime.check(tables[name], change) if tables[name].kept else change for name, change in changes.items()
-    }
+    possible = dict(changes)
+    for name, change in changes.items():
+        if tables[name].kept:
+            possible[name] = runtime.check(tables[name], change)
     if constraints.touch(possible):
         runtime.check_constraints(possible, constraints)
     return possible

@@ -61,8 +61,10 @@ class Placement:
 
     def work_class(self, work: int) -> tuple[bool, ...]:
         """Everything that the choice of a runtime depends on beside the needs of a view, for this many rows of work."""
-        most = choose.most_native_work(self._room_for(work))
-        return self.rows > choose.NATIVE_ROWS, work > most, work > DRIVER_WORK
+        large = self.rows > choose.NATIVE_ROWS
+        if work <= choose.LOOKUP_WORK:  # these stay where they are under any budget
+            return large, False, work > DRIVER_WORK
+        return large, work > choose.most_native_work(self.room()), work > DRIVER_WORK
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
@@ -182,8 +184,11 @@ class Placement:
     @property
     def started(self) -> list[Runtime]:
         """The runtimes that have been used so far."""
-        runtimes: tuple[Runtime | None, ...] = (self._native, self._driver, self._dataframes)
-        return [runtime for runtime in runtimes if runtime is not None]
+        return [runtime for runtime in self._all if runtime is not None]
+
+    @property
+    def _all(self) -> tuple[Runtime | None, ...]:
+        return self._native, self._driver, self._dataframes
 
     def base_reads(self, stage: str) -> Counter[str]:
         """The number of rows of each relation that this process has read to maintain a stage with lineage."""
@@ -216,8 +221,8 @@ class Placement:
 
     def take_part(self, runtimes: Sequence[Runtime]) -> None:
         """Record that the next epoch runs on ``runtimes``; all others miss it."""
-        for runtime in self.started:
-            if runtime not in runtimes:
+        for runtime in self._all:
+            if runtime is not None and runtime not in runtimes:
                 runtime.miss_epoch()
 
     def release_paused(self) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tidemill.algebra.user_functions import Registry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.memory_budget import MemoryBudget
-from tidemill.engine.epochs.pipeline import Pipeline
+from tidemill.engine.epochs.pipeline import Pipeline, PipelineIndex
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import StorageError
 from tidemill.model.schema import Table
@@ -44,7 +44,8 @@ class EngineState:
         self.catalog = Catalog(self.registry)
         self._placed_views: Mapping[str, View] | None = None
         self._placed_for: tuple[bool, ...] = ()
-        self._checking: Runtime | None = None
+        self._placed_as: PipelineIndex | None = None
+        self._taking_part: Sequence[Runtime] = ()
 
     def fields_of(self, relation: str) -> tuple[Field, ...]:
         """The columns of a table, a view or a stage."""
@@ -72,21 +73,21 @@ class EngineState:
         for view in catalog.views.values():
             self.place(view)
 
-    def place_views(self, work: int) -> Runtime:
-        """Place each view on the runtime for this many rows of work; returns the one that checks tables.
+    def take_part(self, work: int) -> Sequence[Runtime]:
+        """The runtimes of an epoch on this many rows, the first of which checks tables; all others miss it.
 
-        The choice is repeated only when the catalog or the class of the work has changed.
+        Views are placed again only when the catalog or the class of the work has changed.
         """
         views, kind = self.catalog.views, self.placement.work_class(work)
-        if views is not self._placed_views or kind != self._placed_for:
+        if views is not self._placed_views or kind != self._placed_for or self.pipeline.index is not self._placed_as:
             self._placed_views = None
             chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
             for view in views.values():
                 self.pipeline.place(view.program, chosen[view.runtime_needs], deferred=view.refresh.deferred)
-            self._checking = self.placement.runtime_for(work)
-            self._placed_views, self._placed_for = views, kind
-        assert self._checking is not None
-        return self._checking
+            self._taking_part = self.pipeline.runtimes(always=self.placement.runtime_for(work))
+            self._placed_views, self._placed_for, self._placed_as = views, kind, self.pipeline.index
+        self.placement.take_part(self._taking_part)
+        return self._taking_part
 
     def place(self, view: View) -> None:
         """Place a view on the runtime for small changes."""

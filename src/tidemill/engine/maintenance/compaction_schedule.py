@@ -43,7 +43,8 @@ class CompactionSchedule:
         """Record the maps that an epoch changed."""
         self._touched.update(epoch.changes)
         self._epochs += 1
-        self._rows += sum(map(len, epoch.changes.values()))
+        for change in epoch.changes.values():
+            self._rows += change.rows
 
     @property
     def due(self) -> bool:

@@ -44,7 +44,10 @@ def initial_head(table: Table) -> dict[str, str]:
 
 @dataclass
 class LatenessFilter:
-    """Splits changes of epoch ``number`` into accepted ones and those for the tables of late changes."""
+    """Splits changes of epoch ``number`` into accepted ones and those for the tables of late changes.
+
+    ``tables`` are those whose changes may be late; ``before`` has their heads among the positions.
+    """
 
     tables: Mapping[str, Table]
     before: Mapping[str, str]
@@ -56,11 +59,12 @@ class LatenessFilter:
         """The changes by the table that takes them; all are compared with the heads before the epoch."""
         admitted = dict(changes)
         for name, change in changes.items():
-            late = late_table(self.tables[name])
-            if late is not None and len(change):
-                accepted, rest = self._split(self.tables[name], change)
+            table = self.tables.get(name)
+            if table is not None and change.rows:
+                accepted, rest = self._split(table, change)
                 admitted[name] = accepted
-                if rest:
+                late = late_table(table)
+                if rest and late is not None:
                     given = admitted[late.name].pairs() if late.name in admitted else []
                     admitted[late.name] = ChangeSet.of([*given, *rest], late.fields)
         return admitted

@@ -51,6 +51,8 @@ class Retention:
     def due(self) -> bool:
         """True if enough has expired, and the pause after the last pass is over."""
         catalog = self._catalog()
+        if not (catalog.late or self._late):
+            return False
         return time.monotonic() >= self._next and (
             any(map(self._is_due, catalog.late.values())) or any(map(self._is_fresh, self._waiting(catalog)))
         )

@@ -78,9 +78,12 @@ class Scheduler:
 
     def tend(self) -> None:
         """Refresh the views whose interval has passed."""
+        periodic = self._state.catalog.view_index.periodic
+        if not periodic:
+            return
         now = time.monotonic()
         due = []
-        for view in self._state.catalog.view_index.periodic:
+        for view in periodic:
             every = view.refresh.every
             assert every is not None
             if now - self._refreshed_at.get(view.name, -every) >= every:

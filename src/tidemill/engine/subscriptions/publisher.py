@@ -56,7 +56,8 @@ class Publisher:
                 self._leave(self._abandoned.popleft())
             while self._offered and self._offered[0].number <= number:
                 epoch = self._offered.popleft()
-                self._end(self._ending.intersection(epoch.dropped))
+                if epoch.dropped:
+                    self._end(self._ending.intersection(epoch.dropped))
                 for name in self._views and self._views.keys() & {*epoch.changes, *epoch.replaced, *epoch.dropped}:
                     change = epoch.changes.get(name)
                     # Files belong to the store by now, which may merge and delete them.

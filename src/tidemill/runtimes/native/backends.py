@@ -8,7 +8,7 @@ state. A stage that has no native form stays in Python, and EXPLAIN says why.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -122,6 +122,8 @@ class Backends:
         self._room = room
         self._table_of = table_of
         self._runners: dict[str, LlvmStage] = {}
+        self.runner = self._runners.get
+        """Gives the compiled stage of a name; None if it runs in Python."""
         self._tables: dict[str, LlvmTable | None] = {}
         self._used: set[LlvmStage] = set()
         self._used_tables: set[LlvmTable] = set()
@@ -132,10 +134,6 @@ class Backends:
         self.epoch_rows = 0
         """The number of rows of the epoch that were checked; they are before any stage is fired."""
 
-    def runner(self, name: str) -> LlvmStage | None:
-        """The compiled stage of that name; None if it runs in Python."""
-        return self._runners.get(name)
-
     def used_stages(self) -> list[Stage]:
         """The stages whose state may have changed since ``begin``: events may have gone to their code directly."""
         return [runner.stage for runner in self._used]
@@ -145,8 +143,8 @@ class Backends:
         name = compiled.stage.name
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self._runners.get(name)
-        self.note_work(name, rows)
-        if self.choice == "llvm" or self._work[name] >= COMPILE_AFTER_ROWS or self._is_bulk(compiled.stage):
+        work = self._work[name] = self._work.get(name, 0) + rows
+        if self.choice == "llvm" or work >= COMPILE_AFTER_ROWS or self._is_bulk(compiled.stage):
             loops = sum(1 for _ in sources_of(compiled.stage))
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
@@ -208,8 +206,8 @@ class Backends:
 
     def show(self, name: str, change: ChangeSet) -> None:
         """Show stages a change of a table, after they have been fired with it."""
-        table = self.ready_table(name)
-        if table is not None:
+        table = self._tables.get(name)
+        if table is not None and table.ready:
             table.show(change)
 
     def follow_table(self, name: str, change: ChangeSet) -> None:
@@ -306,17 +304,16 @@ class Backends:
         self.epoch_rows = 0
         if self._shared is not None:
             self._shared[0].allow(self._room())
-        for used in self._all_used():
-            used.settle()
+        for stage in self._used:
+            stage.settle()
+        for table in self._used_tables:
+            table.settle()
         self._used.clear()
         self._used_tables.clear()
 
     def rollback(self) -> None:
         """Undo the epoch."""
-        for used in self._all_used():
-            used.rollback()
-
-    def _all_used(self) -> Iterator[LlvmStage | LlvmTable]:
-        """All stages and tables that may have changed since the epoch began."""
-        yield from self._used
-        yield from self._used_tables
+        for stage in self._used:
+            stage.rollback()
+        for table in self._used_tables:
+            table.rollback()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import gc
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,29 +78,33 @@ class PythonExecutor:
     def recompute_pending(self, compiled: CompiledStage) -> None:
         """Recompute what needs all inputs, and run the iterations and time partitions that follow."""
         with exact_evaluation(compiled):
-            stage = compiled.stage
-            recomputed = self._replaces.pop(stage.name, {})
-            for step in recomputed.values():
-                self._replace(step, stage, self._state.maps(compiled))
-            if isinstance(stage.finish, IterationEmission):
-                self._settle(
-                    compiled, stage.finish, StatementInputs(self._state.maps(compiled), {}), recomputed=bool(recomputed)
-                )
-            if isinstance(stage.finish, TimePartitionEmission):
-                self._make(compiled, stage.finish, self._state.maps(compiled))
+            self._recompute_pending(compiled, self._state.maps(compiled))
+
+    def _recompute_pending(self, compiled: CompiledStage, maps: StageMaps) -> None:
+        stage, finish = compiled.stage, compiled.stage.finish
+        recomputed = self._replaces.pop(stage.name, None) or {}
+        for step in recomputed.values():
+            self._replace(step, stage, maps)
+        if isinstance(finish, IterationEmission):
+            self._settle(compiled, finish, StatementInputs(maps, {}), recomputed=bool(recomputed))
+        if isinstance(finish, TimePartitionEmission):
+            self._make(compiled, finish, maps)
 
     def emit(self, compiled: CompiledStage) -> ChangeSet:
         """The net change of the stage's rows."""
-        self.recompute_pending(compiled)
         with exact_evaluation(compiled):
-            return self._emitted(compiled, self._state.maps(compiled))
+            maps = self._state.maps(compiled)
+            self._recompute_pending(compiled, maps)
+            return self._emitted(compiled, maps)
 
     def _emitted(self, compiled: CompiledStage, maps: StageMaps) -> ChangeSet:
         stage = compiled.stage
-        net = self._outputs.pop(stage.name, {})
         if compiled.finish is not None:
+            self._outputs.pop(stage.name, None)
             net = compiled.finish.changed(maps)
-        return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
+        else:
+            net = self._outputs.pop(stage.name, {})
+        return ChangeSet(stage.output, pairs=[(row, weight) for row, weight in net.items() if weight])
 
     def fill(self, compiled: CompiledStage, maps: StageMaps, beside: Mapping[str, RowMap]) -> ZSet:
         """Load empty maps from whole inputs (``beside`` has rows given with the query); returns the rows."""
@@ -163,7 +168,7 @@ class PythonExecutor:
         trigger = compiled.triggers.get(relation, NO_TRIGGER)
         inputs = StatementInputs(self._state.maps(compiled), {}, change)
         each = trigger.each and not self._state.left(stage)
-        adds = [step for step in trigger.steps if not step.replaces and not each]
+        adds = () if each else trigger.adds
         yield from (self._entries_to_change(step, stage, inputs) for step in adds)
         for routine in (routine for step in adds for routine in step.routines):
             # A loop over all rows of a relation has no key to look up by.
@@ -187,20 +192,18 @@ class PythonExecutor:
     def _fire(self, compiled: CompiledStage, relation: str, inputs: StatementInputs) -> None:
         trigger = compiled.triggers.get(relation, NO_TRIGGER)
         stage = compiled.stage
-        for step in trigger.steps:
-            if step.replaces:
-                self._replaces.setdefault(stage.name, {})[step.target] = step
-        adds = [step for step in trigger.steps if not step.replaces]
+        for step in trigger.replaces:
+            self._replaces.setdefault(stage.name, {})[step.target] = step
         # Entries left in the store are looked up for the whole change, including those that statements add to.
         if trigger.each and not self._state.left(stage):
-            self._add_each(adds, stage, inputs)
+            self._add_each(trigger.adds, stage, inputs)
             return
         sums: dict[str, dict[Row, Any]] = {}
-        for step in adds:
+        for step in trigger.adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
         self._add_all(stage, inputs.maps, sums)
 
-    def _add_each(self, steps: list[CompiledStatement], stage: Stage, inputs: StatementInputs) -> None:
+    def _add_each(self, steps: Sequence[CompiledStatement], stage: Stage, inputs: StatementInputs) -> None:
         """Run the statements of a trigger row by row, on maps that are updated in between."""
         assert inputs.change is not None
         # Maps and their indexes are updated in place, so they are looked up once for all rows.
@@ -280,7 +283,7 @@ class PythonExecutor:
     ) -> None:
         """Add the results of a statement's queries to ``sums``."""
         for routine in routines:
-            if self._change_is_empty(routine, inputs):
+            if routine.parted and self._change_is_empty(routine, inputs):
                 continue
             accesses = routine.accesses
             # Lists, because they are built for each routine in each epoch, and accesses are slow to hash.
@@ -299,7 +302,7 @@ class PythonExecutor:
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
         """True if the part of the change that a routine reads has no rows: then nothing is read for it."""
-        return routine.parted and any(a.part is not None and not inputs.changed(a) for a in routine.accesses)
+        return any(a.part is not None and not inputs.changed(a) for a in routine.accesses)
 
     def _counted(self, access: Access, rows: Any, stage: Stage, inputs: StatementInputs) -> Any:
         """The same rows; rows read from relations, as opposed to maps of the stage, are counted."""
@@ -347,13 +350,14 @@ class PythonExecutor:
         """The argument that a query reads, in the form that it needs; for a large relation the relation itself."""
         if access.version is Version.CHANGE:
             return inputs.changed(access)
-        own = inputs.held(access.relation)
-        if own is not None:
+        name = access.relation
+        if name in inputs.maps or name in inputs.beside:
+            own = inputs.maps[name] if name in inputs.maps else inputs.beside[name]
             return own if own.is_partial else _in_form(own, access)
         if access.form is AccessForm.ROWS:
-            return self._state.scan(access.relation)
-        held = self._state.relation(access.relation, whole=inputs.change is None)
-        return held if isinstance(held, OverlaidRelation) else held.index(access.positions)
+            return self._state.scan(name)
+        held = self._state.relation(name, whole=inputs.change is None)
+        return held.index(access.positions) if type(held) is RowMap else held
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +396,7 @@ class PlannedLookup:
         return self.relation.lookup(self.positions, self.keys, self.columns)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StatementInputs:
     """The inputs of a statement besides stored relations: maps of its stage, rows given with the query, the change."""
 
@@ -405,14 +409,14 @@ class StatementInputs:
 
     def held(self, name: str) -> RowMap | RingMap | None:
         """The map or the given rows called ``name``, if any."""
-        found = self.maps.get(name)
-        return found if found is not None else self.beside.get(name)
+        return self.maps[name] if name in self.maps else self.beside.get(name)
 
     def changed(self, access: Access) -> Any:
         """The rows of the change, or the requested part of them."""
         assert self.change is not None
         if access.part is None:
-            return _changed(self.change.pairs(), access)
+            pairs = self.change.pairs()
+            return pairs if access.form is AccessForm.ROWS else _changed(pairs, access)
         parts = self.parted.get(access.places)
         if parts is None:
             parts = self.parted[access.places] = split.split_change(self.change.pairs(), access.places)
@@ -442,22 +446,26 @@ class exact_evaluation:
 
     def __init__(self, compiled: CompiledStage) -> None:
         self._compiled = compiled
-        self._exact, self._paused = decimal.localcontext(EXACT), garbage_collection_paused()
+        self._exact = decimal.localcontext(EXACT)
+        self._paused = garbage_collection_paused() if gc.isenabled() else None  # most epochs have paused it already
 
     def __enter__(self) -> None:
-        self._paused.__enter__()
+        if self._paused is not None:
+            self._paused.__enter__()
         try:
             self._exact.__enter__()
         except BaseException:
-            self._paused.__exit__()
+            if self._paused is not None:
+                self._paused.__exit__()
             raise
 
     def __exit__(self, _: object, fault: BaseException | None, __: object) -> None:
         try:
             self._exact.__exit__(None, None, None)
         finally:
-            self._paused.__exit__()
-        if isinstance(fault, ArithmeticFault | ArithmeticError):
+            if self._paused is not None:
+                self._paused.__exit__()
+        if fault is not None and isinstance(fault, ArithmeticFault | ArithmeticError):
             raise locate_fault(fault, self._compiled) from fault
 
 

@@ -25,32 +25,33 @@ class MissedEpochs:
 
     def __init__(self, store: ReadableStore) -> None:
         self._store = store
-        self._shows: dict[str, int] = {}
+        self.shown: dict[str, int] = {}
+        """The epoch that each of them shows."""
 
     def __contains__(self, name: str) -> bool:
-        return name in self._shows
+        return name in self.shown
 
     def names(self) -> list[str]:
         """The names of all that has missed epochs."""
-        return list(self._shows)
+        return list(self.shown)
 
     def note(self, names: Iterable[str]) -> None:
         """Note that the state under ``names`` shows the last epoch, and misses those that follow."""
         for name in names:
-            self._shows.setdefault(name, self._store.epoch)
+            self.shown.setdefault(name, self._store.epoch)
 
     def forget(self, name: str) -> None:
         """Remove a name that is released or up to date."""
-        self._shows.pop(name, None)
+        self.shown.pop(name, None)
 
     def clear(self) -> None:
         """Remove all names."""
-        self._shows.clear()
+        self.shown.clear()
 
     def take(self, name: str, maps: Mapping[str, Sequence[Field]]) -> dict[str, pa.Table] | None:
         """The changes that ``name`` has missed in some stored ``maps``, after which it is up to date; None if
         unknown."""
-        return read_missed(self._store, self._shows.pop(name), maps)
+        return read_missed(self._store, self.shown.pop(name), maps)
 
 
 def read_missed(store: ReadableStore, since: int, maps: Mapping[str, Sequence[Field]]) -> dict[str, pa.Table] | None:

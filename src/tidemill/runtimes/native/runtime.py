@@ -165,7 +165,7 @@ class NativeRuntime:
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse to delete a row that does not exist or to insert a duplicate primary key; sum the change by row."""
-        self._backends.epoch_rows += len(change)
+        self._backends.epoch_rows += change.rows
         plain = self._checked_quickly(table, change)
         if plain is not None:
             return plain
@@ -188,7 +188,7 @@ class NativeRuntime:
         """A change that a quick test shows to be valid, without rows that it leaves as they were; None for others."""
         if not table.primary_key:
             return change if change.only_comes(SAFE_WEIGHT) else None
-        compiled = self._backends.table(table, len(change))
+        compiled = self._backends.table(table, change.rows)
         if compiled is None:
             return None
         if not compiled.ready:
@@ -222,7 +222,7 @@ class NativeRuntime:
         """Run the trigger of ``stage`` for ``relation``. A ``Replace`` is deferred to ``emit``, when all inputs are
         new."""
         compiled = self._compiled[stage.name]
-        runner = self._runner(compiled, len(change))
+        runner = self._runner(compiled, change.rows)
         self._ran[stage.name] = stage
         if runner is not None:
             runner.fire(relation, change)
@@ -339,19 +339,19 @@ class NativeRuntime:
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the change of every map that it touched."""
+        changes: dict[str, ChangeSet] = {}
+        for stage in self._backends.used_stages():
+            self._ran[stage.name] = stage
         with decimal.localcontext(EXACT):
-            ran = self._ran | {stage.name: stage for stage in self._backends.used_stages()}
-            changes = {name: change for stage in ran.values() for name, change in self._changes(stage)}
+            for name, stage in self._ran.items():
+                runner = self._backends.runner(name)
+                changes.update(self._state.changes(stage) if runner is None else runner.changes())
         self._state.settle()
         return changes
 
     def check_weights(self) -> None:
         """Check the sums of all that the epoch has touched."""
         self._state.check_weights()
-
-    def _changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
-        runner = self._backends.runner(stage.name)
-        return self._state.changes(stage) if runner is None else runner.changes()
 
     def rollback(self) -> None:
         """Undo the epoch."""

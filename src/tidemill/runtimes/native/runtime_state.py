@@ -96,21 +96,22 @@ class RuntimeState:
         self._fresh: set[str] = set()
         self._used_relations: set[str] = set()
         self._used_stages: set[str] = set()
-        """Relations and stages used since ``begin``: only these can have anything to commit or roll back."""
+        """Relations changed and stages used since ``begin``: only these can have anything to commit or roll back."""
 
     def relation(self, name: str, *, whole: bool = False) -> RowMap | OverlaidRelation:
         """The contents of a relation, with the changes that it has absorbed in this epoch.
 
         ``whole`` says that most rows will be looked up, so that they are not looked up in the store one by one.
         """
-        self._used_relations.add(name)
-        if name in self._behind:
+        if name in self._behind.shown:
             self._catch_up_relation(name)
         held = self._contents.get(name)
         if held is None:
             held = self._contents[name] = self._read(name, whole=whole)
             for change in self._absorbed.get(name, ()):
                 _changing(held).absorb(change.pairs())
+        if type(held) is not RowMap:  # reading fetches rows into it
+            self._used_relations.add(name)
         return held
 
     def _catch_up_relation(self, name: str) -> None:
@@ -257,7 +258,7 @@ class RuntimeState:
         ``net`` is the same change summed, if the caller has it.
         """
         self._used_relations.add(name)
-        held = self._contents.get(name) if name not in self._behind else None
+        held = self._contents.get(name) if name not in self._behind.shown else None
         if held is not None and net is not None:
             _changing(held).add(net)
         elif held is not None:
@@ -269,7 +270,7 @@ class RuntimeState:
         """The maps of a stage."""
         name = compiled.stage.name
         self._used_stages.add(name)
-        if name in self._stages_behind:
+        if name in self._stages_behind.shown:
             self._catch_up(compiled.stage)
         if name not in self._maps:
             maps = compiled.empty_maps()
@@ -424,16 +425,21 @@ class RuntimeState:
         self._unread.clear()
         for name in self._used_relations:
             held = self._contents.get(name)
-            if isinstance(held, OverlaidRelation) and held.size > OVERLAY_ROWS:
+            if isinstance(held, RowMap):
+                held.settle()
+            elif held is not None and held.size > OVERLAY_ROWS:
                 del self._contents[name]
                 self._behind.forget(name)
+            elif held is not None:
+                held.since.settle()
         for name in self._used_stages & self._left:
             if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
                 del self._maps[name]
                 self._stages_behind.forget(name)
         self._release_looked_up()
-        for journaled in self._journaled():
-            journaled.settle()
+        for name in self._used_stages & self._maps.keys():
+            for map_ in self._maps[name].values():
+                map_.settle()
         self._used_relations.clear()
         self._used_stages.clear()
 
@@ -478,7 +484,7 @@ class RuntimeState:
         for map_ in stage.maps:
             pairs = maps[map_.name].changes() if maps else []
             if pairs:
-                yield map_.name, ChangeSet.of(pairs, map_fields(map_))
+                yield map_.name, ChangeSet(map_fields(map_), pairs=pairs)
 
     def check_weights(self) -> None:
         """Refuse an epoch after which a row or group occurs more often than 64 bits can count."""

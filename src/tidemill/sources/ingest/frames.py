@@ -42,6 +42,8 @@ def changes_of(data: Any, table: Table) -> ChangeSet:
     >>> changes_of(pa.table({"NAME": ["ann"], "id": [1], "_weight": [2]}), people).zset()
     ZSet({(1, 'ann'): 2})
     """
+    if type(data) is list:  # the usual form of small changes skips the other tests
+        return _from_pairs(data, table)
     if isinstance(data, ChangeSet):
         return data if data.fields == table.fields else _from_table(data.arrow(), table)
     if type(data).__module__.partition(".")[0] == "pandas":
@@ -112,14 +114,14 @@ def _from_pairs(data: Iterable[Any], table: Table) -> ChangeSet:
     pairs: list[tuple[Row, int]] = []
     for number, pair in enumerate(data if isinstance(data, list | tuple) else _given(data, table), start=1):
         try:
-            weight, row = _split(pair, table)
+            weight, row = pair if type(pair) is tuple and len(pair) == 2 else _split(pair, table)
             if type(weight) is not int or not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
                 weight = weight_of(weight, f"{table.name}.{WEIGHT}")
             pairs.append((convert(row), weight))
         except TidemillError as error:
             error.where = f"row {number}, {error.where}"
             raise
-    return ChangeSet.of(pairs, table.fields)
+    return ChangeSet(table.fields, pairs=pairs)
 
 
 def _split(pair: Any, table: Table) -> tuple[Any, Any]:

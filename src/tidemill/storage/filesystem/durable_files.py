@@ -45,7 +45,7 @@ arm(os.environ.get(FAULT_VARIABLE, ""))
 
 def fault(point: str) -> None:
     """Kill this process with SIGKILL if this pass of this fault point is armed."""
-    if armed(point):
+    if point in _deaths:
         _deaths[point] -= 1
         if not _deaths[point]:
             os.kill(os.getpid(), signal.SIGKILL)

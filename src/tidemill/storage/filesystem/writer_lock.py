@@ -45,6 +45,7 @@ class WriterLock:
 
     def __init__(self, file: Path, handle: int, owner: LockOwner) -> None:
         self._file = file
+        self._path = str(file)
         self._handle = handle
         self._seen = _trace(os.fstat(handle))
         self.token = owner.token
@@ -77,7 +78,7 @@ class WriterLock:
         """Check that no other process has taken the lock since; one stat of the file, a microsecond."""
         self.require_own()
         try:
-            if _trace(os.stat(self._file)) == self._seen:
+            if _trace(os.stat(self._path)) == self._seen:
                 return
         except FileNotFoundError:
             pass

@@ -249,7 +249,7 @@ READER = TableReader(Map("items", FIELDS[1:]), (("name",),))
 def test_a_table_reads_missed_changes_or_everything_again() -> None:
     items = Items()
     table = items.table
-    assert len(table.share(READER)) == 5
+    assert table.share(READER).rows == 5
     table.settle()
     table.pause()
     assert table.is_paused

@@ -33,13 +33,13 @@ class GroupOutput(OutputOperator):
         self._row = row
         self._always = always
         self._repeats = repeats
+        self._difference: Callable[[Iterable[tuple[OutputRow, OutputRow]]], dict[Row, int]] = (
+            _difference_of_repeated if repeats else _difference
+        )
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """Old rows retracted, new rows inserted, for keys whose row has changed."""
         return self._difference(self._both(maps))
-
-    def _difference(self, found: Iterable[tuple[OutputRow, OutputRow]]) -> dict[Row, int]:
-        return (_difference_of_repeated if self._repeats else _difference)(found)
 
     def whole(self, maps: Mapping[str, Any]) -> ZSet:
         """The rows of all keys."""

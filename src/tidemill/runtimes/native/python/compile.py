@@ -68,12 +68,22 @@ class CompiledStatement:
     otherwise: tuple[CompiledQuery, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledTrigger:
     """The statements for a change of one relation, for all of it at once or for ``each`` of its rows in turn."""
 
     steps: tuple[CompiledStatement, ...]
     each: bool
+
+    @cached_property
+    def adds(self) -> tuple[CompiledStatement, ...]:
+        """The statements that add to their targets."""
+        return tuple(step for step in self.steps if not step.replaces)
+
+    @cached_property
+    def replaces(self) -> tuple[CompiledStatement, ...]:
+        """The statements that recompute their targets."""
+        return tuple(step for step in self.steps if step.replaces)
 
 
 @dataclass(frozen=True, slots=True)

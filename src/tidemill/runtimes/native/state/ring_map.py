@@ -44,7 +44,8 @@ class RingMap(JournaledMap[RingEntry]):
 
     def add(self, sums: MapSums) -> None:
         """Add to each key of ``sums`` the sums of a statement."""
-        self.fill(sums)
+        if self._snapshot is not None:
+            self.fill(sums)
         if self._plain and not (self.entries or self.journal or self._followers):
             # As in a first load: integer sums added to nothing are the entry itself.
             self._came = {key: tuple(addend) for key, addend in sums.items() if addend[0]}

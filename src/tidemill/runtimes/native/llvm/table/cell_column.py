@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,15 @@ class CellColumn:
         self._is_pair = NUMPY_FORMATS[str(self.type)] == "V16"
         """True if a cell has 128 bits: then it is two words here."""
         self._format = "<i8" if self._is_pair else NUMPY_FORMATS[str(self.type)]
-        self.cells: CellArray = np.zeros((room, 2) if self._is_pair else room, self._format)
+        self.cells = self.empty(room)
         self.nulls = np.zeros(room if field.nullable else 0, np.uint8)
-        self._convert = _converter(field.type, strings)
+        self._nullable = field.nullable
+        self.convert_value = _converter(field.type, strings)
+        """From a value that is not NULL to its cell; None if it is its cell."""
+
+    def empty(self, rows: int) -> CellArray:
+        """Cells for so many rows apart from the column."""
+        return np.zeros((rows, 2) if self._is_pair else rows, self._format)
 
     @property
     def bytes(self) -> int:
@@ -99,27 +105,26 @@ class CellColumn:
 
     # -- a few rows -----------------------------------------------------------------------------------------------
 
-    def convert_values(self, values: Sequence[Any]) -> Cells:
-        """The cells of a few values, none of which is NULL."""
-        return Cells(np.array([self._convert(value) for value in values], self._format), None)
-
-    def write_values(self, first: int, values: Sequence[Any]) -> None:
-        """Set a few cells from row ``first`` on to values of rows."""
-        for row, value in enumerate(values, first):
-            self.cells[row] = 0 if value is None else self._convert(value)
-            if self._field.nullable:
-                self.nulls[row] = value is None
+    def set(self, row: int, value: Any) -> None:
+        """Set the cell of a row to a value, or to NULL if it is None."""
+        if value is None:
+            self.cells[row] = 0
+        else:
+            self.cells[row] = value if self.convert_value is None else self.convert_value(value)
+        if self._nullable:
+            self.nulls[row] = value is None
 
     def has(self, number: int, value: Any) -> bool:
         """True if a row has this value, or NULL where it is None."""
-        if self._field.nullable and (self.nulls[number] != 0) != (value is None):
+        if self._nullable and (self.nulls[number] != 0) != (value is None):
             return False
         if value is None:
             return True
-        held, given = self.cells[number], self._convert(value)
+        given = value if self.convert_value is None else self.convert_value(value)
         if self._is_pair:
-            return bool((int(held[0]), int(held[1])) == given)
-        return bool(held == given) or bool(held != held and given != given)
+            return bool(tuple(self.cells[number].tolist()) == given)
+        held = self.cells.item(number)
+        return bool(held == given or (held != held and given != given))
 
     def value(self, number: int) -> Any:
         """The value of a row."""
@@ -143,8 +148,8 @@ def resized(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
     return larger
 
 
-def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Any]:
-    """From a value that is not NULL to its cell."""
+def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Any] | None:
+    """From a value that is not NULL to its cell; None if it is its cell."""
     if not is_fixed_width(type_):
         return strings.intern
     if NUMPY_FORMATS[str(cell_type(type_))] == "V16":
@@ -152,7 +157,7 @@ def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Any]:
     if isinstance(type_, t.Double):
         return lambda value: value + 0.0 if value == value else np.nan  # no -0.0, and one NaN
     if isinstance(type_, t.Int | t.BigInt):
-        return lambda value: value
+        return None
     return lambda value: inner_number(value, type_)
 
 

@@ -63,12 +63,14 @@ class ColumnStore:
         self._fields = {f.name: f for f in table.fields}
         self._places = {f.name: place for place, f in enumerate(table.fields)}
         self._room = FIRST_ROWS
-        self._rows = 0
+        self.rows = 0
+        """The number of rows, shown or not, deleted or not."""
         self._shown = ctypes.c_int64(0)
         self._deleted = np.zeros(FIRST_ROWS, np.uint8)
         self._columns = {name: CellColumn(self._fields[name], FIRST_ROWS, strings) for name in stored_columns(table)}
         self._key = [self._columns[name] for name in table.primary_key]
         self._key_names = table.primary_key
+        self._key_places = table.key_positions
         self._key_index = _Index(self._key)
         self._key_index.rebuild(FIRST_ROWS, 0, self._deleted)
         self._indexes: dict[IndexColumns, _Index] = {}
@@ -77,9 +79,6 @@ class ColumnStore:
         self._whole = True
         """False while something changes: an interruption may have left it half done."""
         self._moved()
-
-    def __len__(self) -> int:
-        return self._rows
 
     # -- rows that come as columns --------------------------------------------------------------------------------
 
@@ -104,7 +103,7 @@ class ColumnStore:
 
     def append(self, rows: RowCells, count: int) -> bool:
         """Append rows, which are not shown yet. False where a key is there already, or where memory is refused."""
-        first = self._rows
+        first = self.rows
         self._whole = False
         if not self._reserve(first + count):
             self._whole = True
@@ -114,31 +113,37 @@ class ColumnStore:
         return self._link_keys(first + count)
 
     def _link_keys(self, last: int) -> bool:
-        self._rows = self._key_index.link_unique(self._rows, last)
+        self.rows = self._key_index.link_unique(self.rows, last)
         self._whole = True
-        return self._rows == last
+        return self.rows == last
 
     # -- a few rows -----------------------------------------------------------------------------------------------
 
-    def find_keys(self, keys: Sequence[Row]) -> RowNumbers:
+    def find_keys(self, keys: Sequence[Row]) -> list[int]:
         """The number of the row under each of a few primary keys, -1 where there is none."""
-        cells = [column.convert_values([key[i] for key in keys]).cells for i, column in enumerate(self._key)]
-        return self._key_index.find(cells)
+        return self._key_index.find_few(keys, range(len(self._key)))
+
+    def find_rows(self, rows: Sequence[Row]) -> list[int]:
+        """The number of the row under the primary key of each of a few rows, -1 where there is none."""
+        return self._key_index.find_few(rows, self._key_places)
 
     def has_row(self, number: int, row: Row) -> bool:
-        """True if the row of that number equals ``row``, as far as its cells are here."""
-        return all(column.has(number, row[self._places[name]]) for name, column in self._columns.items())
+        """True if the row of that number, which has the key of ``row``, equals it, as far as its cells are here."""
+        equal = True
+        for column, place in self._beside_key:
+            equal = equal and column.has(number, row[place])
+        return equal
 
     def append_rows(self, rows: Sequence[Row]) -> bool:
         """Append a few rows, as ``append`` does."""
-        first, last = self._rows, self._rows + len(rows)
+        last = self.rows + len(rows)
         self._whole = False
-        if not self._reserve(last):
+        if last > self._room and not self._reserve(last):
             self._whole = True
             return False
-        for name, column in self._columns.items():
-            place = self._places[name]
-            column.write_values(first, [row[place] for row in rows])
+        for number, row in enumerate(rows, self.rows):
+            for column, place in self._placed:
+                column.set(number, row[place])
         return self._link_keys(last)
 
     def value(self, number: int, name: str) -> Any:
@@ -173,11 +178,11 @@ class ColumnStore:
         if not self._whole:
             return False
         self._whole = False
-        self._key_index.unlink(rows, self._rows)
+        self._key_index.unlink(rows, self.rows)
         for index in self._indexes.values():
             index.unlink(rows, self._shown.value)
-        self._deleted[rows : self._rows] = 0
-        self._rows, self._shown.value = rows, min(rows, self._shown.value)
+        self._deleted[rows : self.rows] = 0
+        self.rows, self._shown.value = rows, min(rows, self._shown.value)
         for numbers in deleted:
             there = numbers[numbers < rows]
             self._deleted[there] = 0
@@ -189,15 +194,15 @@ class ColumnStore:
     def drop(self, gone: RowNumbers) -> None:
         """Forget rows that are deleted, and number the others from 0 on; all of them are shown."""
         self._whole = False
-        kept = np.ones(self._rows, np.bool_)
+        kept = np.ones(self.rows, np.bool_)
         kept[gone] = False
-        self._rows = self._shown.value = int(kept.sum())
-        self._room = max(self._rows + self._rows // 8, FIRST_ROWS)
+        self.rows = self._shown.value = int(kept.sum())
+        self._room = max(self.rows + self.rows // 8, FIRST_ROWS)
         self._deleted = np.zeros(self._room, np.uint8)
         for column in self._columns.values():
             column.keep(kept, self._room)
         for index in (self._key_index, *self._indexes.values()):
-            index.rebuild(self._room, self._rows, self._deleted)
+            index.rebuild(self._room, self.rows, self._deleted)
         self._moved()
         self._whole = True
 
@@ -252,7 +257,7 @@ class ColumnStore:
         deleted, self._deleted = self._deleted, resized(self._deleted, room)
         for column in self._columns.values():
             column.resize(room)
-        self._key_index.resize(room, self._rows, self._key_index.links >> 31)
+        self._key_index.resize(room, self.rows, self._key_index.links >> 31)
         for index in self._indexes.values():
             index.resize(room, self._shown.value, deleted)
         self._room = room
@@ -260,11 +265,13 @@ class ColumnStore:
         return True
 
     def _moved(self) -> None:
-        """Note that addresses, and with them sizes, have changed."""
+        """Note that columns, addresses, and with them sizes, have changed."""
         parts: list[CellColumn | _Index] = [*self._columns.values(), self._key_index, *self._indexes.values()]
         bytes_ = sum(part.bytes for part in parts) + self._deleted.nbytes
         self._memory.charge(bytes_ - self._bytes)
         self._bytes = bytes_
+        self._placed = [(column, self._places[name]) for name, column in self._columns.items()]
+        self._beside_key = [(column, place) for column, place in self._placed if place not in self._key_places]
         self.version = next(_versions)
 
 
@@ -284,6 +291,7 @@ class _Index:
         self.links = np.zeros(0, np.uint32)
         """For each row the one before it in its chain, and whether it is deleted."""
         self._locate()
+        self._ask_for(1)
 
     def _function(self, name: str, *arguments: Any) -> Any:
         """A function whose last arguments are the arrays of the index and the shift."""
@@ -342,6 +350,25 @@ class _Index:
         numbers = np.empty(len(keys[0]), np.int64)
         self._find(len(numbers), _addresses(keys), self._cells, _address(numbers), *self.words)
         return numbers
+
+    def find_few(self, rows: Sequence[Row], places: Sequence[int]) -> list[int]:
+        """The number of a row under each key, -1 where there is none; ``rows`` have their keys at ``places``."""
+        count = len(rows)
+        if count > len(self._found):
+            self._ask_for(count)
+        for column, place, cells in zip(self._columns, places, self._asked, strict=True):
+            convert = column.convert_value
+            for number, row in enumerate(rows):
+                cells[number] = row[place] if convert is None else convert(row[place])
+        self._find(count, self._asked_addresses, self._cells, self._found_address, *self.words)
+        found: list[int] = self._found[:count].tolist()
+        return found
+
+    def _ask_for(self, keys: int) -> None:
+        """Have cells for so many keys at once, which are used again and again."""
+        self._asked = [column.empty(keys) for column in self._columns]
+        self._found = np.empty(keys, np.int64)
+        self._asked_addresses, self._found_address = _addresses(self._asked), _address(self._found)
 
 
 class TableHandle:

@@ -65,9 +65,7 @@ class LlvmTable:
     ) -> None:
         """``used`` gets this table whenever it may be about to change."""
         self.table = table
-        self._places = table.key_positions
-        key = [table.fields[i] for i in self._places]
-        for field in key:
+        for field in [table.fields[place] for place in table.key_positions]:
             if isinstance(field.type, Void) or field.nullable:
                 raise NotCompiled(f"a primary key of type {field.type}")
         stored = stored_columns(table)
@@ -100,8 +98,8 @@ class LlvmTable:
         None if it is not plain, or if there is no room for it.
         """
         store = self._current()
-        untouched = self._now == self._settled
-        if change.is_python_only and len(change) <= FEW_ROWS:
+        untouched = (store.rows, len(self._gone)) == self._settled
+        if change.rows <= FEW_ROWS and change.is_python_only:
             taken = change if self._take_rows(store, change.pairs()) else None
         else:
             taken = self._take_columns(store, change)
@@ -116,18 +114,19 @@ class LlvmTable:
     def _current(self) -> ColumnStore:
         """The rows as of now, read or caught up if need be; they may be about to change."""
         self._used.add(self)
-        return self._store if self.ready and self._store is not None else self._load()
+        if self._epoch is not None:
+            self._catch_up(self._epoch)
+        return self._load() if self._store is None else self._store
 
     @property
     def _now(self) -> tuple[int, int]:
         """The number of rows and that of batches of deleted rows."""
-        return 0 if self._store is None else len(self._store), len(self._gone)
+        return 0 if self._store is None else self._store.rows, len(self._gone)
 
     def find(self, keys: Collection[Row]) -> dict[Row, Row]:
         """The row under each of ``keys`` that is there; none of them has a NULL."""
         assert self._store is not None
-        numbers = self._store.find_keys(list(keys)).tolist() if keys else []
-        found = zip(keys, numbers, strict=True)
+        found = zip(keys, self._store.find_keys(list(keys)), strict=True)
         return {key: self._row(self._store, number) for key, number in found if number != ABSENT}
 
     def _row(self, store: ColumnStore, number: int) -> Row:
@@ -206,8 +205,7 @@ class LlvmTable:
     # -- a few rows -----------------------------------------------------------------------------------------------
 
     def _take_rows(self, store: ColumnStore, pairs: Sequence[tuple[Row, int]]) -> bool:
-        keys = [tuple([row[place] for place in self._places]) for row, _ in pairs]
-        found = store.find_keys(keys).tolist()
+        found = store.find_rows([row for row, _ in pairs])
         leaving: dict[int, Row] = {}
         for (row, weight), number in zip(pairs, found, strict=True):
             if weight == -1 and number >= 0 and number not in leaving and self._has(store, number, row):
@@ -221,6 +219,8 @@ class LlvmTable:
             self._gone.append(np.array(list(leaving)))
             store.delete(self._gone[-1])
         arrived = [row for row, weight in pairs if weight == 1]
+        if not arrived:
+            return True
         if self._others:
             self._rows.append_rows([self._others_of(row) for row in arrived])
         return store.append_rows(arrived)
@@ -240,7 +240,7 @@ class LlvmTable:
         if store is not None and self._epoch is None and store.serves(reader):
             return store
         store = self._current()
-        if not store.serve(reader, lambda: self._rows.first(len(store))):
+        if not store.serve(reader, lambda: self._rows.first(store.rows)):
             self.free()
             raise out_of_memory(f'table "{self.table.name}"')
         return store
@@ -254,7 +254,7 @@ class LlvmTable:
             if self.take(ChangeSet.of_arrow(net_rows(change), change.fields)) is None:
                 self.free()
                 return
-        elif not any(change is taken for taken in self._taken):
+        elif change not in self._taken:
             self._show_part(*change.signed())
             return
         self._show()
@@ -334,10 +334,11 @@ class LlvmTable:
             return
         if self._taken:
             self._show()
-        self._gone_rows += sum(map(len, self._gone[self._settled[1] :]))
-        if self._gone_rows > max(MANY_LEFT, len(self._store) - self._gone_rows):
-            self._drop_gone(self._store)
-        self._settled = self._now
+        if gone := self._gone[self._settled[1] :]:
+            self._gone_rows += sum(map(len, gone))
+            if self._gone_rows > max(MANY_LEFT, self._store.rows - self._gone_rows):
+                self._drop_gone(self._store)
+        self._settled = self._store.rows, len(self._gone)
 
     def _drop_gone(self, store: ColumnStore) -> None:
         """Renumber the rows that are there, without those that have left."""

@@ -1,0 +1,60 @@
+"""What an epoch of one row costs: a bounded number of calls, whatever there is beside it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tidemill
+
+CALLS = 360
+"""Calls of Python functions and of built-in ones for one row of a table with a key, read by one view, in memory."""
+
+
+def calls_of_an_epoch(wh: tidemill.Warehouse, changes: dict[str, list[Any]]) -> int:
+    """The calls that ``apply`` makes for ``changes``."""
+    count = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        wh.apply(changes)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def filled(wh: tidemill.Warehouse, others: int = 0) -> tidemill.Warehouse:
+    wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT)")
+    wh.sql("CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
+    for number in range(others):
+        wh.sql(f"CREATE TABLE u{number} (id BIGINT PRIMARY KEY, a BIGINT)")
+        wh.sql(f"CREATE MATERIALIZED VIEW w{number} AS SELECT a, COUNT(*) AS n FROM u{number} GROUP BY a")
+        wh.apply({f"u{number}": [(1, (1, 1))]})
+    for number in range(5):
+        wh.apply({"t": [(1, (number, number % 3))]})
+    return wh
+
+
+def test_a_row_costs_few_calls() -> None:
+    with tidemill.open(":memory:", runtime="native") as wh:
+        filled(wh)
+        assert calls_of_an_epoch(wh, {"t": [(1, (10, 1))]}) <= CALLS
+        assert calls_of_an_epoch(wh, {"t": [(-1, (10, 1)), (1, (10, 2))]}) <= CALLS + 60
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_what_an_epoch_does_not_touch_costs_nothing(disk: bool, tmp_path: Path) -> None:
+    def cost(others: int) -> int:
+        with tidemill.open(tmp_path / str(others) if disk else ":memory:", runtime="native") as wh:
+            return calls_of_an_epoch(filled(wh, others), {"t": [(1, (10, 1))]})
+
+    assert cost(0) == cost(5)
