@@ -393,12 +393,9 @@ class RuntimeState:
 
     def begin(self) -> None:
         """Start an epoch from the current state."""
-        self._absorbed.clear()
-        self._fresh.clear()
         for name in self._unread:
             self._contents.pop(name, None)
             self._behind.forget(name)
-        self._unread.clear()
         for name in self._used_relations:
             held = self._contents.get(name)
             if isinstance(held, RowMap):
@@ -412,11 +409,12 @@ class RuntimeState:
             if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
                 del self._maps[name]
                 self._stages_behind.forget(name)
-        for name in self._used_stages & self._maps.keys():
-            for map_ in self._maps[name].values():
-                map_.settle()
-        self._used_relations.clear()
-        self._used_stages.clear()
+        for name in self._used_stages:
+            if name in self._maps:
+                for map_ in self._maps[name].values():
+                    map_.settle()
+        self._absorbed = {}
+        self._fresh, self._unread, self._used_relations, self._used_stages = set(), set(), set(), set()
 
     def rollback(self) -> None:
         """Undo everything since ``begin``."""
