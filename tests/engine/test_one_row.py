@@ -11,7 +11,7 @@ import pytest
 
 import tidemill
 
-CALLS = 360
+CALLS = 340
 """Calls of Python functions and of built-in ones for one row of a table with a key, read by one view, in memory."""
 
 

@@ -141,7 +141,7 @@ def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Epoch:
     """All that one epoch commits atomically.
 

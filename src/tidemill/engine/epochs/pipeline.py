@@ -258,7 +258,8 @@ class Propagation:
     def take(self, relation: str, change: ChangeSet) -> None:
         """Take a change of a table, or of an input of a view that is refreshed; ``stored`` does not include it."""
         self._work += change.rows
-        self._handle(relation, change, self._handed_to(relation))
+        if change.rows:
+            self._handle(relation, change, self._handed_to(relation))
 
     def recompute_pending(self, relation: str) -> None:
         """Bring every stage that reads ``relation`` to the state it would have if the epoch ended here."""
@@ -292,9 +293,7 @@ class Propagation:
         ]
 
     def _handle(self, relation: str, change: ChangeSet, readers: Iterable[StageReader]) -> None:
-        """Fire every stage that reads ``relation``, then apply the change to its contents."""
-        if not change.rows:
-            return
+        """Fire every stage that reads ``relation``, then apply the change, which has rows, to its contents."""
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
             placed.runtime.fire(reader.stage, relation, change)

@@ -22,6 +22,7 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import Runtime
 
 __all__ = ["ViewRefresher", "groups_at_same_epoch"]
@@ -97,7 +98,8 @@ class ViewRefresher:
     ) -> dict[str, ChangeSet]:
         catalog, pipeline = self._state.catalog, self._state.pipeline
         held = {name: change for name, change in pending.items() if _is_held(catalog, name)}
-        with self._epochs.running(number, sum(map(len, pending.values()))) as runtimes:
+        work = sum(map(len, pending.values()))
+        with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:
             _rewind(held, runtimes)
             return self._epochs.collect(pipeline.walk(pending, runtimes, only=names, in_turn=in_turn), runtimes)
 

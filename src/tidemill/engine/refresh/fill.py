@@ -17,6 +17,7 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import Field
 from tidemill.program.stages import Stage
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage
 
 __all__ = ["ViewFiller", "cannot_replace"]
@@ -80,7 +81,7 @@ class ViewFiller:
         If the epoch ``continues`` with changes, they need what the runtime has loaded.
         """
         stored: dict[str, ChangeSet] = {}
-        with self._epochs.running(number, work) as runtimes:
+        with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:
             pipeline = self._state.pipeline
             placed = pipeline[view.name]
             loaded: dict[str, ChangeSet] = {}
@@ -123,7 +124,7 @@ class ViewFiller:
         """
         if not pending:
             return {}
-        with self._epochs.running(number, work) as runtimes:
+        with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:
             for name, rows in pending.items():
                 for runtime in runtimes:
                     runtime.absorb(name, rows.negated())

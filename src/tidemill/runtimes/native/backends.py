@@ -125,7 +125,8 @@ class Backends:
         self.runner = self._runners.get
         """Gives the compiled stage of a name; None if it runs in Python."""
         self._tables: dict[str, LlvmTable | None] = {}
-        self._used: set[LlvmStage] = set()
+        self.used: set[LlvmStage] = set()
+        """The stages whose state may have changed since ``begin``: events may have gone to their code directly."""
         self._used_tables: set[LlvmTable] = set()
         self._reasons: dict[str, str] = {}
         self._work: dict[str, int] = {}
@@ -134,27 +135,25 @@ class Backends:
         self.epoch_rows = 0
         """The number of rows of the epoch that were checked; they are before any stage is fired."""
 
-    def used_stages(self) -> list[Stage]:
-        """The stages whose state may have changed since ``begin``: events may have gone to their code directly."""
-        return [runner.stage for runner in self._used]
-
     def compile_if_worthwhile(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
         """Compile a stage that is about to process so many rows, if configured or if it pays."""
         name = compiled.stage.name
         if self.choice == "python" or name in self._runners or name in self._reasons:
-            return self._runners.get(name)
+            return self.runner(name)
         work = self._work[name] = self._work.get(name, 0) + rows
-        if self.choice == "llvm" or work >= COMPILE_AFTER_ROWS or self._is_bulk(compiled.stage):
+        is_large = self.epoch_rows >= BULK_ROWS and self._has_large_inputs(compiled.stage)
+        if self.choice == "llvm" or work >= COMPILE_AFTER_ROWS or is_large:
             loops = sum(1 for _ in sources_of(compiled.stage))
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
                 return None
             self._compile(compiled)
-        return self._runners.get(name)
+            return self.runner(name)
+        return None
 
-    def _is_bulk(self, stage: Stage) -> bool:
-        """True if the epoch is large, and so are the inputs of the stage: then its state goes into compiled maps."""
-        return self.epoch_rows >= BULK_ROWS and sum(map(self._state.size, stage.inputs)) >= COMPILE_AFTER_ROWS
+    def _has_large_inputs(self, stage: Stage) -> bool:
+        """True if the inputs of a stage are large: in a large epoch its state then goes into compiled maps."""
+        return sum(map(self._state.size, stage.inputs)) >= COMPILE_AFTER_ROWS
 
     def note_work(self, name: str, rows: int) -> None:
         """Add to the number of rows that a stage has processed."""
@@ -241,7 +240,7 @@ class Backends:
             self._reasons[compiled.stage.name] = "what it looks rows up in is too large to be copied"
             return
         self._runners[compiled.stage.name] = LlvmStage(
-            code, compiled.finish, self._state, *self._memory(), self._used, self._shared_table
+            code, compiled.finish, self._state, *self._memory(), self.used, self._shared_table
         )
 
     def explain(self, stage: Stage) -> str:
@@ -259,7 +258,7 @@ class Backends:
         runner = self._runners.pop(name, None)
         if runner is not None:
             runner.free()
-            self._used.discard(runner)
+            self.used.discard(runner)
         self._reasons.pop(name, None)
         self._work.pop(name, None)
 
@@ -304,16 +303,16 @@ class Backends:
         self.epoch_rows = 0
         if self._shared is not None:
             self._shared[0].allow(self._room())
-        for stage in self._used:
+        for stage in self.used:
             stage.settle()
         for table in self._used_tables:
             table.settle()
-        self._used.clear()
+        self.used.clear()
         self._used_tables.clear()
 
     def rollback(self) -> None:
         """Undo the epoch."""
-        for stage in self._used:
+        for stage in self.used:
             stage.rollback()
         for table in self._used_tables:
             table.rollback()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import gc
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -66,8 +65,7 @@ class PythonExecutor:
 
     def clear(self) -> None:
         """Drop what belongs to the epoch."""
-        self._outputs.clear()
-        self._replaces.clear()
+        self._outputs, self._replaces = {}, {}
 
     def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
         """Run the trigger for ``relation``. A ``Replace`` is deferred to ``recompute_pending``, when all inputs are
@@ -82,13 +80,14 @@ class PythonExecutor:
 
     def _recompute_pending(self, compiled: CompiledStage, maps: StageMaps) -> None:
         stage, finish = compiled.stage, compiled.stage.finish
-        recomputed = self._replaces.pop(stage.name, None) or {}
+        recomputed = self._replaces.pop(stage.name) if stage.name in self._replaces else {}
         for step in recomputed.values():
             self._replace(step, stage, maps)
-        if isinstance(finish, IterationEmission):
-            self._settle(compiled, finish, StatementInputs(maps, {}), recomputed=bool(recomputed))
-        if isinstance(finish, TimePartitionEmission):
-            self._make(compiled, finish, maps)
+        match finish:
+            case IterationEmission():
+                self._settle(compiled, finish, StatementInputs(maps, {}), recomputed=bool(recomputed))
+            case TimePartitionEmission():
+                self._make(compiled, finish, maps)
 
     def emit(self, compiled: CompiledStage) -> ChangeSet:
         """The net change of the stage's rows."""
@@ -99,18 +98,16 @@ class PythonExecutor:
 
     def _emitted(self, compiled: CompiledStage, maps: StageMaps) -> ChangeSet:
         stage = compiled.stage
+        net = self._outputs.pop(stage.name) if stage.name in self._outputs else {}
         if compiled.finish is not None:
-            self._outputs.pop(stage.name, None)
             net = compiled.finish.changed(maps)
-        else:
-            net = self._outputs.pop(stage.name, {})
         return ChangeSet(stage.output, pairs=[(row, weight) for row, weight in net.items() if weight])
 
     def fill(self, compiled: CompiledStage, maps: StageMaps, beside: Mapping[str, RowMap]) -> ZSet:
         """Load empty maps from whole inputs (``beside`` has rows given with the query); returns the rows."""
         rows = ZSet()
         stage = compiled.stage
-        with exact_evaluation(compiled):
+        with garbage_collection_paused(), exact_evaluation(compiled):
             if any(trigger.each for trigger in stage.triggers):
                 rows = self._fire_whole(compiled, maps, beside)
             for target, steps in groupby(compiled.load, attrgetter("target")):
@@ -442,29 +439,17 @@ class CountedIndex:
 class exact_evaluation:
     """Context in which decimals are exact, and a fault names the view and the row."""
 
-    __slots__ = ("_compiled", "_exact", "_paused")
+    __slots__ = ("_compiled", "_exact")
 
     def __init__(self, compiled: CompiledStage) -> None:
         self._compiled = compiled
         self._exact = decimal.localcontext(EXACT)
-        self._paused = garbage_collection_paused() if gc.isenabled() else None  # most epochs have paused it already
 
     def __enter__(self) -> None:
-        if self._paused is not None:
-            self._paused.__enter__()
-        try:
-            self._exact.__enter__()
-        except BaseException:
-            if self._paused is not None:
-                self._paused.__exit__()
-            raise
+        self._exact.__enter__()
 
     def __exit__(self, _: object, fault: BaseException | None, __: object) -> None:
-        try:
-            self._exact.__exit__(None, None, None)
-        finally:
-            if self._paused is not None:
-                self._paused.__exit__()
+        self._exact.__exit__(None, None, None)
         if fault is not None and isinstance(fault, ArithmeticFault | ArithmeticError):
             raise locate_fault(fault, self._compiled) from fault
 

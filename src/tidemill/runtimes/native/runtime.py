@@ -232,9 +232,10 @@ class NativeRuntime:
     def _runner(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
         """The compiled form of a stage that is about to process so many rows; it never changes within an epoch."""
         stage = compiled.stage
-        if stage.name in self._ran or self._backends.runner(stage.name) is not None:
+        runner = self._backends.runner(stage.name)
+        if runner is not None or stage.name in self._ran:
             self._backends.note_work(stage.name, rows)
-            return self._backends.runner(stage.name)
+            return runner
         runner = self._backends.compile_if_worthwhile(compiled, rows)
         if runner is not None:
             self._state.hand_over(stage)
@@ -288,9 +289,12 @@ class NativeRuntime:
 
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation``."""
-        checked, net = self._checked.get(relation, (None, None))
+        net = None
+        if relation in self._checked:
+            checked, summed = self._checked[relation]
+            net = summed if change is checked else None
         self._backends.show(relation, change)
-        self._state.absorb(relation, change, net if change is checked else None)
+        self._state.absorb(relation, change, net)
 
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows."""
@@ -340,8 +344,8 @@ class NativeRuntime:
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the change of every map that it touched."""
         changes: dict[str, ChangeSet] = {}
-        for stage in self._backends.used_stages():
-            self._ran[stage.name] = stage
+        for used in self._backends.used:
+            self._ran[used.stage.name] = used.stage
         with decimal.localcontext(EXACT):
             for name, stage in self._ran.items():
                 runner = self._backends.runner(name)
@@ -378,8 +382,7 @@ class NativeRuntime:
 
     def _clear(self) -> None:
         self._running.clear()
-        self._ran.clear()
-        self._checked.clear()
+        self._ran, self._checked = {}, {}
 
     def _near(self, table: Table) -> ColumnPositions:
         """The columns by which the check of a table finds its rows: the primary key, or a part of it."""

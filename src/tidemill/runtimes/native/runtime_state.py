@@ -417,12 +417,9 @@ class RuntimeState:
 
     def begin(self) -> None:
         """Start an epoch from the current state."""
-        self._absorbed.clear()
-        self._fresh.clear()
         for name in self._unread:
             self._contents.pop(name, None)
             self._behind.forget(name)
-        self._unread.clear()
         for name in self._used_relations:
             held = self._contents.get(name)
             if isinstance(held, RowMap):
@@ -437,16 +434,17 @@ class RuntimeState:
                 del self._maps[name]
                 self._stages_behind.forget(name)
         self._release_looked_up()
-        for name in self._used_stages & self._maps.keys():
-            for map_ in self._maps[name].values():
-                map_.settle()
-        self._used_relations.clear()
-        self._used_stages.clear()
+        for name in self._used_stages:
+            if name in self._maps:
+                for map_ in self._maps[name].values():
+                    map_.settle()
+        self._absorbed = {}
+        self._fresh, self._unread, self._used_relations, self._used_stages = set(), set(), set(), set()
 
     def _release_looked_up(self) -> None:
         """Release relations and maps that were looked up in the store, where these lookups are no longer valid or have
         become so many that all rows had better be read."""
-        for name in [name for name, held in self._contents.items() if isinstance(held, OverlaidRelation)]:
+        for name in [name for name, held in self._contents.items() if type(held) is OverlaidRelation]:
             if self._is_outdated(name) or self._belongs_in_memory(name, self._contents[name]):
                 self._release_relation(name)
         for name in self._used_stages & self._maps.keys():

@@ -309,7 +309,7 @@ class JournaledMap(ABC, Generic[E]):
     def settle(self) -> None:
         """Make the current entries the state from which the next epoch starts."""
         self._came = None
-        self.journal.clear()
+        self.journal = {}
 
     def rollback(self) -> None:
         """Restore every touched entry."""

@@ -116,7 +116,7 @@ class CellColumn:
 
     def has(self, number: int, value: Any) -> bool:
         """True if a row has this value, or NULL where it is None."""
-        if self._nullable and (self.nulls[number] != 0) != (value is None):
+        if self._nullable and (self.nulls.item(number) != 0) != (value is None):
             return False
         if value is None:
             return True

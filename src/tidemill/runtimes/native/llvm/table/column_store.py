@@ -339,7 +339,11 @@ class _Index:
 
     def mark(self, numbers: RowNumbers) -> None:
         """Mark rows as deleted."""
-        self.links[numbers] |= _DELETED
+        if len(numbers) == 1:
+            number = numbers.item()
+            self.links[number] = self.links.item(number) | DELETED
+        else:
+            self.links[numbers] |= _DELETED
 
     def unmark(self, numbers: RowNumbers) -> None:
         """Take such marks away."""

@@ -270,7 +270,7 @@ class LlvmTable:
 
     def _show(self, *, deletes: bool = True, inserts: bool = True) -> None:
         assert self._store is not None
-        rows, gone = self._now
+        rows, gone = self._store.rows, len(self._gone)
         shown, hidden = self._shown
         self._shown = rows if inserts else shown, gone if deletes else hidden
         self._store.show(self._shown[0], self._gone[hidden : self._shown[1]])
