@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tests import nursery
+from tests import forked_children
 from tests.faults import fault_points
 from tests.feeds.feeding import FILES, live, rows_of
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
@@ -24,7 +24,7 @@ def test_every_point_is_tried() -> None:
 @pytest.mark.parametrize("point", PASSINGS)
 def test_killed_at(tmp_path: Path, point: str) -> None:
     fault = {FAULT_VARIABLE: f"{point}:{PASSINGS[point]}"}
-    died = nursery.run("tests.feeds.feeding", tmp_path, timeout=60, **fault)
+    died = forked_children.run("tests.feeds.feeding", tmp_path, timeout=60, **fault)
     assert died.returncode == -signal.SIGKILL, died.stderr
     live(tmp_path)
     inbox = tmp_path / "inbox"

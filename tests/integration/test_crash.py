@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tests import nursery
+from tests import forked_children
 from tests.faults import fault_points
 from tests.integration.crashing import LAST, TABLES, VIEWS, contents_at, live
 from tidemill.changes.zset import ZSet
@@ -38,8 +38,8 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.engine.maintenance.compaction_schedule.EPOCHS_BETWEEN_PASSES", 3)
 
 
-def start(folder: Path, last: int, **environment: str) -> nursery.Child:
-    return nursery.start("tests.integration.crashing", folder, last, **environment)
+def start(folder: Path, last: int, **environment: str) -> forked_children.Child:
+    return forked_children.start("tests.integration.crashing", folder, last, **environment)
 
 
 def run_to_its_death(folder: Path, fault: str) -> int:

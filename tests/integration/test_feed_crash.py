@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tests import nursery
+from tests import forked_children
 from tests.faults import fault_points
 from tests.integration.feeding import EVENTS, LAST, live, rows_at
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
@@ -39,7 +39,7 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_to_its_death(folder: Path, way: str, *death: int, **environment: str) -> int:
     """Let a child live until it is killed; returns the last epoch whose commit it saw return."""
-    done = nursery.run("tests.integration.feeding", folder, way, LAST, *death, timeout=120, **environment)
+    done = forked_children.run("tests.integration.feeding", folder, way, LAST, *death, timeout=120, **environment)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return int((done.stdout.split() or ["0"])[-1])
 

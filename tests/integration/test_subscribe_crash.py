@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tests import nursery
+from tests import forked_children
 from tests.integration.listening import change, notes_in
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
@@ -19,7 +19,7 @@ DEATHS = ("torn-log:8", "after-log:9", "before-manifest:6", "after-manifest:6")
 
 
 def live(folder: Path, notes: Path, serve: str, **environment: str) -> int:
-    done = nursery.run("tests.integration.listening", folder, notes, serve, LAST, timeout=120, **environment)
+    done = forked_children.run("tests.integration.listening", folder, notes, serve, LAST, timeout=120, **environment)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import nursery
+from tests import forked_children
 from tests.faults import fault_points
 from tests.storage.crashing import CHECKPOINT, LAST, live, people_at
 from tests.storage.samples import TOTAL_FIELDS, child_environment, contents
@@ -31,7 +31,7 @@ PASSINGS = {
 
 def run_to_its_death(folder: Path, fault: str) -> int:
     """Let a child process live until the fault kills it; returns the last epoch whose commit it saw return."""
-    return _died(nursery.run("tests.storage.crashing", folder, LAST, timeout=60, **{FAULT_VARIABLE: fault}))
+    return _died(forked_children.run("tests.storage.crashing", folder, LAST, timeout=60, **{FAULT_VARIABLE: fault}))
 
 
 def _died(done: subprocess.CompletedProcess[str]) -> int:

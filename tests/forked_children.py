@@ -7,6 +7,7 @@ its own, and its output, its environment and its death are those of any process.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -94,17 +95,18 @@ def run(module: str, *arguments: object, timeout: float, **environment: str) -> 
 
 
 @cache
-def _nursery() -> socket.socket:
+def _forking_process() -> socket.socket:
     """The connection to the process that forks; it ends when this one does."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.nursery", str(theirs.fileno())]
+    command = [sys.executable, "-m", "tests.forked_children", str(theirs.fileno())]
     subprocess.Popen(command, env=child_environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
     theirs.close()
+    atexit.register(ours.close)
     return ours
 
 
 def _ask(wanted: Mapping[str, Any], *files: int) -> str:
-    connection = _nursery()
+    connection = _forking_process()
     socket.send_fds(connection, [json.dumps(wanted).encode()], files)
     return connection.recv(64).decode()
 
