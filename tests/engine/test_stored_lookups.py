@@ -88,7 +88,7 @@ class History:
         if self.loose and self.random.random() < 0.4:
             change["loose"].append((-1, self.loose.pop(self.random.randrange(len(self.loose)))))
         else:
-            row = (self._kind(), self.random.randrange(4), self.random.choice([0.1, 1e17, -1e17, None, 2.5]))
+            row = (self._kind(), self.random.randrange(4), self.random.choice([0.25, 1e17, -1e17, None, 2.5]))
             self.loose.append(row)
             change["loose"].append((+1, row))
 
