@@ -60,8 +60,9 @@ class Comparing:
             self.reasons[str(error)[:60]] += 1
             return None
         rows = placement.native.load(stage)
+        runner = placement.native._backends.runner(stage.name)
         with localcontext(EXACT):
-            loaded = dict(placement.native._changes(stage))
+            loaded = dict(placement.native._state.changes(stage) if runner is None else runner.changes())
         if stage.reader is None:
             self._compare(stage.name, filled.rows, rows)
         for map_ in stage.maps:
