@@ -28,7 +28,7 @@ NESTED = ("q2", "q4", "q13", "q16", "q20", "q21", "q22")
 
 @dataclass(frozen=True)
 class Told:
-    """What views must show after each epoch of one history."""
+    """The rows of views after each epoch of one history."""
 
     answers: Answers
     epochs: list[tuple[Epoch, Bags, Bags]]

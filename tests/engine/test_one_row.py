@@ -1,4 +1,4 @@
-"""What an epoch of one row costs: a bounded number of calls, whatever there is beside it."""
+"""The cost of an epoch of one row: a bounded number of calls, whatever other tables and views there are."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class History:
         self.loose: list[tuple[Any, ...]] = []
 
     def change(self, rows: int) -> Change:
-        """So many changed rows."""
+        """A change of this many rows."""
         change: Change = {"item": [], "owner": [], "loose": []}
         for _ in range(rows):
             self.random.choice([self._item, self._item, self._item, self._owner, self._loose])(change)

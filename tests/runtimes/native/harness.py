@@ -13,7 +13,7 @@ from tidemill.model.types import Field
 from tidemill.program.stages import Program
 from tidemill.runtimes.native import runtime
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.native.runtime_state import column_snapshots
+from tidemill.runtimes.native.state.state_reader import column_snapshots
 from tidemill.storage.memory_store import MemoryStore
 
 

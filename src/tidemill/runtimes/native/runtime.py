@@ -20,10 +20,11 @@ from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
 from tidemill.runtimes.native.executor import PlannedLookup, PythonExecutor, exact_evaluation
 from tidemill.runtimes.native.python.check_conditions import check_rows
 from tidemill.runtimes.native.python.compile import CompiledStage, compile_query, compile_stage
-from tidemill.runtimes.native.runtime_state import RuntimeState, SnapshotOf, column_snapshots
+from tidemill.runtimes.native.runtime_state import RuntimeState
 from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
+from tidemill.runtimes.native.state.state_reader import SnapshotOf, column_snapshots
 from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_held
 from tidemill.runtimes.runtime import FieldsOf
 from tidemill.storage.store import ReadableStore

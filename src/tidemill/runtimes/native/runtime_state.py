@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import pyarrow as pa
@@ -12,24 +12,22 @@ from tidemill.algebra.relational.match import Match
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row, WeightedRow, ZSet
-from tidemill.model.schema import EPOCH
+from tidemill.changes.zset import WeightedRow, ZSet
 from tidemill.model.types import DOUBLE, Field
-from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import looked_up, read_at_ends, read_maps, read_together, sources_of
+from tidemill.program.maps import map_fields
+from tidemill.program.reads import looked_up, sources_of
 from tidemill.program.stages import PartitionEmission, Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.program.statements import RelationLoop, Replace, Version
+from tidemill.program.statements import RelationLoop, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, in_epoch_order, is_cheaper_to_add
 from tidemill.runtimes.native.python.compile import CompiledStage
-from tidemill.runtimes.native.state.group_ends import have_ends
 from tidemill.runtimes.native.state.journaled_map import JournaledMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
-from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
-from tidemill.runtimes.native.state.stored_lookups import StoredLookups
+from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot
+from tidemill.runtimes.native.state.state_reader import SnapshotOf, StateReader
 from tidemill.storage.store import ReadableStore
 
 StageMaps = dict[str, RowMap | RingMap]
@@ -37,27 +35,11 @@ StageMaps = dict[str, RowMap | RingMap]
 RESIDENT_ROWS = 200_000
 """Stored rows above which a relation or map stays in a ``RelationSnapshot``: only touched rows become tuples."""
 
-LOOKUP_FACTOR = 10
-"""Factor to that limit for a map that triggers look up: each lookup in a remote snapshot is a job."""
-
 OVERLAY_ROWS = 500_000
 """Rows in the overlay of a large relation at which it starts again from a new snapshot."""
 
 MAX_SNAPSHOT_PARTS = 8
 """Number of extensions after which a snapshot is taken again: each fetch queries all of its parts."""
-
-SnapshotOf = Callable[[str, tuple[Field, ...], bool], RelationSnapshot]
-"""Takes the snapshot of a large relation or map; in order of epochs if requested."""
-
-
-def column_snapshots(store: ReadableStore) -> SnapshotOf:
-    """Snapshots that hold the columns of a relation in this process."""
-
-    def snapshot_of(name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
-        table = store.read(name, fields)
-        return ColumnSnapshot(table.sort_by(EPOCH) if in_order else table, fields)
-
-    return snapshot_of
 
 
 class RuntimeState:
@@ -79,7 +61,7 @@ class RuntimeState:
     ) -> None:
         self._store = store
         self._fields_of = fields_of
-        self._snapshot_of = snapshot_of
+        self._reader = StateReader(store, snapshot_of, resident, elsewhere=elsewhere)
         self._resident = resident
         self._elsewhere = elsewhere
         self._left: set[str] = set()
@@ -90,7 +72,6 @@ class RuntimeState:
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
         self._maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
-        self._lookups = StoredLookups(store)
         self._behind = MissedEpochs(store)
         self._stages_behind = MissedEpochs(store)
         self._fresh: set[str] = set()
@@ -165,18 +146,7 @@ class RuntimeState:
         self._stages_behind.clear()
 
     def _read(self, name: str, *, whole: bool) -> RowMap | OverlaidRelation:
-        fields = self._fields_of(name)
-        if not whole and self._is_looked_up(name):
-            return OverlaidRelation(self._lookups.snapshot(name, fields, until=self._store.epoch), len(fields))
-        if self._store.rows(name) > self._resident:
-            return OverlaidRelation(self._snapshot_of(name, fields, False), len(fields))
-        contents = RowMap()
-        contents.restore(self._stored(name, fields))
-        return contents
-
-    def _is_looked_up(self, name: str) -> bool:
-        """True if rows of a relation or map had better be looked up in the store than all of them be read."""
-        return not self._elsewhere and self._lookups.are_cheaper(name)
+        return self._reader.relation(name, self._fields_of(name), whole=whole)
 
     def use(self, stage: Stage) -> None:
         """Note which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
@@ -202,7 +172,7 @@ class RuntimeState:
         if held is not None:
             return held.pairs() if isinstance(held, OverlaidRelation) else held.entries.items()
         absorbed = (change.pairs() for change in self._absorbed.get(name, ()))
-        return list(chain(self._stored(name, self._fields_of(name)), *absorbed))
+        return list(chain(self._reader.stored(name, self._fields_of(name)), *absorbed))
 
     def whole(self, name: str) -> ChangeSet:
         """The rows of ``scan``, as columns if the store has them."""
@@ -275,10 +245,11 @@ class RuntimeState:
         if name not in self._maps:
             maps = compiled.empty_maps()
             for map_ in compiled.stage.maps:
-                self._restore(maps[map_.name], map_, compiled.stage)
+                self._reader.restore(maps[map_.name], map_, compiled.stage)
             self._maps[name] = maps
-            left = any(maps[map_].is_partial for map_ in looked_up(compiled.stage))
-            (self._left.add if left else self._left.discard)(name)
+            self._left.discard(name)
+            if any(maps[map_].is_partial for map_ in looked_up(compiled.stage)):
+                self._left.add(name)
         return self._maps[name]
 
     def left(self, stage: Stage) -> bool:
@@ -291,7 +262,7 @@ class RuntimeState:
         for map_ in compiled.stage.maps:
             if maps[map_.name].is_partial:
                 in_order = any(value.type == DOUBLE for value in map_.values)
-                whole[map_.name].restore(self._stored(map_.name, map_fields(map_), in_order))
+                whole[map_.name].restore(self._reader.stored(map_.name, map_fields(map_), in_order))
             else:
                 whole[map_.name] = maps[map_.name]
         return whole
@@ -305,7 +276,7 @@ class RuntimeState:
         changed = stored = 0.0
         for map_ in stage.maps:
             changed += missed[map_.name].num_rows / (COLUMN_ROWS if maps[map_.name].is_partial else 1)
-            whole = self._snapshot_width(map_, stage) is None
+            whole = self._reader.snapshot_width(map_, stage) is None
             stored += self._store.rows(map_.name) / (1 if whole else COLUMN_ROWS)
         if not is_cheaper_to_add(changed, stored):
             return
@@ -317,35 +288,6 @@ class RuntimeState:
                 else:
                     held.catch_up(from_arrow(table, fields))
         self._maps[stage.name] = maps
-
-    def _restore(self, held: RowMap | RingMap, map_: Map, stage: Stage) -> None:
-        fields = map_fields(map_)
-        in_order = any(value.type == DOUBLE for value in map_.values)
-        width = self._snapshot_width(map_, stage)
-        if width is None:
-            held.restore(self._stored(map_.name, fields, in_order))
-            return
-        snapshot = (
-            self._lookups.snapshot(map_.name, fields, in_order=in_order)
-            if self._is_looked_up(map_.name)
-            else self._snapshot_of(map_.name, fields, in_order)
-        )
-        held.attach_snapshot(snapshot, width, fields, ends=self._reads_ends(map_, stage))
-
-    def _reads_ends(self, map_: Map, stage: Stage) -> bool:
-        """True if only the ends of groups of a map are read, and can be told before all entries are loaded."""
-        return not self._elsewhere and map_.name in read_at_ends(stage) and have_ends(map_.keys)
-
-    def _snapshot_width(self, map_: Map, stage: Stage) -> int | None:
-        """Number of leading keys by which entries of a map are fetched from a snapshot; None if all are in memory."""
-        looks_up = self._is_looked_up(map_.name)
-        left = (self._elsewhere or looks_up) and map_.name in looked_up(stage)
-        large = looks_up or self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
-        if not large or _replaces(stage) or (map_.name in read_maps(stage) and not left):
-            return None
-        # With no keys, because the map has none or is read as a whole, nothing can be looked up.
-        width = read_together(stage).get(map_.name, len(map_.keys))
-        return width if width or self._reads_ends(map_, stage) else None
 
     def empty_stage_maps(self, compiled: CompiledStage) -> StageMaps:
         """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
@@ -499,11 +441,6 @@ class RuntimeState:
         for name in self._used_stages & self._maps.keys():
             yield from self._maps[name].values()  # type: ignore[misc]
 
-    def _stored(self, name: str, fields: Sequence[Field], in_order: bool = False) -> list[tuple[Row, int]]:
-        table = self._store.read(name, fields)
-        # Sums of DOUBLE are exact to the bit only if their changes are added in order of epochs.
-        return from_arrow(table.sort_by(EPOCH) if in_order else table, fields)
-
 
 def _changing(held: RowMap | OverlaidRelation) -> RowMap:
     """The part of a relation that changes are added to."""
@@ -513,8 +450,3 @@ def _changing(held: RowMap | OverlaidRelation) -> RowMap:
 def _loaded_entries(held: RowMap | RingMap) -> int:
     """The number of entries in memory of a map that has a snapshot."""
     return len(held.entries) if held.is_partial else 0
-
-
-def _replaces(stage: Stage) -> bool:
-    """True if some trigger recomputes a map of ``stage``, and so needs all of it."""
-    return any(isinstance(statement, Replace) for trigger in stage.triggers for statement in trigger.statements)

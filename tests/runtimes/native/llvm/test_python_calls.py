@@ -46,7 +46,7 @@ def rows_of(wh: tidemill.Warehouse) -> dict[str, list[Any]]:
 
 
 def expected(events: list[Event]) -> dict[str, list[Any]]:
-    """What the Python back end says of the same events."""
+    """The rows of all views by the Python back end, after the same events."""
     with tidemill.open(":memory:", backend="python") as wh:
         wh.sql("CREATE TABLE s (k STRING, v STRING, n INT)")
         wh.apply({"s": [(1, event) for event in events]})
@@ -108,7 +108,7 @@ def test_an_interrupted_epoch(warehouse: tidemill.Warehouse, monkeypatch: pytest
 
 
 def test_functions_of_users_and_functions_given_to_functions() -> None:
-    """What a user registers anew counts from then on. A parameter may have the name of a column."""
+    """A function that is registered again is called from then on. A parameter may have the name of a column."""
     with tidemill.open(":memory:", backend="llvm") as wh:
         wh.register_function("named", lambda text, n: f"{text} {n}", arguments=["STRING", "INT"], returns="STRING")
         wh.sql("CREATE TABLE t (x STRING, n INT, a ARRAY<INT>)")

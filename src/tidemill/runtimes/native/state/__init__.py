@@ -8,6 +8,7 @@
 - ``ordered_groups``: entries grouped by their first keys and ordered within each group, before and after the epoch.
 - ``snapshot``: stored rows as immutable Arrow columns, found by sorted hashes.
 - ``overlay``: a snapshot of a large relation and the changes since.
+- ``state_reader``: relations and maps out of the store: whole, in columns, or left there until they are looked up.
 - ``stored_lookups``: the first lookups in a relation or map that is not in memory, in the files of the store.
 - ``group_ends``: the least and greatest entries of groups, which MIN and MAX need, out of a snapshot.
 - ``table_lookup``: the rows of a table under the keys of a change.

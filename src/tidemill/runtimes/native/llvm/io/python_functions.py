@@ -54,7 +54,7 @@ class PythonFunction:
         self.address = ctypes.addressof(self._function)
 
     def take_failure(self) -> BaseException | None:
-        """What the last call raised, if it did; it is told once."""
+        """The exception of the last call, if it raised one; the next call of this gives None."""
         failure, self._failure = self._failure, None
         return failure
 

@@ -3,7 +3,7 @@
 - ``map_code``: the functions that find, add and sum; what queries use.
 - ``journal``: the exported functions of an epoch: begin, restore, changes, rollback.
 - ``updates``: how an entry changes: added to, inserted, removed, set.
-- ``secondary_indexes``: what is kept in step with that: ordered indexes, orders of groups, counts of negatives.
+- ``secondary_indexes``: ordered indexes, orders of groups and counts of negatives, which follow each change.
 - ``ordered_index``: sums over ranges of one key column.
 - ``group_order``: the entries of each group in order; the groups that an epoch has touched, as they were.
 - ``multiset_index``: the least and the greatest value of each group.

@@ -1,4 +1,4 @@
-"""What is kept in step with the entries of a map: ordered indexes, orders of groups, counts of negative numbers."""
+"""Secondary indexes of a map, kept in step with its entries: ordered indexes, orders of groups, counts of negatives."""
 
 from __future__ import annotations
 

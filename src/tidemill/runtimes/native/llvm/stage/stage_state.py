@@ -82,7 +82,7 @@ class StageState:
             self._point(place.name, function.address)
 
     def failed_call(self) -> BaseException | None:
-        """What an expression raised that Python computes, if one has; it is told once."""
+        """The exception of an expression that Python computes, if one raised; the next call of this gives None."""
         raised = [function.take_failure() for function in self._called]
         return next((failure for failure in raised if failure is not None), None)
 
