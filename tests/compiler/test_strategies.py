@@ -12,6 +12,7 @@ from tidemill.compiler.compare_strategies import compare_strategies
 from tidemill.compiler.delta.triggers import first_order_stage
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
 from tidemill.model.errors import Unsupported
@@ -89,6 +90,6 @@ def test_streams_are_refused_as_it_declares() -> None:
 
 
 def test_its_cost_is_compared() -> None:
-    lines = compare_strategies("v", relation_of(JOIN), TABLES, {"customers": 100, "orders": 1_000})
-    assert lines[0].startswith("viewlet or joingraph or toy, as predicted from")
-    assert lines[3].split()[0] == "toy"
+    lines = compare_strategies("v", relation_of(JOIN), TABLES, Statistics({"customers": 100, "orders": 1_000}))
+    assert lines[0].startswith("delta, viewlet, joingraph or toy, as predicted from")
+    assert lines[4].split()[0] == "toy"

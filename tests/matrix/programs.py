@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -16,9 +16,13 @@ from tests.conversation import read
 from tests.matrix.renaming import prefixed
 from tests.written_stages import compile_stage
 from tidemill.algebra.node import Relation
+from tidemill.compiler.choose import AUTO
+from tidemill.compiler.choose_plan import Choice, choose_plan
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
-from tidemill.compiler.passes import compile_view
+from tidemill.compiler.passes import Compilation, compile_from
+from tidemill.compiler.plan import Plan
+from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog import define_view
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Program, Stage
@@ -28,24 +32,41 @@ from tidemill.runtimes.native.llvm.stage import emit_stage as llvm
 _emit = cache(llvm._emitted.__wrapped__)
 
 _compiled: dict[tuple[str, str], tuple[Relation, Program]] = {}
+_plans: dict[str, Plan] = {}
 
 
 @contextmanager
 def compiling_once() -> Iterator[None]:
     """Within this block warehouses take what was compiled before: programs for the same query, Python, machine code."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(define_view, "compile_view", _compile)
+        patch.setattr(define_view, "compile_from", _compile)
+        patch.setattr(define_view, "choose_plan", _choose)
         patch.setattr(runtime, "compile_stage", compile_stage)
         patch.setattr(llvm, "_emitted", _emitted)
         yield
 
 
-def _compile(name: str, relation: Relation, tables: Any, strategy: str = "auto", *rest: Any, **options: Any) -> Program:
-    before = _compiled.get((name, strategy))
+def _compile(start: Compilation) -> Program:
+    return _once(start.view, start.requested, start.relation, lambda: compile_from(start))
+
+
+def _choose(start: Compilation, *_: Any) -> tuple[Plan, Program]:
+    """A plan for low latency, where the sizes of tables are unknown: the most mixed programs that there are."""
+
+    def choose() -> Program:
+        plan, program, *_ = choose_plan(start, Statistics(), Choice("latency"))
+        _plans[start.view] = plan
+        return program
+
+    program = _once(start.view, start.requested, start.relation, choose)
+    return _plans[start.view], program
+
+
+def _once(view: str, strategy: str, relation: Relation, compile_program: Callable[[], Program]) -> Program:
+    before = _compiled.get((view, strategy))
     if before is not None and before[0] == relation:
         return before[1]
-    program = compile_view(name, relation, tables, strategy, *rest, **options)
-    _compiled[name, strategy] = relation, program
+    _compiled[view, strategy] = relation, (program := compile_program())
     return program
 
 
@@ -70,7 +91,8 @@ def programs(path: Path, strategy: str) -> tuple[Program | str, ...]:
 
 def _program(name: str, answers: Answers, strategy: str) -> Program | str:
     try:
-        program = _compile(name, answers.relations[name], answers.tables, strategy)
+        start = Compilation(name, answers.relations[name], answers.tables, strategy)
+        program = _choose(start)[1] if strategy == AUTO else _compile(start)
     except TidemillError as refusal:
         return str(refusal)
     return replace(program, stages=tuple(map(_anonymous, program.stages)))

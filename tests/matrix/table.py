@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.ways import MOVING, NATIVE, SPARK, STORED
 
-STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute", "partition")
+STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute", "partition", "auto")
 FORMS = ("whole", "rows")
 COLUMNS = {"run": 7, "shared": 8, "gaps": 6, "failed": 8, "left": 6}
 

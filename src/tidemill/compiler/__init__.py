@@ -8,9 +8,10 @@
 - ``delta``: derivatives, and nested loops that compute them
 - ``viewlets``: the DBToaster transform: materialized deltas of deltas
 - ``strategies``: how a stage is maintained, one file each
+- ``choose_plan``: what ``auto`` takes for each stage, by predicted cost; ``plan``: what it has taken
 - ``choose``: the strategy of a stage and the runtime of an epoch, and the reason
 - ``statistics``: sizes, costs and predictions
 - ``lineage``: MOVIE: provenance of rows, and which events need no base data
-- ``compare_strategies``: predicted cost of viewlets against a join graph
+- ``compare_strategies``: predicted costs of the strategies of a view, for EXPLAIN
 - ``explain``: the text of EXPLAIN VIEW
 """

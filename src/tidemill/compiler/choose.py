@@ -42,10 +42,7 @@ ROW_WISE = Reason("ROW_WISE", "its triggers take one row, or one iteration, at a
 
 
 def strategy_named(view: str, name: str) -> Strategy:
-    """The strategy that a view asks for; for ``auto``, the default.
-
-    For every kind of stage a delta costs no more than recomputing the stage, so ``auto`` needs no cost comparison.
-    """
+    """The strategy that a view asks for; for ``auto``, the default, which a plan overrules for single stages."""
     if name == AUTO:
         return DEFAULT
     if name not in STRATEGIES:

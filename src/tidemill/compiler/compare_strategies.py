@@ -1,7 +1,8 @@
 """Comparison of strategies: the costs that EXPLAIN predicts for one view and the rows that are stored.
 
-Viewlets store the joins that changes need, which takes little work and, where rows have many partners, much memory. A
-join graph stores every row once and finds its partners when it changes.
+First-order deltas join a change with the rows of the tables. Viewlets store the joins that changes need, which takes
+little work and, where rows have many partners, much memory. A join graph stores every row once and finds its partners
+when it changes.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from tidemill.algebra.node import Relation
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.statistics.predictions import Prediction
-from tidemill.compiler.statistics.sizes import DistinctCounts, RelationSize, relation_sizes
+from tidemill.compiler.statistics.sizes import RelationSize, Statistics
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
+from tidemill.program.reads import reads_old, steps_of
 from tidemill.program.stages import Program
 
 ALIKE = 1.1
@@ -23,31 +25,27 @@ ALIKE = 1.1
 SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
-def nothing_counted(relation: str, column: str) -> int | None:
-    """Distinct count of a column if none is known."""
-    return None
-
-
 def compare_strategies(
     view: str,
     relation: Relation,
     tables: Mapping[str, Table],
-    sizes: Mapping[str, int],
-    distinct: DistinctCounts = nothing_counted,
+    statistics: Statistics,
 ) -> list[str]:
-    """The predictions for view ``view`` as lines of text; none if it has no join, or if the strategies do not differ.
-
-    ``sizes`` are the rows of the relations that it reads. ``distinct`` tells how many values a column of one has, or
-    None.
-    """
+    """The predictions for ``view`` as lines of text; none if it has no join, or if the strategies do not differ."""
     programs = dict(_programs(view, relation, tables))
-    if len(programs) < 2:
+    if len(programs) < 2 or not _reads_rows(programs.values()):
         return []
-    known = relation_sizes(_columns(programs.values()), tables, sizes, distinct)
+    known = statistics.sizes(_inputs(programs.values()), tables)
     found = {name: STRATEGIES[name].cost(program, known) for name, program in programs.items()}
     basis = ", ".join(f"{contents.rows:,.0f} rows of {name}" for name, contents in known.items())
-    heading = f"{' or '.join(found)}, as predicted from {basis}:"
+    *others, last = found
+    heading = f"{', '.join(others)} or {last}, as predicted from {basis}:"
     return [heading, *(f"  {line}" for line in _lines(found, known))]
+
+
+def _reads_rows(programs: Iterable[Program]) -> bool:
+    """True if a change is joined with rows that are there: otherwise all strategies do the same."""
+    return any(reads_old(step) for program in programs for stage in program.stages for step in steps_of(stage))
 
 
 def compared_strategies() -> list[str]:
@@ -55,24 +53,15 @@ def compared_strategies() -> list[str]:
     return [strategy.name for strategy in STRATEGIES.values() if strategy.is_compared is not None]
 
 
-def _columns(programs: Iterable[Program]) -> dict[str, set[str]]:
-    """The relations that programs read, and the columns of these by which members of join graphs are identified."""
+def _inputs(programs: Iterable[Program]) -> list[str]:
+    """The base relations that programs read."""
     stages = [stage for program in programs for stage in program.stages]
     own = {stage.name for stage in stages}
-    columns: dict[str, set[str]] = {}
-    for stage in stages:
-        keys = {map_.name: {f.name for f in map_.keys} for map_ in stage.maps}
-        columns |= {name: columns.get(name, set()) for name in stage.inputs if name not in own}
-        for member in (member for graph in stage.graphs for member in graph.members if member.relation not in own):
-            columns[member.relation] |= keys[member.map]
-    return columns
+    return list(dict.fromkeys(name for stage in stages for name in stage.inputs if name not in own))
 
 
 def _programs(view: str, relation: Relation, tables: Mapping[str, Table]) -> Iterator[tuple[str, Program]]:
-    """The program of each strategy that accepts the view and can be predicted.
-
-    A program with triggers for single rows has no load statements to predict the size of its maps from.
-    """
+    """The program of each strategy that accepts the view and can be predicted."""
     for strategy in STRATEGIES.values():
         if strategy.is_compared is None:
             continue
@@ -81,8 +70,7 @@ def _programs(view: str, relation: Relation, tables: Mapping[str, Table]) -> Ite
         except Unsupported:
             continue
         last = program.stages[-1]
-        row_by_row = any(trigger.each for trigger in last.triggers)
-        if last.strategy == strategy.name and not row_by_row and strategy.is_compared(program):
+        if last.strategy == strategy.name and strategy.is_compared(program):
             yield strategy.name, program
 
 

@@ -7,11 +7,12 @@ each pass may rely on what those before it have replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.choose import AUTO, checked_options, choose, require_not_streams, strategy_named
+from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.definitions import hoist
 from tidemill.compiler.rewrites.expand_distinct_aggregates import expand_distinct_aggregates
@@ -34,17 +35,20 @@ from tidemill.program.verify import verify
 class Compilation:
     """A view on its way through the passes: a relation, then drafts of stages, then stages.
 
-    ``requested`` is the name of the requested strategy, and ``options`` are those of strategies. ``note`` gives the
-    reason why subqueries were rewritten to joins for a strategy that takes subqueries.
+    ``requested`` is the name of the requested strategy, and ``options`` are those of strategies. For strategy ``auto``
+    the ``plan`` names those of single stages. ``note`` gives the reason why subqueries were rewritten to joins for a
+    strategy that takes subqueries.
     """
 
     view: str
     relation: Relation
     tables: Mapping[str, Table]
-    requested: str
-    static: Set[str]
-    method: str
-    options: Mapping[str, str]
+    requested: str = AUTO
+    static: Set[str] = frozenset()
+    method: str = "auto"
+    options: Mapping[str, str] = field(default_factory=dict)
+    plan: Plan = DEFAULT_PLAN
+    compile_stage: CompileStage = field(default=lambda *given: compile_requested(*given))
     note: str = ""
     drafts: tuple[StageDraft, ...] = ()
     stages: tuple[Stage, ...] = ()
@@ -57,7 +61,7 @@ class Compilation:
     @property
     def keeps_subqueries(self) -> bool:
         """True if subqueries in expressions stay; most strategies see joins in their place."""
-        return self.strategy.takes_subqueries and not self.note
+        return (self.strategy.takes_subqueries or self.plan.keeps_subqueries) and not self.note
 
     @property
     def program(self) -> Program:
@@ -66,6 +70,8 @@ class Compilation:
 
 
 Pass = Callable[[Compilation], Compilation]
+CompileStage = Callable[[StageDraft, StageContext, str], Stage]
+"""Compiles a draft by the strategy of that name, or by what it chooses instead."""
 
 
 def compile_view(
@@ -98,14 +104,19 @@ def compile_view(
         copy[x.n] += 1
           for x in numbers
     """
-    start = Compilation(name, relation, tables, strategy, static, method, options)
+    return compile_from(Compilation(name, relation, tables, strategy, static, method, options))
+
+
+def compile_from(start: Compilation) -> Program:
+    """The program of a view from its first compilation; subqueries that its strategy does not accept become joins."""
     try:
-        return _run_passes(start)
+        return run_passes(start)
     except NotAccepted as refusal:
-        return _run_passes(replace(start, note=f"subqueries are joins, since {refusal}"))
+        return run_passes(replace(start, note=f"subqueries are joins, since {refusal}"))
 
 
-def _run_passes(compilation: Compilation) -> Program:
+def run_passes(compilation: Compilation) -> Program:
+    """The program of a view whose compilation begins."""
     for run_pass in PASSES:
         compilation = run_pass(compilation)
     return compilation.program
@@ -163,7 +174,7 @@ def compile_stages(compilation: Compilation) -> Compilation:
     c = compilation
     keys = known_keys(c.tables, c.drafts)
     context = StageContext(c.view, keys, streams_of(c.tables), c.static, c.options)
-    stages = [_stage(draft, context, c.requested) for draft in c.drafts]
+    stages = [c.compile_stage(draft, context, c.plan.strategies.get(draft.name, c.requested)) for draft in c.drafts]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)
     return replace(c, stages=tuple(stages))
@@ -200,7 +211,7 @@ def compile_body(name: str, relation: Relation, tables: Mapping[str, Table]) -> 
     return compile_view(name, relation, tables, DEFAULT.name)
 
 
-def _stage(draft: StageDraft, context: StageContext, requested: str) -> Stage:
+def compile_requested(draft: StageDraft, context: StageContext, requested: str) -> Stage:
     """One stage, compiled by the requested strategy, or by the default one if that does not accept it."""
     strategy, note = choose(context.view, draft, requested, context.streams)
     try:

@@ -2,5 +2,6 @@
 
 - ``sizes``: row counts and distinct counts of relations and maps
 - ``costs``: cost class of one changed row in a stage, with reason and hint
-- ``predictions``: predicted entries, bytes and work of a program
+- ``loop_estimate``: visits and rows of nested loops
+- ``predictions``: predicted entries, bytes and work of stages and programs
 """

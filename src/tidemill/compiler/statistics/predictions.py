@@ -1,41 +1,63 @@
 """Predicted entries, bytes and work of a program, from the sizes of the relations that it reads.
 
-Everything is estimated as query planners do: a lookup finds the rows of a relation divided by the values of the columns
-it goes by, and a map has as many entries as its keys can have values, or as rows come to it. Work is counted as in
+A map has as many entries as its keys can have values, or as rows come to it. Work is counted as in
 ``viewlets.materialization_costs``: entries that statements visit, and entries that they update, each of which counts
-``UPDATE`` visits.
+``UPDATE`` visits. A change passes through the stages: what a stage emits is the change that the next ones have to take.
+So an aggregate without groups, whose one row is joined with a table, costs a visit of that whole table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import log2, prod
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
-from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.statistics.sizes import MANY, UPDATE, RelationSize
+from tidemill.compiler.statistics.costs import CostClass, cost_of_emission
+from tidemill.compiler.statistics.loop_estimate import estimate_loops
+from tidemill.compiler.statistics.sizes import MATCHES, UPDATE, RelationSize
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
-from tidemill.program.reads import queries_of
-from tidemill.program.stages import GroupEmission, Program, Stage
-from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Trigger, Version
-
-PASSING = 1 / 3
-"""Assumed selectivity of a condition."""
+from tidemill.program.reads import reads_change, reads_old, sources_of
+from tidemill.program.stages import (
+    Emission,
+    GroupEmission,
+    IterationEmission,
+    PartitionEmission,
+    Program,
+    Stage,
+    TimePartitionEmission,
+)
+from tidemill.program.statements import Add, Query, TriggerStatement, Version
 
 ENTRY_BYTES = 16
 """Bytes of an entry besides its columns: its slot in a table, and the hash of its key."""
 
+ROW_BYTES = 64
+"""Bytes of a row of a relation, in the mean."""
+
 WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 16, t.String: 24}
 """Bytes of a value; those of other types take 8."""
+
+STATEMENT = 1.0
+"""Cost of a statement besides its visits, in visits: its call, shared by the rows of an epoch."""
+
+PARTITIONS = 100.0
+"""Assumed number of time partitions."""
+
+REPLACED = 2.0
+"""Rows that a change of a row is: the old one goes, the new one comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """``entries`` and ``bytes`` of all maps without the view's rows, and the ``work`` for one change of each input.
+    """``entries`` and ``bytes`` of all that changes read, and the ``work`` for one change of each input.
+
+    These are the maps, without the rows of the view, and the rows of base relations that are looked up.
 
     ``unread`` is the work of a change where only the maps of join graphs are kept; None where there are none.
     """
@@ -46,25 +68,118 @@ class Prediction:
     unread: Mapping[str, float] | None
 
 
+@dataclass(frozen=True, slots=True)
+class StageEstimate:
+    """Entries and bytes of the maps of a stage, and for one changed row of each input its work and what it emits.
+
+    ``kept`` is the part of the work that maintains the maps of join graphs.
+    """
+
+    entries: float
+    bytes: float
+    work: Mapping[str, float]
+    emitted: Mapping[str, float]
+    kept: Mapping[str, float] | None
+
+
+class ProgramEstimate:
+    """The estimate of a program, stage by stage, over base relations of given sizes.
+
+    ``known`` are the sizes of what stages can read. ``arrivals`` are the rows of each relation and stage that change
+    for one changed row of a base relation, each of which changes at its rate: as often as it has rows, since each row
+    arrives once. ``batch`` rows come together: a stage of few rows changes once for all of them.
+    """
+
+    def __init__(self, tables: Mapping[str, RelationSize], batch: float = 1.0) -> None:
+        self.known = dict(tables)
+        self.work = self.entries = self.bytes = 0.0
+        rows = sum(size.rows for size in tables.values())
+        self.arrivals = {name: size.rows / rows if rows else 1.0 for name, size in tables.items()}
+        self._batch = batch
+
+    def cost(self, estimate: StageEstimate) -> float:
+        """The work in a stage for one changed row of a base relation."""
+        return sum(self.arrivals.get(name, 0.0) * work for name, work in estimate.work.items())
+
+    def add(self, stage: Stage) -> StageEstimate:
+        """Estimate one more stage; later ones read its rows."""
+        estimate, rows = estimate_stage(stage, self.known)
+        self.work += self.cost(estimate)
+        self.entries += estimate.entries
+        self.bytes += estimate.bytes
+        emitted = sum(self.arrivals.get(name, 0.0) * count for name, count in estimate.emitted.items())
+        self.known[stage.name] = rows
+        self.arrivals[stage.name] = min(emitted, REPLACED * max(rows.rows, 1.0) / self._batch)
+        return estimate
+
+
 def predict(program: Program, tables: Mapping[str, RelationSize]) -> Prediction:
     """Predicted entries, bytes and work of ``program`` over ``tables``."""
-    known = dict(tables)
-    entries = size = 0.0
+    whole = ProgramEstimate(tables)
+    stages = {stage.name: whole.add(stage) for stage in program.stages}
+    inputs = dict.fromkeys(name for estimate in stages.values() for name in estimate.work if name not in stages)
+    kept = {name: _passing(name, stages, whole.known, lambda estimate: estimate.kept or {}) for name in inputs}
+    looked_up = {loop.relation for stage in program.stages for loop in sources_of(stage) if reads_old(loop)}
+    held = [whole.known[name] for name in inputs if name in looked_up]
+    return Prediction(
+        whole.entries + sum(size.rows for size in held),
+        whole.bytes + sum(map(bytes_of_rows, held)),
+        {name: _passing(name, stages, whole.known, lambda estimate: estimate.work) for name in inputs},
+        kept if any(stage.graphs for stage in program.stages) else None,
+    )
+
+
+def _passing(
+    relation: str,
+    stages: Mapping[str, StageEstimate],
+    known: Mapping[str, RelationSize],
+    work_of: Callable[[StageEstimate], Mapping[str, float]],
+) -> float:
+    """The work of one changed row of ``relation`` in all stages that it reaches."""
+    changed, work = {relation: 1.0}, 0.0
+    for name, estimate in stages.items():
+        work += sum(changed.get(read, 0.0) * cost for read, cost in work_of(estimate).items())
+        emitted = sum(changed.get(read, 0.0) * rows for read, rows in estimate.emitted.items())
+        changed[name] = min(emitted, REPLACED * max(known[name].rows, 1.0))
+    return work
+
+
+def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[StageEstimate, RelationSize]:
+    """The estimate of one stage, and the size of its rows, over relations of ``known`` sizes."""
+    sizes = dict(known)
+    for map_ in stage.maps:
+        sizes[map_.name] = _filled(stage, map_, sizes)
+    rows = _rows_of(stage, sizes)
+    members = {member.map for graph in stage.graphs for member in graph.members}
+    emitting = stage.name if stage.finish is None else _source_of(stage.finish)
     work: dict[str, float] = {}
-    unread: dict[str, float] = {}
-    for stage in program.stages:
-        for map_ in stage.maps:
-            known[map_.name] = _filled(stage.load, map_, known)
-            entries += known[map_.name].rows
-            size += known[map_.name].rows * _bytes_of(map_)
-        known[stage.name] = _rows_of(stage, known)
-        members = {member.map for graph in stage.graphs for member in graph.members}
-        for trigger in stage.triggers:
-            costs = list(_costs(trigger, known))
-            work[trigger.relation] = work.get(trigger.relation, 0.0) + sum(cost for _, cost in costs)
-            kept = sum(cost for target, cost in costs if target in members)
-            unread[trigger.relation] = unread.get(trigger.relation, 0.0) + kept
-    return Prediction(entries, size, work, unread if any(stage.graphs for stage in program.stages) else None)
+    kept: dict[str, float] = {}
+    emitted: dict[str, float] = {}
+    for trigger in stage.triggers:
+        costs = [_cost(statement, sizes) for statement in trigger.statements]
+        touched = sum(cost.touched for cost in costs if cost.target == emitting)
+        work[trigger.relation] = sum(cost.work for cost in costs) + touched * _emission_work(stage, sizes)
+        kept[trigger.relation] = sum(cost.work for cost in costs if cost.target in members)
+        emitted[trigger.relation] = touched * _emission_rows(stage, sizes)
+    entries = {map_: sizes[map_.name].rows for map_ in stage.maps}
+    estimate = StageEstimate(
+        sum(entries.values()),
+        sum(count * _bytes_of(map_) for map_, count in entries.items()),
+        work,
+        emitted,
+        kept if stage.graphs else None,
+    )
+    return estimate, rows
+
+
+def _source_of(emission: Emission) -> str:
+    """The map whose touched entries make rows."""
+    return emission.kept if isinstance(emission, TimePartitionEmission) else emission.source
+
+
+def bytes_of_rows(size: RelationSize) -> float:
+    """Bytes of the rows of a relation, whatever their columns are."""
+    return size.rows * ROW_BYTES
 
 
 def _bytes_of(map_: Map) -> int:
@@ -72,10 +187,13 @@ def _bytes_of(map_: Map) -> int:
     return ENTRY_BYTES + sum(WIDTHS.get(type(one), 8) for one in types)
 
 
+# ------------------------------------------------------------------------------------------------------------- sizes
+
+
 def _rows_of(stage: Stage, known: Mapping[str, RelationSize]) -> RelationSize:
     """The rows of a stage: those that its statements add, or the entries of the map that they come from."""
     if not isinstance(stage.finish, GroupEmission):
-        return _filled(stage.load, Map(stage.name, stage.output), known)
+        return _filled(stage, Map(stage.name, stage.output), known)
     source = known[stage.finish.source]
     plain = {o.name: o.scalar.name for o in stage.finish.outputs if isinstance(o.scalar, Column)}
     return RelationSize(
@@ -83,86 +201,114 @@ def _rows_of(stage: Stage, known: Mapping[str, RelationSize]) -> RelationSize:
     )
 
 
-def _filled(load: Sequence[Add], map_: Map, known: Mapping[str, RelationSize]) -> RelationSize:
-    """Size of a map after the statements that load it."""
-    found = [_joined(add.query, len(map_.keys), known) for add in load if add.target == map_.name]
-    rows = sum(contents.rows for contents in found)
+def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> RelationSize:
+    """Size of a map after all rows have come.
+
+    Where no statements load it, its rows come one by one: each trigger would add all of them if its relation were the
+    last to come, so the most that one adds counts.
+    """
     names = [f.name for f in map_.keys]
-    values = {name: sum(contents.values[str(i)] for contents in found) for i, name in enumerate(names) if found}
-    return RelationSize(rows, values)
+    found = [_joined(add.query, len(names), known) for add in stage.load if add.target == map_.name]
+    if not found:
+        added = [
+            _joined(_over_state(statement.query), len(names), known)
+            for trigger in stage.triggers
+            for statement in trigger.statements
+            if isinstance(statement, Add) and statement.target == map_.name
+        ]
+        found = [max(added, key=lambda size: size.rows)] if added else []
+    values = {name: sum(size.values[str(i)] for size in found) for i, name in enumerate(names) if found}
+    return RelationSize(sum(size.rows for size in found), values)
+
+
+def _over_state(query: Query) -> Query:
+    """The query over all rows of the relation whose change it reads."""
+    sources = [
+        replace(step, version=Version.STATE, split=None) if reads_change(step) else step for step in query.sources
+    ]
+    return replace(query, sources=tuple(sources))
 
 
 def _joined(query: Query, keys: int, known: Mapping[str, RelationSize]) -> RelationSize:
     """The entries that a query gives, and the values of each of its keys, by their numbers."""
-    walk = _LoopEstimate(known)
-    for step in query.sources:
-        walk.take(step)
-    values = {str(i): walk.values(output.scalar) for i, output in enumerate(query.outputs[:keys])}
-    return RelationSize(min(walk.rows, prod(values.values())), values)
+    loops = estimate_loops(query, known)
+    values = {str(i): loops.values(output.scalar) for i, output in enumerate(query.outputs[:keys])}
+    return RelationSize(min(loops.rows, prod(values.values())), values)
 
 
-def _costs(trigger: Trigger, known: Mapping[str, RelationSize]) -> Iterator[tuple[str, float]]:
-    """Each statement's target, and the work that one changed row makes for it."""
-    for statement in trigger.statements:
-        for query in queries_of(statement):
-            walk = _LoopEstimate(known)
-            for step in query.sources:
-                walk.take(step)
-            yield statement.target, walk.visits + UPDATE * walk.rows
+# -------------------------------------------------------------------------------------------------------------- work
 
 
-class _LoopEstimate:
-    """Estimate of nested loops so far: rows found, rows visited, and distinct values of their columns."""
+class _StatementCost(NamedTuple):
+    """What one changed row makes of a statement: the work, and the entries of its target that it touches."""
 
-    def __init__(self, known: Mapping[str, RelationSize]) -> None:
-        self._known = known
-        self._values: dict[str, float] = {}
-        self._changed = False
-        self.rows = 1.0
-        self.visits = 0.0
+    target: str
+    work: float
+    touched: float
 
-    def take(self, step: Step) -> None:
-        """One more step."""
-        match step:
-            case RelationLoop():
-                self._take_source(step)
-            case MapRead() | MapSeek():
-                entries = self._known[step.map].rows
-                self.visits += self.rows * (
-                    1 if isinstance(step, MapRead) and step.range is None else log2(entries + 2)
-                )
-                self.rows *= PASSING ** len(step.filters)
-            case ArrayLoop():
-                pass  # the length of an array is unknown: one element
-            case _:
-                assert_never(step)
 
-    def _take_source(self, source: RelationLoop) -> None:
-        if source.version is Version.CHANGE:
-            self.visits += 1
-            # One row seldom joins with itself: a second loop over the change finds nothing.
-            self.rows *= 0.0 if self._changed else 1.0
-            self._values |= {f"{source.alias}.{f.name}": 1.0 for f in source.columns}
-            self._changed = True
-        else:
-            contents = self._known.get(source.relation, RelationSize(MANY))
-            found = contents.rows
-            for name, key in source.lookup:
-                found /= max(contents.distinct(name), self.values(key))
-            self.rows *= found
-            self.visits += self.rows
-            self._values |= {f"{source.alias}.{f.name}": contents.distinct(f.name) for f in source.columns}
-        self.rows *= prod(map(self._passing, source.filters))
+def _cost(statement: TriggerStatement, known: Mapping[str, RelationSize]) -> _StatementCost:
+    queries = (statement.query,) if isinstance(statement, Add) else statement.queries
+    loops = [estimate_loops(query, known) for query in queries]
+    found = sum(one.rows for one in loops)
+    visits = sum(one.visits for one in loops)
+    if isinstance(statement, Add):
+        return _StatementCost(statement.target, STATEMENT + visits + UPDATE * found, found)
+    # Replaced entries are compared with those before; few of them differ.
+    return _StatementCost(statement.target, STATEMENT + visits + UPDATE * found, min(found, 1.0))
 
-    def _passing(self, condition: Scalar) -> float:
-        match condition:
-            case Call(function="eq", arguments=(Column() as one, Literal())):
-                return 1 / self.values(one)
-            case Call(function="is_not_null"):
-                return 1.0
-        return PASSING
 
-    def values(self, scalar: Scalar) -> float:
-        """Number of distinct values of an expression, at most the number of rows."""
-        found = prod(self._values.get(name, 1.0) for name in columns_in(scalar))
-        return max(1.0, min(found, self.rows) if not self._changed else found)
+def _emission_work(stage: Stage, known: Mapping[str, RelationSize]) -> float:
+    """Visits to make the rows of one touched entry."""
+    cost = cost_of_emission(stage)
+    if stage.finish is None:
+        return 0.0
+    if cost is None:
+        return UPDATE
+    match cost.kind:
+        case CostClass.CONSTANT:
+            return UPDATE
+        case CostClass.LOGARITHMIC:
+            return UPDATE + log2(_share(stage, known) + 2)
+        case CostClass.MATCHES:
+            return UPDATE * MATCHES
+        case CostClass.GROUP | CostClass.PARTITION | CostClass.DATA:
+            return UPDATE * _share(stage, known)
+        case _:
+            assert_never(cost.kind)
+
+
+def _share(stage: Stage, known: Mapping[str, RelationSize]) -> float:
+    """The entries of a group's multiset, or of a partition."""
+    match stage.finish:
+        case GroupEmission(source=source, multiset_reads=(read, *_)):
+            return max(1.0, known[read.map].rows / max(known[source].rows, 1.0))
+        case PartitionEmission(source=source, rows=rows):
+            partitions = prod(known[source].distinct(name) for name in _names(rows.partition))
+            return max(1.0, known[source].rows / max(min(partitions, known[source].rows), 1.0))
+        case TimePartitionEmission(kept=kept):
+            return max(1.0, known[kept].rows / PARTITIONS)
+    return 1.0
+
+
+def _names(scalars: Iterable[Scalar]) -> list[str]:
+    return [name for scalar in scalars for name in columns_in(scalar)]
+
+
+def _emission_rows(stage: Stage, known: Mapping[str, RelationSize]) -> float:
+    """Rows that a stage emits for one touched entry."""
+    match stage.finish:
+        case None:
+            return 1.0
+        case GroupEmission(source=source, outputs=outputs):
+            read = {name for output in outputs for name in columns_in(output.scalar)}
+            keys = {f.name for map_ in stage.maps if map_.name == source for f in map_.keys}
+            return REPLACED if read - keys else 1.0
+        case PartitionEmission(rows=TopK(limit=limit, offset=offset)) if limit is not None:
+            return REPLACED * min(1.0, (limit + offset) / _share(stage, known))
+        case PartitionEmission(rows=Window()):
+            return REPLACED * _emission_work(stage, known) / UPDATE
+        case PartitionEmission() | IterationEmission() | TimePartitionEmission():
+            return REPLACED
+        case _:
+            assert_never(stage.finish)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.model.schema import Table
@@ -23,6 +23,11 @@ DistinctCounts = Callable[[str, str], int | None]
 """Number of distinct values of a column of a relation; None where it is unknown."""
 
 
+def nothing_counted(relation: str, column: str) -> int | None:
+    """Distinct count of a column if none is known."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class RelationSize:
     """Row count of a relation or map, and distinct counts of its columns."""
@@ -35,14 +40,42 @@ class RelationSize:
         return max(1.0, self.values.get(name, self.rows / MATCHES))
 
 
-def relation_sizes(
-    columns: Mapping[str, Set[str]], tables: Mapping[str, Table], sizes: Mapping[str, int], distinct: DistinctCounts
-) -> dict[str, RelationSize]:
-    """Sizes of relations and of those of their columns that matter; a relation of unknown size is large."""
-    found = {}
-    for name, read in columns.items():
-        rows = float(sizes.get(name, MANY))
-        values = {column: float(n) for column in read if (n := distinct(name, column)) is not None}
-        key = tables[name].primary_key if name in tables else ()
-        found[name] = RelationSize(rows, values | (dict.fromkeys(key, rows) if len(key) == 1 else {}))
-    return found
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is known of base relations: the rows of those that have some, and how to count the values of a column."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    distinct: DistinctCounts = nothing_counted
+
+    def sizes(self, relations: Iterable[str], tables: Mapping[str, Table]) -> dict[str, RelationSize]:
+        """The sizes of relations. One without rows is assumed to become large; values are counted when asked for."""
+        found = {}
+        for name in relations:
+            rows = float(self.rows.get(name, 0) or MANY)
+            key = tables[name].primary_key if name in tables else ()
+            single = dict.fromkeys(key, rows) if len(key) == 1 else {}
+            counted = self.distinct if self.rows.get(name) else nothing_counted
+            found[name] = RelationSize(rows, _CountedValues(name, counted, single))
+        return found
+
+
+class _CountedValues(Mapping[str, float]):
+    """Distinct counts of the columns of one relation, each counted when it is first asked for."""
+
+    def __init__(self, relation: str, distinct: DistinctCounts, found: dict[str, float]) -> None:
+        self._relation, self._distinct = relation, distinct
+        self._found: dict[str, float | None] = dict(found)
+
+    def __getitem__(self, column: str) -> float:
+        if column not in self._found:
+            self._found[column] = self._distinct(self._relation, column)
+        found = self._found[column]
+        if found is None:
+            raise KeyError(column)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (column for column, found in self._found.items() if found is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

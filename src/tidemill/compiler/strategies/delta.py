@@ -18,4 +18,4 @@ def delta(draft: StageDraft, context: StageContext) -> Stage:
     return first_order_stage(draft, context.keys, context.streams, "delta")
 
 
-STRATEGY = Strategy("delta", delta)
+STRATEGY = Strategy("delta", delta, is_compared=lambda _: True)

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidemill.algebra.relational.walk import scans
-from tidemill.compiler.choose import strategy_options
+from tidemill.compiler.choose import AUTO, strategy_options
+from tidemill.compiler.choose_plan import Choice, choose_plan
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.translate import check_column_names, translate
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
-from tidemill.compiler.passes import compile_view
+from tidemill.compiler.passes import Compilation, compile_from
+from tidemill.compiler.plan import DEFAULT_PLAN, Plan
+from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
 from tidemill.engine.catalog.view import View, unpublished_error
-from tidemill.engine.catalog.view_options import requires_incremental, static_tables, view_options, with_retention
+from tidemill.engine.catalog.view_options import (
+    optimization_goal,
+    requires_incremental,
+    static_tables,
+    view_options,
+    with_retention,
+)
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 
@@ -30,8 +39,14 @@ def define_view(
     options: Mapping[str, str],
     epoch: int,
     tree: ParsedText | PartitionedView | OqlText | None = None,
+    plan: Plan = DEFAULT_PLAN,
+    statistics: Statistics | None = None,
+    row_by_row: bool = True,
 ) -> View:
-    """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given."""
+    """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given.
+
+    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen.
+    """
     _require_options(name, options)
     # A view that replaces one of its name cannot read the old one.
     readable = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
@@ -44,19 +59,27 @@ def define_view(
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
     relation, subplans = extract_maintained_subplans(name, translated.relation, options, catalog.sources.values())
-    program = compile_view(
+    start = Compilation(
         name,
         relation,
         catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
-        strategy=options.get("strategy", "auto"),
-        static=static_tables(options),
-        method=options.get("method", "auto"),
-        **{option: value for option, value in options.items() if option in strategy_options()},
+        options.get("strategy", AUTO),
+        static_tables(options),
+        options.get("method", "auto"),
+        {option: value for option, value in options.items() if option in strategy_options()},
+        plan,
     )
+    choice = Choice(optimization_goal(options, name), row_by_row)
+    if statistics is not None and start.requested == AUTO:
+        plan, program, *_ = choose_plan(start, statistics, choice)
+    else:
+        program = compile_from(start)
     if requires_incremental(options, name):
         require_incremental(program)
     cut = with_retention(options, name, translated.partitioning)
-    view = View(name, query, dict(options), relation, program, epoch, epoch, subplans, cut, order=translated.order)
+    view = View(
+        name, query, dict(options), relation, program, epoch, epoch, subplans, cut, order=translated.order, plan=plan
+    )
     _require_retained_inputs(catalog, view)
     _require_log(view)
     return view

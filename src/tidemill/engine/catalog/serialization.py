@@ -14,6 +14,7 @@ from typing import Any
 from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
+from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.constraints import without_enforcement
 from tidemill.engine.catalog.ddl import ddl
@@ -79,7 +80,8 @@ def _must_be_rebuilt(catalog: Catalog, view: View, outdated: list[View]) -> bool
 
 def _entry_of(catalog: Catalog, item: Mapping[str, Any]) -> Table | View:
     if item["kind"] == "view":
-        view = define_view(catalog, item["name"], item["query"], item["options"], item["created"])
+        plan = Plan.from_json(item.get("plan", {}))
+        view = define_view(catalog, item["name"], item["query"], item["options"], item["created"], plan=plan)
         shares = item.get("shares", {})
         if shares and can_still_share(view, shares, catalog.views.values()):
             view = with_shared_stages(view, shares)
@@ -102,6 +104,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         "created": entry.created,
         "fresh": entry.fresh,
         "fingerprint": entry.fingerprint,
+        **({"plan": entry.plan.to_json()} if entry.plan.strategies else {}),
         **({"shares": dict(entry.shares)} if entry.shares else {}),
     }
 

@@ -12,6 +12,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import functions_in
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
 from tidemill.engine.catalog.view_options import kept_epochs
@@ -44,7 +45,7 @@ class View:
     ``created`` is the epoch that filled it, ``fresh`` the epoch that a deferred view shows. Each of the
     ``remote_subplans`` is maintained by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with
     other views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
-    ``order``, if it has one.
+    ``order``, if it has one. Strategy ``auto`` has chosen its ``plan``.
     """
 
     name: str
@@ -59,6 +60,7 @@ class View:
     whole: Program | None = None
     shares: Mapping[str, str] = field(default_factory=dict)
     order: tuple[ColumnOrder, ...] = ()
+    plan: Plan = DEFAULT_PLAN
 
     @property
     def fields(self) -> tuple[Field, ...]:

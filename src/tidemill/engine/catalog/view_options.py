@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO, strategy_options
+from tidemill.compiler.choose_plan import GOALS
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
@@ -21,6 +22,7 @@ VIEW_OPTIONS = {
     "weight": "how much its staleness counts beside that of other scheduled views",
     "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies or recompute",
     "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
+    "optimize": "what strategy auto looks for: balanced, latency or memory",
     "require": "incremental: refuse the view if it would be computed again",
 }
 """The options that no strategy declares."""
@@ -74,6 +76,15 @@ def requires_incremental(options: Mapping[str, str], name: str) -> bool:
             hint="Known: incremental.",
         )
     return wanted == "incremental"
+
+
+def optimization_goal(options: Mapping[str, str], name: str) -> str:
+    """What strategy ``auto`` looks for, by the option ``optimize``."""
+    goal = options.get("optimize", GOALS[0])
+    if goal not in GOALS:
+        known = ", ".join(GOALS)
+        raise Unsupported(f'view "{name}" cannot be optimized for "{goal}"', hint=f"Known: {known}.")
+    return goal
 
 
 def static_tables(options: Mapping[str, str]) -> frozenset[str]:

@@ -73,6 +73,8 @@ def explanation_of(engine: Engine, name: str) -> str:
             "stored rows": "none" if view.computed_on_read else str(engine.store.rows(view.name)),
             "measured": placed.measured.summary(),
         }
+        if view.plan.strategies:
+            facts["chosen"] = view.plan.text
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
         readable = engine.catalog.relations | engine.catalog.remote

@@ -11,8 +11,10 @@ from tidemill.engine.catalog.constraints import missing_parents, require_unrefer
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.view import RuntimeNeeds
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explain import explanation_of
+from tidemill.engine.inspect.stored_statistics import stored_statistics
 from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
 from tidemill.engine.statements import show
@@ -46,7 +48,14 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
         return Result(message=f"{statement.name} exists already")
     replacing = statement.or_replace and statement.name in engine.catalog.views
     view = define_view(
-        engine.catalog, statement.name, statement.query, statement.options, engine.store.epoch, tree=statement.tree
+        engine.catalog,
+        statement.name,
+        statement.query,
+        statement.options,
+        engine.store.epoch,
+        tree=statement.tree,
+        statistics=stored_statistics(engine.catalog, engine.store),
+        row_by_row=not engine.placement.is_on_spark(0, RuntimeNeeds(statement.options.get("runtime", "auto"))),
     )
     if replacing:
         engine.definitions.replace_view(view)

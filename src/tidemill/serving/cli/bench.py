@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark"
+BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark, choose"
 
 
 def bench(

@@ -1,0 +1,160 @@
+"""The plan of strategy ``auto``: for each stage of a view, the strategy with the least predicted cost.
+
+First-order deltas are the plan that others have to beat. Where they cost little more than the change itself, nothing
+else is compiled. Otherwise each stage that costs more is compiled by every strategy that can be compared, and a view
+with subqueries in its expressions also with these left where they are.
+
+A plan is stored with the view: the view is compiled by it whenever the warehouse is opened, whatever has become of the
+sizes since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import NamedTuple
+
+from tidemill.algebra.relational.walk import expressions, scans, subqueries, walk_all
+from tidemill.compiler.choose import AUTO
+from tidemill.compiler.passes import Compilation, compile_requested, run_passes
+from tidemill.compiler.plan import DEFAULT_PLAN, Plan
+from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.statistics.predictions import ProgramEstimate, bytes_of_rows, estimate_stage
+from tidemill.compiler.statistics.sizes import RelationSize, Statistics
+from tidemill.compiler.strategies import DEFAULT, STRATEGIES
+from tidemill.compiler.strategies.strategy import NotAccepted, StageContext
+from tidemill.model.errors import Unsupported
+from tidemill.program.reads import row_wise
+from tidemill.program.stages import Program, Stage
+
+BATCH = 10.0
+"""Assumed number of rows that change together."""
+
+CHEAP = 16.0
+"""Work of a changed row in a stage, in visits, up to which no other strategy is tried."""
+
+BETTER, MUCH_BETTER = 1.5, 10.0
+"""Factors by which another strategy must be better than first-order deltas: where sizes are known, and where not."""
+
+GOALS = ("balanced", "latency", "memory")
+"""What can be optimized: work and memory together, work alone, or memory first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is looked for, and among what: without ``row_by_row`` there are no stages that must run in one process."""
+
+    goal: str = GOALS[0]
+    row_by_row: bool = True
+    sizes_known: bool = True
+
+    @property
+    def cheap(self) -> float:
+        """Work up to which a stage stays with first-order deltas without comparison."""
+        return 0.0 if self.goal == "latency" else CHEAP
+
+    @property
+    def better(self) -> float:
+        """Factor by which others must be better."""
+        return 1.0 if self.goal == "latency" else BETTER if self.sizes_known else MUCH_BETTER
+
+    def score(self, work: float, held: float) -> float:
+        """What is to be small. In balance, ten times the memory must save more than three times the work."""
+        match self.goal:
+            case "latency":
+                return work
+            case "memory":
+                return held
+        return work * sqrt(held + 1)
+
+
+class PlannedView(NamedTuple):
+    """A plan, the program that it compiles to, and the work and bytes that are predicted for it."""
+
+    plan: Plan
+    program: Program
+    work: float
+    bytes: float
+
+
+def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> PlannedView:
+    """The plan with the least predicted cost for the view of which ``start`` is the first compilation."""
+    sizes = statistics.sizes(sorted(scans(start.relation)), start.tables)
+    choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)))
+    joined = _planned(start, DEFAULT_PLAN, sizes, choice)
+    if joined.work <= choice.cheap or not choice.row_by_row or not _has_subqueries(start):
+        return joined
+    try:
+        kept = _planned(start, Plan(keeps_subqueries=True), sizes, choice)
+    except (NotAccepted, Unsupported):
+        return joined
+    inputs = sum(map(bytes_of_rows, sizes.values()))
+    score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
+    return kept if score * choice.better < beaten else joined
+
+
+def _has_subqueries(start: Compilation) -> bool:
+    return any(subqueries(scalar) for node in walk_all(start.relation) for scalar in expressions(node))
+
+
+def _planned(start: Compilation, plan: Plan, sizes: Mapping[str, RelationSize], choice: Choice) -> PlannedView:
+    stages = _CheapestStages(sizes, choice)
+    program = run_passes(replace(start, requested=AUTO, plan=plan, compile_stage=stages))
+    estimate = stages.estimate
+    return PlannedView(replace(plan, strategies=stages.chosen), program, estimate.work, estimate.bytes)
+
+
+class _CheapestStages:
+    """Compiles each stage by the strategy that costs least; ``chosen`` are those other than first-order deltas."""
+
+    def __init__(self, sizes: Mapping[str, RelationSize], choice: Choice) -> None:
+        self.estimate = ProgramEstimate(sizes, BATCH)
+        self.chosen: dict[str, str] = {}
+        self._choice = choice
+
+    def __call__(self, draft: StageDraft, context: StageContext, requested: str) -> Stage:
+        """The cheapest stage for ``draft``."""
+        stage = self._cheapest(draft, context)
+        if stage.strategy != DEFAULT.name:
+            self.chosen[stage.name] = stage.strategy
+        self.estimate.add(stage)
+        return stage
+
+    def _cheapest(self, draft: StageDraft, context: StageContext) -> Stage:
+        best: Stage | None = None
+        score = inf
+        if not draft.has_subqueries:
+            best = compile_requested(draft, context, AUTO)
+            work, held = self._cost(best)
+            if best.strategy != DEFAULT.name or work <= self._choice.cheap:
+                return best
+            score = self._choice.score(work, held) / self._choice.better
+        for other in _others(draft, context):
+            if self._choice.row_by_row or not row_wise(other):
+                found = self._choice.score(*self._cost(other))
+                best, score = (other, found) if found < score else (best, score)
+        if best is None:
+            raise NotAccepted("no strategy takes its subqueries")
+        return best
+
+    def _cost(self, stage: Stage) -> tuple[float, float]:
+        """Work for a changed row, and bytes of the maps of a stage and of what it reads."""
+        estimate, _ = estimate_stage(stage, self.estimate.known)
+        inputs = sum(bytes_of_rows(self.estimate.known[name]) for name in stage.inputs)
+        return self.estimate.cost(estimate), inputs + estimate.bytes
+
+
+def _others(draft: StageDraft, context: StageContext) -> Iterator[Stage]:
+    """The stage as other strategies compile it, those that accept it."""
+    for strategy in STRATEGIES.values():
+        if strategy is DEFAULT or strategy.is_compared is None:
+            continue
+        if draft.has_subqueries and not strategy.takes_subqueries:
+            continue
+        try:
+            stage = compile_requested(draft, context, strategy.name)
+        except (NotAccepted, Unsupported):
+            continue
+        if stage.strategy == strategy.name and strategy.is_compared(Program(context.view, (stage,))):
+            yield stage

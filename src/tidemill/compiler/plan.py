@@ -1,0 +1,45 @@
+"""The plan of a view: what strategy ``auto`` has chosen for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The strategies of stages, by their names; a stage that is not named is maintained by first-order deltas.
+
+    If it ``keeps_subqueries``, subqueries in expressions stay there for the strategies that take them.
+    """
+
+    strategies: Mapping[str, str] = field(default_factory=dict)
+    keeps_subqueries: bool = False
+
+    @property
+    def text(self) -> str:
+        """The plan in words, for EXPLAIN.
+
+        >>> Plan({"v": "viewlet", "v/2": "joingraph"}, True).text
+        'by strategy auto: viewlet for v, joingraph for v/2, with subqueries left in place'
+        """
+        named = ", ".join(f"{strategy} for {stage}" for stage, strategy in self.strategies.items())
+        return f"by strategy auto: {named}{', with subqueries left in place' if self.keeps_subqueries else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as the catalog stores it; empty for first-order deltas."""
+        kept = {"keeps_subqueries": True} if self.keeps_subqueries else {}
+        return {"strategies": dict(self.strategies), **kept} if self.strategies else {}
+
+    @classmethod
+    def from_json(cls, item: Mapping[str, Any]) -> Self:
+        """The plan of an item of the catalog.
+
+        >>> Plan.from_json(Plan({"v": "viewlet"}, True).to_json())
+        Plan(strategies={'v': 'viewlet'}, keeps_subqueries=True)
+        """
+        return cls(dict(item.get("strategies", {})), bool(item.get("keeps_subqueries", False)))
+
+
+DEFAULT_PLAN = Plan()

@@ -1,0 +1,89 @@
+"""Estimate of nested loops, as query planners make it: rows visited, rows found, and distinct values of their columns.
+
+A lookup finds the rows of a relation divided by the values of the columns that it goes by. Conditions keep an assumed
+part of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log2, prod
+from typing import assert_never
+
+from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.statistics.sizes import MANY, RelationSize
+from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Version
+
+PASSING = 1 / 3
+"""Assumed selectivity of a condition."""
+
+
+def estimate_loops(query: Query, known: Mapping[str, RelationSize]) -> LoopEstimate:
+    """The estimate of a whole query over relations and maps of ``known`` sizes."""
+    estimate = LoopEstimate(known)
+    for step in query.sources:
+        estimate.take(step)
+    return estimate
+
+
+class LoopEstimate:
+    """Estimate of nested loops so far: rows found, rows visited, and distinct values of their columns."""
+
+    def __init__(self, known: Mapping[str, RelationSize]) -> None:
+        self._known = known
+        self._owners: dict[str, tuple[RelationSize, str] | None] = {}
+        self._changed = False
+        self.rows = 1.0
+        self.visits = 0.0
+
+    def take(self, step: Step) -> None:
+        """One more step."""
+        match step:
+            case RelationLoop():
+                self._take_source(step)
+            case MapRead() | MapSeek():
+                entries = self._size(step.map).rows
+                self.visits += self.rows * (
+                    1 if isinstance(step, MapRead) and step.range is None else log2(entries + 2)
+                )
+                self.rows *= PASSING ** len(step.filters)
+            case ArrayLoop():
+                pass  # the length of an array is unknown: one element
+            case _:
+                assert_never(step)
+
+    def _take_source(self, source: RelationLoop) -> None:
+        if source.version is Version.CHANGE:
+            self.visits += 1
+            # One row seldom joins with itself: a second loop over the change finds nothing.
+            self.rows *= 0.0 if self._changed else 1.0
+            self._owners |= {f"{source.alias}.{f.name}": None for f in source.columns}
+            self._changed = True
+        else:
+            contents = self._size(source.relation)
+            found = contents.rows
+            for name, key in source.lookup:
+                found /= max(contents.distinct(name), self.values(key))
+            self.rows *= found
+            self.visits += self.rows
+            self._owners |= {f"{source.alias}.{f.name}": (contents, f.name) for f in source.columns}
+        self.rows *= prod(map(self._passing, source.filters))
+
+    def _size(self, name: str) -> RelationSize:
+        """The size of a relation or map; unknown ones are large."""
+        return self._known.get(name, RelationSize(MANY))
+
+    def _passing(self, condition: Scalar) -> float:
+        match condition:
+            case Call(function="eq", arguments=(Column() as one, Literal())):
+                return 1 / self.values(one)
+            case Call(function="is_not_null"):
+                return 1.0
+        return PASSING
+
+    def values(self, scalar: Scalar) -> float:
+        """Number of distinct values of an expression, at most the number of rows."""
+        owners = filter(None, map(self._owners.get, columns_in(scalar)))
+        found = prod(contents.distinct(name) for contents, name in owners)
+        return max(1.0, min(found, self.rows) if not self._changed else found)
