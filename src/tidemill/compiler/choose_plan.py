@@ -18,13 +18,14 @@ from typing import NamedTuple
 from tidemill.algebra.relational.walk import expressions, scans, subqueries, walk_all
 from tidemill.compiler.choose import AUTO
 from tidemill.compiler.passes import Compilation, compile_requested, run_passes
-from tidemill.compiler.plan import DEFAULT_PLAN, Plan
+from tidemill.compiler.plan import Plan
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.statistics.predictions import ProgramEstimate, bytes_of_rows, estimate_stage
 from tidemill.compiler.statistics.sizes import RelationSize, Statistics
 from tidemill.compiler.strategies import DEFAULT, STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext
 from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import Program, Stage
 
@@ -82,11 +83,12 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
     """The plan with the least predicted cost for the view of which ``start`` is the first compilation."""
     sizes = statistics.sizes(sorted(scans(start.relation)), start.tables)
     choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)))
-    joined = _planned(start, DEFAULT_PLAN, sizes, choice)
+    rows = sum(statistics.rows.get(name, 0) for name in sizes)
+    joined = _planned(start, Plan(rows=rows), sizes, choice)
     if joined.work <= choice.cheap or not choice.row_by_row or not _has_subqueries(start):
         return joined
     try:
-        kept = _planned(start, Plan(keeps_subqueries=True), sizes, choice)
+        kept = _planned(start, Plan(keeps_subqueries=True, rows=rows), sizes, choice)
     except (NotAccepted, Unsupported):
         return joined
     inputs = sum(map(bytes_of_rows, sizes.values()))
@@ -103,6 +105,16 @@ def _planned(start: Compilation, plan: Plan, sizes: Mapping[str, RelationSize], 
     program = run_passes(replace(start, requested=AUTO, plan=plan, compile_stage=stages))
     estimate = stages.estimate
     return PlannedView(replace(plan, strategies=stages.chosen), program, estimate.work, estimate.bytes)
+
+
+def predicted_work(program: Program, tables: Mapping[str, Table], statistics: Statistics) -> float:
+    """The predicted work of one changed row by a program that is there."""
+    own = {stage.name for stage in program.stages}
+    inputs = dict.fromkeys(name for stage in program.stages for name in stage.inputs if name not in own)
+    estimate = ProgramEstimate(statistics.sizes(inputs, tables), BATCH)
+    for stage in program.stages:
+        estimate.add(stage)
+    return estimate.work
 
 
 class _CheapestStages:

@@ -11,11 +11,13 @@ from typing import Any, Self
 class Plan:
     """The strategies of stages, by their names; a stage that is not named is maintained by first-order deltas.
 
-    If it ``keeps_subqueries``, subqueries in expressions stay there for the strategies that take them.
+    If it ``keeps_subqueries``, subqueries in expressions stay there for the strategies that take them. ``rows`` are
+    those that all inputs had when it was chosen.
     """
 
     strategies: Mapping[str, str] = field(default_factory=dict)
     keeps_subqueries: bool = False
+    rows: int = field(default=0, compare=False)
 
     @property
     def text(self) -> str:
@@ -28,18 +30,20 @@ class Plan:
         return f"by strategy auto: {named}{', with subqueries left in place' if self.keeps_subqueries else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as the catalog stores it; empty for first-order deltas."""
-        kept = {"keeps_subqueries": True} if self.keeps_subqueries else {}
-        return {"strategies": dict(self.strategies), **kept} if self.strategies else {}
+        """The plan as the catalog stores it, without what goes without saying."""
+        told = {"strategies": dict(self.strategies), "keeps_subqueries": self.keeps_subqueries, "rows": self.rows}
+        return {name: value for name, value in told.items() if value}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> Self:
         """The plan of an item of the catalog.
 
         >>> Plan.from_json(Plan({"v": "viewlet"}, True).to_json())
-        Plan(strategies={'v': 'viewlet'}, keeps_subqueries=True)
+        Plan(strategies={'v': 'viewlet'}, keeps_subqueries=True, rows=0)
         """
-        return cls(dict(item.get("strategies", {})), bool(item.get("keeps_subqueries", False)))
+        return cls(
+            dict(item.get("strategies", {})), bool(item.get("keeps_subqueries", False)), int(item.get("rows", 0))
+        )
 
 
 DEFAULT_PLAN = Plan()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import apply_changes
@@ -88,6 +89,7 @@ class Engine:
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds)
+        self.planner = Planner(state, self.definitions)
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
         self._open(follow=follow)
 
@@ -180,8 +182,9 @@ class Engine:
             return self.store.epoch
 
     def _run_due(self) -> None:
-        """Do the work due after an epoch: merge changes, refresh periodic views, drop expired partitions."""
+        """Do the work due after an epoch: merge changes, plan views anew, refresh periodic ones, drop partitions."""
         self.housekeeping.merge_due()
+        self.planner.replan_due()
         self.scheduler.tend()
         self.housekeeping.forget_due()
 

@@ -29,7 +29,10 @@ from tidemill.engine.catalog.view_options import (
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 
-__all__ = ["define_view"]
+__all__ = ["ViewTree", "define_view"]
+
+ViewTree = ParsedText | PartitionedView | OqlText
+"""The query of a view, parsed: errors point into it."""
 
 
 def define_view(
@@ -38,7 +41,7 @@ def define_view(
     query: str,
     options: Mapping[str, str],
     epoch: int,
-    tree: ParsedText | PartitionedView | OqlText | None = None,
+    tree: ViewTree | None = None,
     plan: Plan = DEFAULT_PLAN,
     statistics: Statistics | None = None,
     row_by_row: bool = True,

@@ -104,7 +104,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         "created": entry.created,
         "fresh": entry.fresh,
         "fingerprint": entry.fingerprint,
-        **({"plan": entry.plan.to_json()} if entry.plan.strategies else {}),
+        **({"plan": plan} if (plan := entry.plan.to_json()) else {}),
         **({"shares": dict(entry.shares)} if entry.shares else {}),
     }
 

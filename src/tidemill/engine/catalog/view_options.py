@@ -28,6 +28,10 @@ VIEW_OPTIONS = {
 """The options that no strategy declares."""
 
 
+ALTERABLE_OPTIONS = ("strategy", "optimize", "depth", "lookahead", "runtime", "weight")
+"""The options that say how a view is maintained, and nothing about what it shows."""
+
+
 def view_options() -> dict[str, str]:
     """Every option of a view, with its values in words."""
     return {"strategy": ", ".join((AUTO, *STRATEGIES)), **strategy_options(), **VIEW_OPTIONS}

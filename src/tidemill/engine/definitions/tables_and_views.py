@@ -23,6 +23,7 @@ from tidemill.engine.partitions.lateness import initial_head
 from tidemill.engine.refresh.fill import ViewFiller, cannot_replace
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.subscriptions.publisher import Publisher
+from tidemill.model.errors import Unsupported
 from tidemill.model.schema import LATE, Table
 
 __all__ = ["RelationDefinitions"]
@@ -108,6 +109,54 @@ class RelationDefinitions:
                 self._state.reload()  # runtimes hold state of the new view under this name
                 raise
             self._source_views.drop(old)
+
+    def replan_view(self, view: View) -> None:
+        """Maintain a view by another program, which computes the same rows.
+
+        Its maps are filled first, then swapped in by one commit; whatever fails before it leaves the old ones.
+        """
+        with self._source_views.alone(view.name), self._settled():
+            self._state.require_writable()
+            self.unshare(self._state.catalog.view(view.name))
+            old = self._state.catalog.view(view.name)
+            reason = self._unfillable(old) or self._unfillable(view)
+            if reason:
+                hint = "Use CREATE OR REPLACE MATERIALIZED VIEW."
+                raise Unsupported(f'view "{view.name}" cannot be altered', detail=reason, hint=hint)
+            if not self._is_up_to_date(old):
+                raise Unsupported(
+                    f'view "{view.name}" cannot be altered now',
+                    detail=f"It shows epoch {old.fresh}, and its tables are at epoch {self._state.store.epoch}.",
+                    hint=f"REFRESH VIEW {view.name} first.",
+                )
+            try:
+                with self._epochs.changing_catalog() as catalog:
+                    self._release(view.name, old.map_names)
+                    catalog.update_view(view)
+                    self._state.place(view)
+                    self._filler.fill_replanned(view, old)
+            finally:
+                self._state.reload()  # runtimes hold maps of both programs under these names
+
+    def is_refillable(self, view: View) -> bool:
+        """True if all maps of a view can be computed from what is stored now."""
+        return not self._unfillable(view) and self._is_up_to_date(view)
+
+    def _is_up_to_date(self, view: View) -> bool:
+        return not view.refresh.deferred or view.fresh == self._state.store.epoch
+
+    def _unfillable(self, view: View) -> str:
+        """The reason why the maps of a view cannot be computed from what is stored; empty if they can."""
+        catalog = self._state.catalog
+        streams = [name for name in view.inputs if name in catalog.tables and not catalog.tables[name].kept]
+        forgetful = catalog.inputs_with_retention(view)
+        if view.remote_subplans:
+            return "It reads sources, whose rows are not kept."
+        if streams:
+            return f'It reads the stream "{streams[0]}", whose rows are not kept.'
+        if forgetful:
+            return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).'
+        return "Its rows are not stored, but computed from its maps when read." if view.computed_on_read else ""
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""

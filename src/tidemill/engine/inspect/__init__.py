@@ -3,7 +3,7 @@
 - ``explain``: EXPLAIN: strategy, runtime, program, costs
 - ``source_explain``: the queries that a view over sources sends to them
 - ``partition_facts``: how a view is partitioned by time, and what it retains
-- ``strategy_comparison``: the predicted costs of strategies, by stored sizes; ``stored_statistics``: these sizes
+- ``strategy_comparison``: the predicted costs of strategies, by stored sizes
 - ``verify``: a view compared with its recomputation by Spark or the evaluator; ``differences``: two multisets compared
 - ``audit``: a view over sources compared with the answers of these
 - ``lineage``: the base rows of a row

@@ -75,6 +75,8 @@ def explanation_of(engine: Engine, name: str) -> str:
         }
         if view.plan.strategies:
             facts["chosen"] = view.plan.text
+        if view.name in engine.planner.decisions:
+            facts["planned anew"] = engine.planner.decisions[view.name]
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
         readable = engine.catalog.relations | engine.catalog.remote

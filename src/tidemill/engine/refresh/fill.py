@@ -75,6 +75,25 @@ class ViewFiller:
         epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
         self._epochs.commit(epoch, refreshed=(view.name,))()
 
+    def fill_replanned(self, view: View, old: View) -> None:
+        """Compute the maps of a view that has a new program for the same rows, and commit them with the catalog.
+
+        The rows of the view stay as they are stored: readers, subscribers and the history notice nothing.
+        """
+        state = self._state
+        stored = self._load(view, state.store.epoch, sum(map(state.store.rows, view.inputs)), continues=False)
+        stored.pop(view.name, None)
+        state.catalog.update_view(view)
+        before, after = (set(one.map_names) - {view.name} for one in (old, view))
+        epoch = Epoch(
+            state.store.epoch,
+            stored,
+            catalog=catalog_to_json(state.catalog),
+            dropped=tuple(sorted(before - after)),
+            replaced=tuple(sorted(before & after)),
+        )
+        self._epochs.commit(epoch)()
+
     def _load(self, view: View, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:
         """The contents of a view's maps, loaded from the full contents of its inputs.
 

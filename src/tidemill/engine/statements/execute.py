@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.engine.catalog.constraints import missing_parents, require_unreferenced
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.source_entry import SourceEntry
-from tidemill.engine.catalog.view import RuntimeNeeds
+from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
+from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explain import explanation_of
-from tidemill.engine.inspect.stored_statistics import stored_statistics
 from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
 from tidemill.engine.statements import show
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.select import select, select_oql
-from tidemill.model.errors import SetupError, UnknownName
+from tidemill.model.errors import SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
 from tidemill.model.types import STRING, Field
 
@@ -47,21 +47,30 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     if statement.if_not_exists and statement.name in engine.catalog:
         return Result(message=f"{statement.name} exists already")
     replacing = statement.or_replace and statement.name in engine.catalog.views
-    view = define_view(
-        engine.catalog,
-        statement.name,
-        statement.query,
-        statement.options,
-        engine.store.epoch,
-        tree=statement.tree,
-        statistics=stored_statistics(engine.catalog, engine.store),
-        row_by_row=not engine.placement.is_on_spark(0, RuntimeNeeds(statement.options.get("runtime", "auto"))),
-    )
+    view = planned_view(engine.state, statement.name, statement.query, statement.options, statement.tree)
     if replacing:
         engine.definitions.replace_view(view)
     else:
         engine.definitions.create_view(view)
     return Result(message=f"{'replaced' if replacing else 'created'} view {statement.name}")
+
+
+def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
+    """Maintain a view in another way: by another strategy, or as strategy ``auto`` plans it by what is stored now."""
+    engine.flush()
+    old = engine.catalog.view(statement.name)
+    for option in statement.options:
+        if option not in ALTERABLE_OPTIONS:
+            raise Unsupported(
+                f'option "{option}" of view "{old.name}" cannot be altered',
+                hint=f"Options that can be: {', '.join(ALTERABLE_OPTIONS)}. "
+                "For others use CREATE OR REPLACE MATERIALIZED VIEW.",
+            )
+    options = {**old.options, **statement.options}
+    view = planned_view(engine.state, old.name, old.query, options)
+    engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
+    strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
+    return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")
 
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
@@ -151,6 +160,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateSource: create_source,
     sql.CreateTable: create_table,
     sql.CreateView: create_view,
+    sql.AlterView: alter_view,
     sql.Delete: delete,
     sql.Drop: drop,
     sql.ExplainView: explain_view,

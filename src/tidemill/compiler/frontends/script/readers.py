@@ -27,7 +27,8 @@ from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, rea
 from tidemill.model.errors import ParseError, TextLocation, Unsupported
 
 KNOWN_STATEMENTS = (
-    "CREATE, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, REPLAY LATE, SHOW"
+    "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, "
+    "REPLAY LATE, SHOW"
 )
 
 
@@ -90,6 +91,13 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
     query = cursor.text(cursor.position) if cursor.rest else ""
     tree = read_definition(cursor, name) if is_definition(cursor) else ParsedText(cursor.parse(), cursor.source)
     return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace)
+
+
+def read_alter_view(cursor: StatementCursor, place: TextLocation) -> st.AlterView:
+    """``ALTER [MATERIALIZED] VIEW name SET (options)``."""
+    name = _view_name(cursor)
+    cursor.expect("SET")
+    return st.AlterView(place, name, read_options(cursor))
 
 
 def read_options(cursor: StatementCursor) -> dict[str, str]:
@@ -243,6 +251,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"): read_create_view,
     ("CREATE", "VIEW"): read_plain_view,
     ("CREATE", "OR", "REPLACE", "VIEW"): read_plain_view,
+    ("ALTER",): read_alter_view,
     ("DEFINE",): read_define,
     ("OQL",): read_oql,
     ("DROP",): read_drop,

@@ -53,6 +53,14 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True)
+class AlterView(Statement):
+    """``ALTER VIEW … SET``: options that say how a view is maintained."""
+
+    name: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class CreateSource(Statement):
     """``CREATE SOURCE``: an external database, whose tables views can read as ``name.table``."""
 

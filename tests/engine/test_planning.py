@@ -1,0 +1,92 @@
+"""Views that were planned over empty tables are planned anew once these have rows, and nobody notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tidemill.engine.definitions import planning
+from tidemill.engine.refresh.fill import ViewFiller
+from tidemill.model.errors import Unsupported
+
+PEOPLE = "CREATE TABLE people (id INT PRIMARY KEY, region INT)"
+PAIRS = """CREATE MATERIALIZED VIEW pairs {options} AS SELECT a.region, COUNT(*) AS n
+           FROM people a JOIN people b ON a.region = b.region GROUP BY a.region"""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred rows are enough to look at a plan again."""
+    monkeypatch.setattr(planning, "LEAST", 100)
+
+
+def load(warehouse: tidemill.Warehouse, start: int, count: int) -> None:
+    warehouse.apply({"people": [(1, (i, i % 3)) for i in range(start, start + count)]})
+
+
+def strategy(warehouse: tidemill.Warehouse, view: str = "pairs") -> str:
+    return warehouse._engine.catalog.view(view).program.stages[-1].strategy
+
+
+def test_a_view_is_planned_anew_when_its_tables_have_grown(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        warehouse.sql(PEOPLE)
+        warehouse.sql(PAIRS.format(options=""))
+        follower = warehouse.subscribe("pairs", timeout=0)
+        load(warehouse, 0, 50)
+        assert strategy(warehouse) == "delta"
+        load(warehouse, 50, 60)
+        assert strategy(warehouse) == "viewlet"
+        assert "planned anew" in warehouse.view("pairs").explain()
+        load(warehouse, 200, 3)
+        assert [batch.epoch for batch in follower] == [1, 2, 3]
+        warehouse.verify()
+        rows = sorted(warehouse.view("pairs").rows())
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        assert strategy(warehouse) == "viewlet"
+        assert sorted(warehouse.view("pairs").rows()) == rows
+        load(warehouse, 300, 3)
+        warehouse.verify()
+
+
+@pytest.mark.parametrize("options", ["WITH (strategy = 'delta')", "WITH (refresh = 'deferred')"])
+def test_who_names_a_strategy_keeps_it_and_late_views_wait(options: str) -> None:
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(PEOPLE)
+        warehouse.sql(PAIRS.format(options=options))
+        load(warehouse, 0, 120)
+        assert strategy(warehouse) == "delta"
+        assert "planned anew" not in warehouse.view("pairs").explain()
+
+
+def test_a_plan_that_cannot_take_over_is_told_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise Unsupported("there is no room")
+
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(PEOPLE)
+        warehouse.sql(PAIRS.format(options=""))
+        with monkeypatch.context() as patch:
+            patch.setattr(ViewFiller, "fill_replanned", refuse)
+            load(warehouse, 0, 120)
+        assert (strategy(warehouse), warehouse.epoch) == ("delta", 1)
+        assert "in epoch 1, in vain: there is no room" in warehouse.view("pairs").explain()
+        load(warehouse, 200, 3)
+        warehouse.verify()
+
+
+def test_plans_are_looked_at_when_tables_grow_and_not_at_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(PEOPLE)
+        warehouse.sql(PAIRS.format(options=""))
+        planner = warehouse._engine.planner
+        looked: list[str] = []
+        monkeypatch.setattr(planner, "_replan", lambda view: looked.append(view.name))
+        load(warehouse, 0, 120)
+        for turn in range(20):
+            load(warehouse, 200 + turn, 1)
+        assert looked == ["pairs"]
+        load(warehouse, 3_000, 1200)
+        assert looked == ["pairs", "pairs"]
