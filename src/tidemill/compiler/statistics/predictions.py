@@ -20,7 +20,7 @@ from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
-from tidemill.program.stages import GroupEmission, Program, Stage
+from tidemill.program.stages import GroupEmission, Program, SessionEmission, Stage
 from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Trigger, Version
 
 PASSING = 1 / 3
@@ -74,6 +74,9 @@ def _bytes_of(map_: Map) -> int:
 
 def _rows_of(stage: Stage, known: Mapping[str, RelationSize]) -> RelationSize:
     """The rows of a stage: those that its statements add, or the entries of the map that they come from."""
+    if isinstance(stage.finish, SessionEmission):
+        # How many instants a session has is not known; at most there is one for each.
+        return RelationSize(known[stage.finish.source].rows, {})
     if not isinstance(stage.finish, GroupEmission):
         return _filled(stage.load, Map(stage.name, stage.output), known)
     source = known[stage.finish.source]

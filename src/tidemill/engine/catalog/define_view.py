@@ -30,8 +30,13 @@ def define_view(
     options: Mapping[str, str],
     epoch: int,
     tree: ParsedText | PartitionedView | OqlText | None = None,
+    *,
+    session_stages: bool = True,
 ) -> View:
-    """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given."""
+    """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given.
+
+    ``session_stages`` is an option of ``compile_view``.
+    """
     _require_options(name, options)
     # A view that replaces one of its name cannot read the old one.
     readable = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
@@ -51,6 +56,7 @@ def define_view(
         strategy=options.get("strategy", "auto"),
         static=static_tables(options),
         method=options.get("method", "auto"),
+        session_stages=session_stages,
         **{option: value for option, value in options.items() if option in strategy_options()},
     )
     if requires_incremental(options, name):
