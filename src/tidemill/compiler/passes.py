@@ -49,6 +49,7 @@ class Compilation:
     options: Mapping[str, str] = field(default_factory=dict)
     plan: Plan = DEFAULT_PLAN
     compile_stage: CompileStage = field(default=lambda *given: compile_requested(*given))
+    session_stages: bool = True
     note: str = ""
     drafts: tuple[StageDraft, ...] = ()
     stages: tuple[Stage, ...] = ()
@@ -82,6 +83,7 @@ def compile_view(
     *,
     static: Set[str] = frozenset(),
     method: str = "auto",
+    session_stages: bool = True,
     **options: str,
 ) -> Program:
     """The program that keeps ``relation`` fresh as view ``name``.
@@ -89,7 +91,8 @@ def compile_view(
     ``tables`` are the base relations by name: their keys make lookups cheap, and those that are not kept (streams) are
     held by the program as far as it needs them. A relation that is not among them is a view, whose rows are kept.
     Changes of ``static`` relations are not expected. ``method`` is for sliding windows (see
-    ``compiler.rewrites.sliding_windows.methods``), ``options`` are those that strategies declare.
+    ``compiler.rewrites.sliding_windows.methods``), ``options`` are those that strategies declare. Without
+    ``session_stages`` sessions are window functions, as they were in programs that were stored before.
 
     >>> from tidemill.algebra.relational.relations import Scan
     >>> from tidemill.model.types import INT, Field
@@ -104,7 +107,9 @@ def compile_view(
         copy[x.n] += 1
           for x in numbers
     """
-    return compile_from(Compilation(name, relation, tables, strategy, static, method, options))
+    return compile_from(
+        Compilation(name, relation, tables, strategy, static, method, options, session_stages=session_stages)
+    )
 
 
 def compile_from(start: Compilation) -> Program:
@@ -165,7 +170,8 @@ def join_subqueries(compilation: Compilation) -> Compilation:
 def cut_stages(compilation: Compilation) -> Compilation:
     """Cut the relation into drafts of stages."""
     identified = compilation.tables if compilation.strategy.identifies_rows else None
-    drafts = draft_stages(compilation.view, compilation.relation, compile_body, identified)
+    streams = streams_of(compilation.tables) if compilation.session_stages else None
+    drafts = draft_stages(compilation.view, compilation.relation, compile_body, identified, streams)
     return replace(compilation, drafts=tuple(drafts))
 
 

@@ -18,6 +18,7 @@ from tidemill.program.stages import (
     IterationEmission,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -186,6 +187,9 @@ def read_together(stage: Stage) -> dict[str, int]:
     match stage.finish:
         case PartitionEmission(source=source, width=width):
             return {source: width}
+        case SessionEmission(source=source, kept=kept):
+            keys = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
+            return {source: keys - 1, kept: keys - 1}
         case IterationEmission(source=source, kept=kept):
             return {source: 0, kept: 0}
         case TimePartitionEmission(feeds=feeds, numbers=numbers, kept=kept):

@@ -81,6 +81,41 @@ class PartitionEmission:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionEmission:
+    """Rows of a stage from sessions: one for each, computed from its sums as ``groups`` says.
+
+    The last key of ``source`` is an instant; statements add the sums of all rows at that instant that are equal in the
+    other keys. Entries of positive weight with equal other keys are in one *session* as long as the next instant is at
+    most ``gap`` microseconds later. The map ``kept``, which ``groups`` reads, has an entry for each session: its keys
+    are the other keys and the first instant of the session, its first value is the length of the session in
+    microseconds up to a gap after its last instant, and its weight and other values are the sums over the session.
+
+    When all inputs are new, ``kept`` is brought up to date. An instant that is new lengthens a session or joins two;
+    one that has gone shortens or splits one, whose sums are those of a range of instants. So the cost is O(log n) for
+    each instant whose entry has changed, however long its session is.
+    """
+
+    source: str
+    gap: int
+    groups: GroupEmission
+
+    @property
+    def kept(self) -> str:
+        """The map of sessions."""
+        return self.groups.source
+
+    @property
+    def outputs(self) -> tuple[Named, ...]:
+        """The columns of a row, over the keys and values of ``kept``."""
+        return self.groups.outputs
+
+    @property
+    def condition(self) -> Scalar | None:
+        """The condition under which a session has a row."""
+        return self.groups.condition
+
+
+@dataclass(frozen=True, slots=True)
 class IterationEmission:
     """Rows of a stage from a recursion: each iteration from the rows that count in the one before.
 
@@ -156,7 +191,7 @@ class TimePartitionEmission:
         return next((feed.map for feed in self.feeds if feed.name == slice_.feed), self.kept)
 
 
-Emission = GroupEmission | PartitionEmission | IterationEmission | TimePartitionEmission
+Emission = GroupEmission | PartitionEmission | SessionEmission | IterationEmission | TimePartitionEmission
 """How the rows of a stage are computed from its maps."""
 
 

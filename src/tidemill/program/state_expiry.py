@@ -28,6 +28,7 @@ from tidemill.program.stages import (
     IterationEmission,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -145,8 +146,10 @@ class StateExpiry:
         self.opens[stage.name] = opened = min(self.opens[name] for name in stage.inputs)
         statements = [statement for trigger in stage.triggers for statement in trigger.statements]
         adds = [statement for statement in (*statements, *stage.load) if isinstance(statement, Add)]
-        # A map that is computed from all entries, or found by walking them, would miss deleted ones.
-        if len(adds) < len(statements) + len(stage.load) or stage.graphs or isinstance(stage.finish, IterationEmission):
+        # A map that is computed from all entries, or found by walking them, would miss deleted ones. A session may be
+        # open at one end and have begun long before.
+        derived = isinstance(stage.finish, IterationEmission | SessionEmission)
+        if len(adds) < len(statements) + len(stage.load) or stage.graphs or derived:
             return
         maps = [*stage.maps, *([] if stage.finish else [Map(stage.name, stage.output)])]
         for _ in maps:  # the entries of one map may come from another one

@@ -27,6 +27,7 @@ from tidemill.program.stages import (
     IterationEmission,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -85,6 +86,8 @@ def text_of_stage(stage: Stage) -> str:
     match stage.finish:
         case PartitionEmission() as rows:
             parts.append(_parts_text(rows))
+        case SessionEmission() as sessions:
+            parts += _session_texts(sessions)
         case IterationEmission() as iteration:
             parts += _iteration_texts(iteration, stage)
         case TimePartitionEmission() as slices:
@@ -241,6 +244,12 @@ def _parts_text(parts: PartitionEmission) -> str:
     notes = [f"from {_rows_text(parts.rows)}"]
     notes += [] if parts.condition is None else [f"where {text_of(parts.condition)}"]
     return _headed(text, notes)
+
+
+def _session_texts(sessions: SessionEmission) -> list[str]:
+    """The sessions, and their output rows."""
+    kept = f"{sessions.kept} has the sessions of {sessions.source}, with gaps of up to {sessions.gap} microseconds"
+    return [kept, _finish_text(sessions.groups)]
 
 
 def _iteration_texts(iteration: IterationEmission, stage: Stage) -> list[str]:

@@ -11,6 +11,8 @@
 - A stage with a trigger for each row has no load: firing its triggers with whole inputs fills it.
 - A multiset has the keys of the map that it belongs to first, and then the arguments of aggregates; it has no sums.
 - The first keys of a map of partitions are the columns of PARTITION BY.
+- The last key of a map of instants is a TIMESTAMP. The map of its sessions has the same other keys and another
+  TIMESTAMP, their length and the same sums, and no statement adds to it.
 - The maps of a recursion have the same keys, of which the first is the iteration. Changes of the rows that count are
   read by the trigger that continues it, which adds to the found rows and to nothing else.
 - The maps and queries of a relation computed by time partitions satisfy ``program.verify_time_partitions``.
@@ -39,6 +41,7 @@ from tidemill.program.stages import (
     IterationEmission,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -104,6 +107,8 @@ class _Checker:
         match self.stage.finish:
             case PartitionEmission() as parts:
                 self._verify_parts(parts)
+            case SessionEmission() as sessions:
+                self._verify_sessions(sessions)
             case IterationEmission() as iteration:
                 self._verify_iteration(iteration)
             case TimePartitionEmission() as emission:
@@ -323,6 +328,22 @@ class _Checker:
             self._verify_bound([condition for _, condition in parts.rows.conditions], navigations, None)
         self._verify_bound([] if parts.condition is None else [parts.condition], bound, None)
         self._verify_outputs(parts.outputs, bound)
+
+    def _verify_sessions(self, sessions: SessionEmission) -> None:
+        instants, kept = (
+            next((m for m in self.stage.maps if m.name == n), None) for n in (sessions.source, sessions.kept)
+        )
+        if instants is None or kept is None or not instants.keys or not kept.values:
+            raise self._broken(f'"{sessions.source}" and "{sessions.kept}" are no maps of instants and sessions')
+        times = [instants.keys[-1].type, kept.keys[-1].type, kept.values[0].type]
+        if instants.keys[:-1] != kept.keys[:-1] or times != [t.TIMESTAMP, t.TIMESTAMP, t.BIGINT]:
+            raise self._broken(f'"{sessions.kept}" does not have the keys of sessions of "{sessions.source}"')
+        if instants.values != kept.values[1:]:
+            raise self._broken(f'"{sessions.kept}" does not have the sums of "{sessions.source}"')
+        statements = [*self.stage.load, *(one for trigger in self.stage.triggers for one in trigger.statements)]
+        if sessions.gap <= 0 or any(statement.target == sessions.kept for statement in statements):
+            raise self._broken(f'"{sessions.kept}" is not made of sessions alone')
+        self._verify_finish(sessions.groups)
 
     def _verify_iteration(self, iteration: IterationEmission) -> None:
         found, kept = (

@@ -43,6 +43,15 @@ def time_windows(instant: datetime, size: int, slide: int, offset: int) -> tuple
     return tuple((timestamp_of(start), timestamp_of(start + size)) for start in range(last, moment - size, -slide))
 
 
+def window_from(start: datetime, length: int) -> TimeInterval:
+    """The window that begins at ``start`` and is ``length`` microseconds long.
+
+    >>> [str(end) for end in window_from(datetime(2024, 1, 1, 12, 7), 600_000_000)]
+    ['2024-01-01 12:07:00', '2024-01-01 12:17:00']
+    """
+    return start, timestamp_of(microseconds(start) + length)
+
+
 def partition_number(instant: datetime, every: int) -> int:
     """The number of the partition that ``instant`` is in.
 
@@ -95,6 +104,12 @@ def _spell_windows(arguments: Any, types: Any, of: Any) -> str:
     return f"transform(IF({inside}, {starts}, {empty}), start -> {_window('start', size)})"
 
 
+def _spell_window_from(arguments: Any, types: Any, of: Any) -> str:
+    start, length = arguments
+    # A struct of NULLs is no NULL, and what begins at no instant is no window.
+    return f"IF({start} IS NULL OR {length} IS NULL, NULL, {_window(f'unix_micros({start})', length)})"
+
+
 _NUMBER = "((unix_micros({0}) - pmod(unix_micros({0}), {1})) div {1})"
 
 
@@ -120,6 +135,13 @@ TIME_WINDOWS = (
         time_windows,
         "",
         spelling=_spell_windows,
+    ),
+    Function(
+        "window_from",
+        takes(t.TIMESTAMP, t.BIGINT, gives=WINDOW),
+        window_from,
+        "",
+        spelling=_spell_window_from,
     ),
     Function("partition_number", takes(t.TIMESTAMP, t.BIGINT, gives=t.BIGINT), partition_number, _NUMBER),
     Function(

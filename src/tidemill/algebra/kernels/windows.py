@@ -42,6 +42,13 @@ def window_values(
     return aggregate_frames(_aggregate(call), arguments, spans)
 
 
+def frame_value(call: WindowCall, arguments: Sequence[Row | None]) -> Any:
+    """The value of ``call``, a function of a frame, over the rows of one frame, given in order."""
+    if call.function in VALUES:
+        return _picked(call, [() if row is None else row for row in arguments])
+    return aggregate_frames(_aggregate(call), arguments, [(0, len(arguments))])[0]
+
+
 def _row_number(peers: Peers, arguments: Sequence[Row | None]) -> list[int]:
     return list(range(1, len(peers) + 1))
 

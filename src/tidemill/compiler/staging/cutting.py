@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from functools import reduce
 from math import prod
@@ -38,6 +38,7 @@ from tidemill.compiler.analysis.common_subqueries import (
 )
 from tidemill.compiler.analysis.rename import rename, short
 from tidemill.compiler.rewrites.row_identity import identified, sunk
+from tidemill.compiler.staging.sessions import SessionKeys, session_keys
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 
@@ -57,8 +58,15 @@ MANY_BLOCKS = 4
 class StageCutter:
     """Cuts grouped subqueries out of a tree, innermost first, and sums whose blocks would multiply too often."""
 
-    def __init__(self, view: str, relation: Relation, tables: Mapping[str, Table] | None) -> None:
+    def __init__(
+        self,
+        view: str,
+        relation: Relation,
+        tables: Mapping[str, Table] | None,
+        streams: Set[str] | None,
+    ) -> None:
         self._view = view
+        self._streams = streams
         self._tables = tables
         self._occurrences = common_subqueries(relation)
         self._shared = shared(relation)
@@ -74,6 +82,8 @@ class StageCutter:
         if isinstance(node, With):
             self._definitions = dict(node.definitions)
             return self.opened(self._resolved(node.body))
+        if isinstance(node, Aggregate) and (keys := self._session_keys(node)) is not None:
+            return keys.aggregate_over(node, self._closed(keys.window.input))
         if isinstance(node, Aggregate) and any(map(needs_multiset, node.aggregates)):
             return replace(node, input=self._shared_input(self._closed(node.input)))
         if isinstance(node, GROUPED):
@@ -81,6 +91,23 @@ class StageCutter:
         if isinstance(node, Filter | Project | Repeat):
             return replace(node, input=self.opened(node.input))
         return self._inside(node)
+
+    def _session_keys(self, node: Aggregate) -> SessionKeys | None:
+        """The keys of an aggregate by sessions that can be one stage with these.
+
+        Rows of a stream may leave before they have come. They are in no session until then, while a sum would count
+        them off others at the same instant.
+        """
+        keys = None if self._streams is None else session_keys(node)
+        if keys is None or keys.counts_rows(node.aggregates) or not self._reads_stream(keys.window.input):
+            return keys
+        return None
+
+    def _reads_stream(self, relation: Relation) -> bool:
+        """True if rows of a stream come into ``relation``."""
+        read = {scan.relation for scan in walk_all(relation) if isinstance(scan, Scan)}
+        defined = (self._definitions[name] for name in read if name in self._definitions)
+        return not read.isdisjoint(self._streams or ()) or any(map(self._reads_stream, defined))
 
     def _shared_input(self, node: Relation) -> Relation:
         """The input of several maps: a join or a sum becomes a stage, so that it is computed once for all of them."""

@@ -9,7 +9,7 @@ named ``view/1``, ``view/2`` ...; the last has the view's own name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.aggregates.call import AggregateCall
@@ -33,11 +33,19 @@ from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.unique_aliases import unique_aliases
 from tidemill.compiler.staging.cutting import StageCutter
 from tidemill.compiler.staging.recursion import recursion
+from tidemill.compiler.staging.sessions import SessionKeys, over_sessions, session_keys, session_maps
 from tidemill.compiler.staging.time_partitions import CompileBody, time_partition_maps
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map, RingField
-from tidemill.program.stages import Emission, GroupEmission, IterationEmission, MultisetRead, PartitionEmission
+from tidemill.program.stages import (
+    Emission,
+    GroupEmission,
+    IterationEmission,
+    MultisetRead,
+    PartitionEmission,
+    SessionEmission,
+)
 from tidemill.program.statements import Trigger
 
 
@@ -56,7 +64,8 @@ class StageDraft:
     ``body`` is summed up by the stage: a tree without aggregates, whose columns are the keys of ``map`` and then its
     values, or the stage's output where there is no map. ``extra_maps`` are summed up as well. The body of a recursion
     reads ``recursive_map``, the map of the rows that count, to which only its iterations add; of a time-partitioned
-    relation it is the map of the computed rows. ``identity`` are columns carried along to identify its rows.
+    relation it is the map of the computed rows. ``session_map`` holds the sessions of the instants that are summed up
+    in ``map``. ``identity`` are columns carried along to identify its rows.
     """
 
     name: str
@@ -66,6 +75,7 @@ class StageDraft:
     emission: Emission | None = None
     extra_maps: tuple[DraftMap, ...] = ()
     recursive_map: Map | None = None
+    session_map: Map | None = None
     identity: frozenset[str] | None = None
 
     @property
@@ -77,7 +87,7 @@ class StageDraft:
     def maps(self) -> tuple[Map, ...]:
         """The maps of the stage itself."""
         return (
-            *(m for m in (self.map, self.recursive_map) if m is not None),
+            *(m for m in (self.map, self.recursive_map, self.session_map) if m is not None),
             *(extra.map for extra in self.extra_maps),
         )
 
@@ -126,17 +136,22 @@ class StageDraft:
 
 
 def draft_stages(
-    view: str, relation: Relation, compile_body: CompileBody, tables: Mapping[str, Table] | None = None
+    view: str,
+    relation: Relation,
+    compile_body: CompileBody,
+    tables: Mapping[str, Table] | None = None,
+    streams: Set[str] | None = frozenset(),
 ) -> list[StageDraft]:
     """The stages of ``view`` in the order in which changes pass through them.
 
     They are drafted from the last to the first, because a stage outputs only the columns that later ones read: an
     aggregate that no later stage reads is not summed. ``compile_body`` compiles the queries of partitions. Where
     ``tables`` are given, inputs of joins are identified by their keys: relations that a join reads twice and elements
-    of arrays become stages with an identity.
+    of arrays become stages with an identity. Rows of ``streams`` may leave before they have come;
+    where these are None, no sessions are grouped in one stage.
     """
     drafts: list[StageDraft] = []
-    cutter = StageCutter(view, relation, tables)
+    cutter = StageCutter(view, relation, tables, streams)
     last = cutter.opened(relation)
     needed: dict[str, set[str]] = {name: set(identity) for name, identity in cutter.identities.items()}
     for name, tree in reversed([*cutter.stages, (view, last)]):
@@ -180,6 +195,8 @@ def _draft(name: str, tree: Relation, needed: set[str] | None, compile_body: Com
         return _draft_recursive(name, node, above)
     if isinstance(node, TimePartitioned):
         return _draft_time_partitioned(name, node, above, compile_body)
+    if isinstance(node, Aggregate) and (by := session_keys(node)) is not None:
+        return _draft_sessions(name, node, by, above)
     if isinstance(node, Aggregate):
         return _draft_aggregate(name, node, above)
     return _draft_linear(name, tree, above)
@@ -207,7 +224,6 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
     multisets: dict[tuple[tuple[Scalar, ...], Scalar | None], DraftMap] = {}
     results: dict[str, Scalar] = {}
     multiset_reads: list[MultisetRead] = []
-    weight = Column(WEIGHT, BIGINT, nullable=False)
     for call in node.aggregates:
         if call.name not in above.columns_read:
             continue
@@ -218,15 +234,35 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
             columns = map(column, found.map.keys[len(keys) :])
             multiset_reads.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
         else:
-            values = [
-                sums.setdefault(part, RingField(_sum_name(len(sums), keys), part.of)) for part in partial_sums(call)
-            ]
-            results[call.name] = finalize(call, [Column(v.name, v.type, nullable=False) for v in values], weight)
+            results[call.name] = _from_sums(call, sums, keys)
     map_ = Map(f"{name}/groups", keys, tuple(sums.values()))
     body = Project(node.input, (*node.keys, *(Named(value.name, part.argument) for part, value in sums.items())))
     above = above.over(results)
     shown = replace(above.finish(map_.name), always=not node.keys, multiset_reads=tuple(multiset_reads))
     return StageDraft(name, above.fields, unique_aliases(body), map_, shown, tuple(multisets.values()))
+
+
+def _draft_sessions(name: str, node: Aggregate, by: SessionKeys, above: PostAggregation) -> StageDraft:
+    """GROUP BY with a session is a map of sums at each instant, and one of the sums of each session."""
+    keys = tuple(key.field for key in by.others)
+    sums: dict[PartialSum, RingField] = {}
+    results: dict[str, Scalar] = {}
+    for call in node.aggregates:
+        if call.name in above.columns_read:
+            results[call.name] = _from_sums(call, sums, keys)
+    maps = session_maps(name, by, tuple(sums.values()))
+    values = (Named(value.name, part.argument) for part, value in sums.items())
+    body = Project(by.window.input, (*by.others, maps.instant, *values))
+    above = over_sessions(above, by, maps, results)
+    shown = SessionEmission(maps.instants.name, by.gap, above.finish(maps.sessions.name))
+    return StageDraft(name, above.fields, unique_aliases(body), maps.instants, shown, session_map=maps.sessions)
+
+
+def _from_sums(call: AggregateCall, sums: dict[PartialSum, RingField], keys: Sequence[Field]) -> Scalar:
+    """An aggregate as an expression over partial sums; those that are not among ``sums`` yet are added to them."""
+    values = [sums.setdefault(part, RingField(_sum_name(len(sums), keys), part.of)) for part in partial_sums(call)]
+    weight = Column(WEIGHT, BIGINT, nullable=False)
+    return finalize(call, [Column(v.name, v.type, nullable=False) for v in values], weight)
 
 
 def _multiset_map(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:

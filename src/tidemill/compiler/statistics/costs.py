@@ -24,6 +24,7 @@ from tidemill.program.stages import (
     MultisetRead,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -122,6 +123,8 @@ def cost_of_emission(stage: Stage) -> Cost | None:
             return highest_cost([_read_cost(read) for read in multiset_reads]) if multiset_reads else None
         case PartitionEmission(rows=rows):
             return _cost_of_partition(rows)
+        case SessionEmission():
+            return Cost(CostClass.LOGARITHMIC, "sums at instants in order, and the sessions that a change touches")
         case IterationEmission(again=again):
             return _going_on(again)
         case TimePartitionEmission():

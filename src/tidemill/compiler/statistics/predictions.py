@@ -29,6 +29,7 @@ from tidemill.program.stages import (
     IterationEmission,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -192,6 +193,9 @@ def _bytes_of(map_: Map) -> int:
 
 def _rows_of(stage: Stage, known: Mapping[str, RelationSize]) -> RelationSize:
     """The rows of a stage: those that its statements add, or the entries of the map that they come from."""
+    if isinstance(stage.finish, SessionEmission):
+        # How many instants a session has is not known; at most there is one for each.
+        return RelationSize(known[stage.finish.source].rows, {})
     if not isinstance(stage.finish, GroupEmission):
         return _filled(stage, Map(stage.name, stage.output), known)
     source = known[stage.finish.source]
@@ -308,7 +312,7 @@ def _emission_rows(stage: Stage, known: Mapping[str, RelationSize]) -> float:
             return REPLACED * min(1.0, (limit + offset) / _share(stage, known))
         case PartitionEmission(rows=Window()):
             return REPLACED * _emission_work(stage, known) / UPDATE
-        case PartitionEmission() | IterationEmission() | TimePartitionEmission():
+        case PartitionEmission() | IterationEmission() | TimePartitionEmission() | SessionEmission():
             return REPLACED
         case _:
             assert_never(stage.finish)

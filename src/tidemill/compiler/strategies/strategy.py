@@ -24,6 +24,7 @@ from tidemill.program.stages import (
     IterationEmission,
     PartitionEmission,
     Program,
+    SessionEmission,
     Stage,
     TimePartitionEmission,
 )
@@ -42,6 +43,7 @@ COUNTS = Reason("COUNTS", "a row is in or out by its count, so the cost follows 
 MULTISETS = Reason("MULTISETS", "the values of an aggregate are kept in order, so the next one is known when one goes")
 TOP_K = Reason("TOP_K", "rows are kept in order, so only the first of them are read")
 PARTITIONS = Reason("PARTITIONS", "only the partitions that a change touches are computed again")
+SESSIONS = Reason("SESSIONS", "sums at instants are kept in order, so a change lengthens, joins or splits sessions")
 AUTOMATON = Reason("AUTOMATON", "each key has the state of its automaton, so a row that comes last is one step of it")
 TIME_PARTITIONS = Reason(
     "TIME_PARTITIONS", "a time partition reads a few others, so only those that a change touches are computed again"
@@ -59,6 +61,8 @@ def reason_of_emission(stage: Stage) -> Reason:
             return LINEAR
         case PartitionEmission(rows=rows):
             return AUTOMATON if isinstance(rows, Match) else TOP_K if isinstance(rows, TopK) else PARTITIONS
+        case SessionEmission():
+            return SESSIONS
         case IterationEmission():
             return ITERATIONS
         case TimePartitionEmission():

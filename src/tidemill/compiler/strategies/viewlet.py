@@ -59,7 +59,7 @@ def _transformed(draft: StageDraft, context: StageContext) -> Stage:
         name=draft.name,
         output=draft.output,
         inputs=draft.inputs,
-        maps=(*(() if draft.map is None else (draft.map,)), *kept.maps),
+        maps=(*draft.maps, *kept.maps),
         load=kept.load,
         triggers=kept.triggers,
         finish=draft.emission,

@@ -45,10 +45,12 @@ def define_view(
     plan: Plan = DEFAULT_PLAN,
     statistics: Statistics | None = None,
     row_by_row: bool = True,
+    session_stages: bool = True,
 ) -> View:
     """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given.
 
-    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen.
+    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen. ``session_stages`` is
+    an option of ``compile_view``.
     """
     _require_options(name, options)
     # A view that replaces one of its name cannot read the old one.
@@ -71,6 +73,7 @@ def define_view(
         options.get("method", "auto"),
         {option: value for option, value in options.items() if option in strategy_options()},
         plan,
+        session_stages=session_stages,
     )
     choice = Choice(optimization_goal(options, name), row_by_row)
     if statistics is not None and start.requested == AUTO:

@@ -62,6 +62,8 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     for item in _items(data, "entries"):
         with _read(item):
             entry = _entry_of(catalog, item)
+            if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
+                entry = _with_stored_layout(catalog, entry, item)
             catalog.add(entry)
             if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
                 outdated.append(entry)
@@ -78,10 +80,29 @@ def _must_be_rebuilt(catalog: Catalog, view: View, outdated: list[View]) -> bool
     return view in outdated or any(view in shared_stage_users(other, catalog.views.values()) for other in outdated)
 
 
-def _entry_of(catalog: Catalog, item: Mapping[str, Any]) -> Table | View:
+def _with_stored_layout(catalog: Catalog, view: View, item: Mapping[str, Any]) -> View:
+    """``view`` with the program that its state was stored for, if it cannot be rebuilt: streams keep no rows.
+
+    Sessions have not always had stages of their own.
+    """
+    if all(name not in catalog.tables or catalog.tables[name].kept for name in view.inputs):
+        return view
+    older = _entry_of(catalog, item, session_stages=False)
+    return older if isinstance(older, View) and older.fingerprint == item["fingerprint"] else view
+
+
+def _entry_of(catalog: Catalog, item: Mapping[str, Any], *, session_stages: bool = True) -> Table | View:
     if item["kind"] == "view":
         plan = Plan.from_json(item.get("plan", {}))
-        view = define_view(catalog, item["name"], item["query"], item["options"], item["created"], plan=plan)
+        view = define_view(
+            catalog,
+            item["name"],
+            item["query"],
+            item["options"],
+            item["created"],
+            plan=plan,
+            session_stages=session_stages,
+        )
         shares = item.get("shares", {})
         if shares and can_still_share(view, shares, catalog.views.values()):
             view = with_shared_stages(view, shares)

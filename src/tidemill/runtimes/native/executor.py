@@ -19,13 +19,14 @@ from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 from tidemill.program import statements
-from tidemill.program.stages import IterationEmission, Program, Stage, TimePartitionEmission
+from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.fault_location import locate_fault
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, GroupRows
+from tidemill.runtimes.native.operators.sessions import settle_sessions
 from tidemill.runtimes.native.operators.time_partitions import make
 from tidemill.runtimes.native.python.access import Access, AccessForm
 from tidemill.runtimes.native.python.compile import (
@@ -84,6 +85,8 @@ class PythonExecutor:
         for step in recomputed.values():
             self._replace(step, stage, maps)
         match finish:
+            case SessionEmission():
+                _settle_sessions(compiled, finish, maps)
             case IterationEmission():
                 self._settle(compiled, finish, StatementInputs(maps, {}), recomputed=bool(recomputed))
             case TimePartitionEmission():
@@ -118,6 +121,8 @@ class PythonExecutor:
                     maps[target].add(sums)
                 else:
                     rows.update_by(ZSet(sums))
+            if isinstance(stage.finish, SessionEmission):
+                _settle_sessions(compiled, stage.finish, maps)
             if isinstance(stage.finish, IterationEmission):
                 self._settle(compiled, stage.finish, StatementInputs(maps, beside))
             if isinstance(stage.finish, TimePartitionEmission):
@@ -452,6 +457,12 @@ class exact_evaluation:
         self._exact.__exit__(None, None, None)
         if fault is not None and isinstance(fault, ArithmeticFault | ArithmeticError):
             raise locate_fault(fault, self._compiled) from fault
+
+
+def _settle_sessions(compiled: CompiledStage, emission: SessionEmission, maps: StageMaps) -> None:
+    """Update the sessions of a stage for the instants that have changed."""
+    source = next(map_ for map_ in compiled.stage.maps if map_.name == emission.source)
+    settle_sessions(emission, maps, source)
 
 
 def _computed(step: statements.Step) -> list[Scalar]:

@@ -22,7 +22,14 @@ from tidemill.model.types import DOUBLE, Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps
-from tidemill.program.stages import GroupEmission, PartitionEmission, Program, Stage, TimePartitionEmission
+from tidemill.program.stages import (
+    GroupEmission,
+    PartitionEmission,
+    Program,
+    SessionEmission,
+    Stage,
+    TimePartitionEmission,
+)
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
@@ -46,6 +53,7 @@ from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
 from tidemill.runtimes.spark.lowering.partitions import lower_partitions, max_changed_rows
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.queries import BindSource, SourceSize, fields_read, lower_add
+from tidemill.runtimes.spark.lowering.sessions import lower_session_change
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import StageOutput
 from tidemill.runtimes.time_partitions import recompute_partitions
@@ -218,6 +226,7 @@ class DataFrameRuntime:
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
             self._collect_maps(stage, rows)
+            stage = self._with_sessions(stage, stored=True)
             match stage.finish:
                 case None:
                     return self._collect_linear(stage, rows)
@@ -234,6 +243,7 @@ class DataFrameRuntime:
             for add in stage.load:
                 self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state))
             self._collect_maps(stage, rows)
+            stage = self._with_sessions(stage, stored=False)
             match stage.finish:
                 case None:
                     return self._collect_linear(stage, rows)
@@ -375,6 +385,16 @@ class DataFrameRuntime:
         """A map whose change has been collected."""
         change = self._changes.get(name, ChangeSet.of([], map_fields(self._maps[name])))
         return MultisetChange(self._maps[name], self._frames.change(change), self._frames.log(name) if stored else None)
+
+    def _with_sessions(self, stage: Stage, *, stored: bool) -> Stage:
+        """``stage`` as one whose rows come from the groups that its sessions are, which take in what has changed."""
+        sessions = stage.finish
+        if not isinstance(sessions, SessionEmission):
+            return stage
+        if sessions.source in self._changes:
+            instants, kept = self._multiset(sessions.source, stored), self._maps[sessions.kept]
+            self._added[sessions.kept] += lower_session_change(sessions, instants, kept)
+        return replace(stage, finish=sessions.groups)
 
     def _collect_partitions(self, stage: Stage, parts: PartitionEmission, *, stored: bool) -> ChangeSet:
         if parts.source not in self._changes:

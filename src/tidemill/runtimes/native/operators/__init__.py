@@ -10,6 +10,8 @@ maps are found by key and in order, so the cost follows the change.
 - ``topk``: the first rows of each partition.
 - ``windows``: window functions, recomputed only for rows whose value can have changed.
 - ``frame_reach``: how far a window function reaches along its partition.
+- ``frame_sums``: the sums of single frames, looked up instead of read.
+- ``sessions``: GROUP BY with sessions, which a change lengthens, joins or splits.
 - ``match``: MATCH_RECOGNIZE, which resumes at the last state before a changed row.
 - ``iteration``: recursion, iteration by iteration from the first that a change has touched.
 - ``time_partitions``: time partitions, recomputed where their inputs have changed.

@@ -19,6 +19,9 @@ from tidemill.algebra.relational.windows import Frame
 from tidemill.changes.zset import Row
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey, WeightedSortKeys
 
+WALKED_ROWS = 32
+"""Distance in rows up to which the entries between are read; a row farther away is found by its number."""
+
 SortKeyBound = SortKey | None
 OrderValueOf = Callable[[Row], Any]
 
@@ -64,16 +67,16 @@ class RowsReach(FrameReach):
     end: int
 
     def first_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
-        return _rows_on(side.descending(key), key, self.end)
+        return _rows_before(side, key, self.end)
 
     def last_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
-        return _rows_on(_after(side, key), key, -self.start)
+        return _rows_after(side, key, -self.start)
 
     def first_reached(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
-        return _rows_on(side.descending(key), key, -self.start)
+        return _rows_before(side, key, -self.start)
 
     def last_reached(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
-        return _rows_on(_after(side, key), key, self.end)
+        return _rows_after(side, key, self.end)
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,44 @@ class RangeReach(FrameReach):
     def _rank(self, key: SortKey, offset: Any = 0) -> Any:
         value = self.value(key[-1])
         return sort_key((moved(value, offset, self.order) if offset else value,), (self.order,))
+
+
+@dataclass(frozen=True)
+class ExactRangeReach(FrameReach):
+    """A row reaches those within an offset of its own value, of a type whose sums are exact: found by search.
+
+    ``prefix`` gives the items of a sort key that come from a value of the one term of the order.
+    """
+
+    frame: Frame
+    order: SortOrder
+    value: OrderValueOf
+    prefix: Callable[[Any], tuple[Any, ...]]
+
+    def first_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
+        return self._first(side, key, -self.frame.end)
+
+    def last_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
+        return self._last(side, key, -self.frame.start)
+
+    def first_reached(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
+        return self._first(side, key, self.frame.start)
+
+    def last_reached(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
+        return self._last(side, key, self.frame.end)
+
+    def _first(self, side: GroupVersion, key: SortKey, offset: Any) -> SortKey:
+        """The first entry from the value at ``key`` moved by ``offset`` on, if that is before ``key``."""
+        found = next(side.ascending(self._moved(key, offset)), None)
+        return key if found is None else min(key, found[0])
+
+    def _last(self, side: GroupVersion, key: SortKey, offset: Any) -> SortKey:
+        """The last entry up to that value, if that is after ``key``."""
+        rows = side.sums_through(self._moved(key, offset))[0]
+        return max(key, side.select(rows - 1)) if rows else key
+
+    def _moved(self, key: SortKey, offset: Any) -> tuple[Any, ...]:
+        return self.prefix(moved(self.value(key[-1]), offset, self.order))
 
 
 @dataclass(frozen=True)
@@ -170,6 +211,22 @@ def session(moment_and_gap: Callable[[Row], Any]) -> PeerReach:
 def _after(side: GroupVersion, key: SortKey) -> WeightedSortKeys:
     """The entries after ``key``."""
     return (pair for pair in side.ascending(key) if pair[0] != key)
+
+
+def _rows_before(side: GroupVersion, key: SortKey, rows: int) -> SortKey:
+    """The sort key ``rows`` rows before ``key``, or the first one."""
+    if rows <= WALKED_ROWS:
+        return _rows_on(side.descending(key), key, rows)
+    before = side.sums(key)[0]
+    return side.select(max(before - rows, 0)) if before else key
+
+
+def _rows_after(side: GroupVersion, key: SortKey, rows: int) -> SortKey:
+    """The sort key ``rows`` rows after ``key``, or the last one."""
+    if rows <= WALKED_ROWS:
+        return _rows_on(_after(side, key), key, rows)
+    until, total = side.sums_through(key)[0], side.sums()[0]
+    return side.select(min(until + rows, total) - 1) if until < total else key
 
 
 def _rows_on(entries: WeightedSortKeys, key: SortKey, rows: int) -> SortKey:

@@ -11,15 +11,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice, takewhile
 from typing import Any
 
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.kernels.frames import FrameSpan, spans_of
-from tidemill.algebra.kernels.windows import window_values
+from tidemill.algebra.kernels.windows import frame_value, window_values
 from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.frame_reach import FrameReach, SortKeyBound
+from tidemill.runtimes.native.operators.frame_sums import FrameSums, RangeFrameSums, rows_between
 from tidemill.runtimes.native.operators.partitions import OutputRowOf, PartitionOutput
 from tidemill.runtimes.native.state.ordered_groups import (
     AddendsOf,
@@ -27,6 +28,7 @@ from tidemill.runtimes.native.state.ordered_groups import (
     GroupVersion,
     OrderedGroup,
     OrderedGroupIndex,
+    SortKey,
     SortKeyOf,
 )
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
@@ -35,8 +37,21 @@ from tidemill.runtimes.native.state.row_map import RowMap
 ArgumentsOf = Callable[[Row], Row | None]
 """The arguments of a window function in a row; None if its FILTER excludes the row."""
 
+WeightedEntries = list[tuple[SortKey, int]]
+"""Some entries of a group in order, with their weights."""
+
 SortKeyRange = tuple[SortKeyBound, SortKeyBound]
 """The first and the last sort key of some rows; None is the beginning or the end of the partition."""
+
+
+LOOKUP_ROWS = 32
+"""Row count up to which the sums of frames are looked up one by one."""
+
+READ_FRAMES = 3
+"""Row count up to which the frames of functions that are no sums are read one by one."""
+
+LOOKUP_FACTOR = 8
+"""Length of a frame, as a multiple of the rows that have changed, from which its sums are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +66,19 @@ class FrameRows:
 class WindowFunction(ABC):
     """A window function: how far it reaches, and its values for the rows of an excerpt."""
 
-    def __init__(self, reach: FrameReach) -> None:
+    def __init__(self, reach: FrameReach, lookup: FrameSums | None = None) -> None:
         self.reach = reach
+        self.lookup = lookup
+        """With a ``lookup`` the value of a single row is found without the values of those around it."""
+
+    @property
+    def most_looked_up(self) -> int:
+        """The number of rows whose values are looked up at most."""
+        return 0 if self.lookup is None else LOOKUP_ROWS
+
+    def looked_up(self, side: GroupVersion, entries: WeightedEntries) -> list[Any]:
+        """The value for each row of some entries, where there is a ``lookup``."""
+        raise NotImplementedError
 
     @abstractmethod
     def values(self, excerpt: FrameRows) -> list[Any]:
@@ -75,9 +101,14 @@ class FrameFunction(WindowFunction):
     """A function whose values come from the rows of the excerpt alone."""
 
     def __init__(
-        self, reach: FrameReach, call: WindowCall, arguments_of: ArgumentsOf, ordering: PartitionOrder
+        self,
+        reach: FrameReach,
+        call: WindowCall,
+        arguments_of: ArgumentsOf,
+        ordering: PartitionOrder,
+        lookup: FrameSums | None = None,
     ) -> None:
-        super().__init__(reach)
+        super().__init__(reach, lookup)
         self._call = call
         self._arguments_of = arguments_of
         self._ordering = ordering
@@ -85,6 +116,16 @@ class FrameFunction(WindowFunction):
     def values(self, excerpt: FrameRows) -> list[Any]:
         arguments = [self._arguments_of(row) for row in excerpt.rows]
         return window_values(self._call, arguments, self._ordering.values(excerpt.rows), self._ordering.order)
+
+    @property
+    def most_looked_up(self) -> int:
+        return 0 if self.lookup is None else READ_FRAMES
+
+    def looked_up(self, side: GroupVersion, entries: WeightedEntries) -> list[Any]:
+        assert self.lookup is not None
+        spans = (span for sort_key, weight in entries for span in self.lookup.spans_at(side, sort_key, weight))
+        frames = (rows_between(side, *span) for span in spans)
+        return [frame_value(self._call, [self._arguments_of(row) for row in frame]) for frame in frames]
 
 
 class RankFunction(FrameFunction):
@@ -123,8 +164,9 @@ class SumFunction(WindowFunction):
         zeros: WeightAndSums,
         numbers: Sequence[int],
         total: Callable[..., Any],
+        lookup: FrameSums | None = None,
     ) -> None:
-        super().__init__(reach)
+        super().__init__(reach, lookup)
         self._frame = frame
         self._ordering = ordering
         self._addends_of = addends_of
@@ -137,11 +179,20 @@ class SumFunction(WindowFunction):
         moves = ((1, *self._addends_of(row)) for row in excerpt.rows)
         sums = list(accumulate(moves, _plus, initial=initial))
         found: dict[FrameSpan, Any] = {}
-        spans = spans_of(self._frame, self._ordering.values(excerpt.rows), self._ordering.order)
+        places = self._ordering.values(excerpt.rows)
+        if isinstance(self.lookup, RangeFrameSums):
+            spans = self.lookup.spans([value for (value,) in places])
+        else:
+            spans = spans_of(self._frame, places, self._ordering.order)
         for span in spans:
             if span not in found:
                 found[span] = self._value(self._zeros if self._frame.start is None else sums[span[0]], sums[span[1]])
         return [found[span] for span in spans]
+
+    def looked_up(self, side: GroupVersion, entries: WeightedEntries) -> list[Any]:
+        assert self.lookup is not None
+        ends = (end for sort_key, weight in entries for end in self.lookup.ends(side, sort_key, weight))
+        return [self._value(start, end) for start, end in ends]
 
     def _value(self, start: WeightAndSums, end: WeightAndSums) -> Any:
         return self._total(*[end[number] - start[number] for number in self._numbers])
@@ -167,6 +218,8 @@ class WindowOutput(PartitionOutput):
         super().__init__(source, width, sort_key_of, shown)
         self._functions = functions
         self._reaches = list(dict.fromkeys(function.reach for function in functions))
+        self._lookups = [function for function in functions if function.lookup is not None]
+        self._other_reaches = list(dict.fromkeys(one.reach for one in functions if one.lookup is None))
         self._addends_of = addends_of
         self._zeros = zeros
 
@@ -198,16 +251,46 @@ class WindowOutput(PartitionOutput):
 
     def _add(self, side: GroupVersion, key_range: SortKeyRange, times: int, net: ZSet) -> None:
         """Add to ``net`` the rows of a range with their values, with the weight ``times``."""
-        excerpt, first, count = self._excerpt(side, key_range)
-        columns = [function.values(excerpt) for function in self._functions] if count else []
+        first_entry = next(side.ascending(key_range[0]), None)
+        if first_entry is None or (key_range[1] is not None and first_entry[0] > key_range[1]):
+            return  # rows that have come were not there before
+        few = self._few_entries(side, key_range)
+        excerpt, first, count = self._excerpt(side, key_range, self._reaches if few is None else self._other_reaches)
+        if not count:
+            return
+        columns = [
+            [None] * first + function.looked_up(side, few)
+            if few is not None and function.lookup is not None
+            else function.values(excerpt)
+            for function in self._functions
+        ]
         for number in range(first, first + count):
             net.add(excerpt.rows[number] + tuple([column[number] for column in columns]), times)
 
-    def _excerpt(self, side: GroupVersion, key_range: SortKeyRange) -> tuple[FrameRows, int, int]:
+    def _few_entries(self, side: GroupVersion, key_range: SortKeyRange) -> WeightedEntries | None:
+        """The entries of a range, if they are few and their frames are long: their values are looked up then."""
+        low, high = key_range
+        if not self._lookups or low is None or high is None:
+            return None
+        most = min(function.most_looked_up for function in self._lookups)
+        near = takewhile(lambda pair: pair[0] <= high, side.ascending(low))
+        found = list(islice(near, most + 1))
+        rows = sum(weight for _, weight in found)
+        if not 0 < rows <= most:
+            return None
+        spans = (next(function.lookup.spans_at(side, *found[0])) for function in self._lookups if function.lookup)
+        return found if max(end - start for start, end in spans) >= LOOKUP_FACTOR * rows else None
+
+    def _excerpt(
+        self, side: GroupVersion, key_range: SortKeyRange, reaches: Sequence[FrameReach]
+    ) -> tuple[FrameRows, int, int]:
         """The rows that those of a range reach, the offset of the range among them, and its number of rows."""
         low, high = key_range
-        start = low if low is None else _first(reach.first_reached(side, low) for reach in self._reaches)
-        end = high if high is None else _last(reach.last_reached(side, high) for reach in self._reaches)
+        start, end = key_range
+        if low is not None and reaches:
+            start = _first(reach.first_reached(side, low) for reach in reaches)
+        if high is not None and reaches:
+            end = _last(reach.last_reached(side, high) for reach in reaches)
         rows: list[Row] = []
         first = count = 0
         for sort_key, weight in side.ascending(start):

@@ -18,6 +18,7 @@ from tidemill.program.stages import (
     IterationEmission,
     MultisetRead,
     PartitionEmission,
+    SessionEmission,
     TimePartitionEmission,
 )
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputOperator, StoredRowOutput
@@ -48,6 +49,8 @@ def write_output(module: ModuleWriter, finish: Emission, maps: Mapping[str, Map]
         return _write_partitions(module, finish, maps[finish.source])
     if isinstance(finish, IterationEmission | TimePartitionEmission):
         return _write_kept(module, finish, maps[finish.kept])
+    if isinstance(finish, SessionEmission):
+        return write_output(module, finish.groups, maps)
     name = module.known.function("finish")
     module.add(name, write_finish(name, finish, maps[finish.source], module.known))
     manner = {"always": finish.always, "repeats": finish.times is not None}

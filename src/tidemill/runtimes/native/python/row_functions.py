@@ -47,6 +47,15 @@ def write_sort_key(
     return function.body
 
 
+def write_sort_key_prefix(name: str, term: SortOrder, known: GlobalNames) -> FunctionWriter:
+    """The function that gives the items of a sort key that come from a value of ``term``, its first term."""
+    known.enter().take("value")
+    body = FunctionWriter(f"def {name}(value):")
+    body.document("Where rows with a value stand in their part.")
+    body.write_row("return", _items(term, "value", known))
+    return body
+
+
 def sort_key_width(order: Sequence[SortOrder]) -> int:
     """The number of items of a sort key that come from ``order``."""
     return sum(len(_items(term, "value", GlobalNames())) for term in order)

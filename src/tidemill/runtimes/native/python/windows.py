@@ -10,13 +10,14 @@ from tidemill.algebra.aggregates.partial_sums import PartialSum
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, finalize, partial_sums
 from tidemill.algebra.expressions.scalars import Column, Literal
 from tidemill.algebra.relational.relations import Window
-from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, Frame, WindowCall
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.schema import names_of
 from tidemill.model.types import BIGINT
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.operators.frame_reach import (
+    ExactRangeReach,
     FirstRowReach,
     FrameReach,
     PartitionReach,
@@ -26,6 +27,7 @@ from tidemill.runtimes.native.operators.frame_reach import (
     peers,
     session,
 )
+from tidemill.runtimes.native.operators.frame_sums import FrameSums, RangeFrameSums, RowsFrameSums
 from tidemill.runtimes.native.operators.windows import (
     FirstValueFunction,
     FrameFunction,
@@ -40,6 +42,7 @@ from tidemill.runtimes.native.python.row_functions import (
     sort_key_width,
     write_addends,
     write_arguments,
+    write_sort_key_prefix,
     write_total,
 )
 from tidemill.runtimes.native.python.scalar_properties import cannot_fail
@@ -47,6 +50,12 @@ from tidemill.runtimes.native.state import fixed_point
 from tidemill.runtimes.native.state.indexes import values_at
 from tidemill.runtimes.native.state.ordered_groups import AddendsOf
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
+
+EXACT_TYPES = (t.Int, t.BigInt, t.Decimal, t.Date, t.Timestamp)
+"""Types whose values can be moved by an offset and back again; a DOUBLE is rounded."""
+
+LONG_FRAME = 64
+"""Number of rows from which the sums of a ROWS frame are kept, so that they can be looked up."""
 
 
 class WindowWriter:
@@ -63,6 +72,7 @@ class WindowWriter:
         # Maintained sums change together with the map, and nothing may fail then: a partial change cannot be undone.
         summed = [part for call in window.calls if _is_summed(call) for part in partial_sums(_aggregate(call))]
         self._steady = all(cannot_fail(part.argument) for part in summed)
+        self._prefix = self._write_prefix()
         self._bindings = [self._write(call) for call in window.calls]
         self._amounts = self._write_amounts()
 
@@ -72,10 +82,11 @@ class WindowWriter:
         return values_at([names.index(column.name) for column in columns])
 
     def bind(self, space: Namespace) -> tuple[list[WindowFunction], AddendsOf | None, WeightAndSums]:
-        """The compiled functions; and for running sums, the addends of a row and the sums of nothing."""
+        """The compiled functions; and for sums that are kept, the addends of a row and the sums of nothing."""
         addends_of = None if self._amounts is None else space[self._amounts]
         functions = [binding(space, addends_of) for binding in self._bindings]
-        if any(isinstance(function, SumFunction) and function.reach.running for function in functions):
+        summed = [function for function in functions if isinstance(function, SumFunction)]
+        if any(function.reach.running or function.lookup is not None for function in summed):
             return functions, addends_of, tuple(self._zeros)
         return functions, None, ()
 
@@ -89,9 +100,13 @@ class WindowWriter:
         if call.function == "first_value" and self._opens(call):
             return lambda space, _: FirstValueFunction(FirstRowReach(), space[arguments_of])
         kind = RankFunction if call.function in ("row_number", "rank") else FrameFunction
-        return lambda space, _: kind(
-            self._reach_of(call, space[arguments_of]), call, space[arguments_of], self._ordering
-        )
+
+        def bind(space: Namespace, _: Any) -> WindowFunction:
+            reach = self._reach_of(call, space[arguments_of])
+            lookup = None if call.function in OFFSETS else self._lookup(reach, space, None)
+            return kind(self._exact_reach(reach, space), call, space[arguments_of], self._ordering, lookup)
+
+        return bind
 
     def _runs(self, call: WindowCall) -> bool:
         """True if the frame goes from the beginning of the partition to the row, or to its last peer."""
@@ -128,6 +143,12 @@ class WindowWriter:
         terms_of = self._ordering.order_values
         return RangeReach(call.frame, self._window.order[0], lambda row: terms_of(row)[0])
 
+    def _exact_reach(self, reach: FrameReach, space: Namespace) -> FrameReach:
+        """The same reach by search, where values can be moved along the order and back again."""
+        if not isinstance(reach, RangeReach) or self._prefix is None:
+            return reach
+        return ExactRangeReach(reach.frame, reach.order, reach.value, space[self._prefix])
+
     def _distance(self, call: WindowCall) -> FrameReach:
         """LAG and LEAD read one row, at the same distance for all rows."""
         match call.arguments:
@@ -150,8 +171,34 @@ class WindowWriter:
         if self._steady and self._runs(call):
             reach = RunningReach(None if call.frame.rows else self._peers)
         return lambda space, addends_of: SumFunction(
-            reach, call.frame, self._ordering, addends_of, (0, *self._zeros), numbers, space[name]
+            self._exact_reach(reach, space),
+            call.frame,
+            self._ordering,
+            addends_of,
+            (0, *self._zeros),
+            numbers,
+            space[name],
+            self._lookup(reach, space, addends_of) if self._steady else None,
         )
+
+    def _lookup(self, reach: FrameReach, space: Namespace, addends_of: AddendsOf | None) -> FrameSums | None:
+        """The lookup of a frame with two ends that may be long; ``addends_of`` if its sums are kept."""
+        match reach:
+            case RowsReach(start=start, end=end) if end - start >= LONG_FRAME:
+                return RowsFrameSums(Frame(True, start, end), addends_of)
+            case RangeReach(frame=frame, order=order, value=value) if self._prefix is not None:
+                width = sort_key_width(self._window.order)
+                return RangeFrameSums(frame, order, value, space[self._prefix], width)
+        return None
+
+    def _write_prefix(self) -> str | None:
+        """The function that gives the place of a value in the order, if values can be moved along it without loss."""
+        match self._window.order:
+            case (term,) if isinstance(term.scalar.type, EXACT_TYPES):
+                name = self._module.known.function("place_of_value")
+                self._module.add(name, write_sort_key_prefix(name, term, self._module.known))
+                return name
+        return None
 
     def _slots(self, part: PartialSum) -> list[int]:
         """The positions of the numbers of a partial sum among all sums; the first one is the weight."""

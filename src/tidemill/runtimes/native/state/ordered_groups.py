@@ -86,7 +86,14 @@ class SmallOrderedSums:
 
     def before(self, upper: SortKey | None) -> WeightAndSums:
         """The sums over the entries before ``upper``; over all if it is None."""
-        end = len(self._pairs) if upper is None else bisect_left(self._pairs, upper, key=_sort_key)
+        return self._first(len(self._pairs) if upper is None else bisect_left(self._pairs, upper, key=_sort_key))
+
+    def through(self, prefix: tuple[Any, ...]) -> WeightAndSums:
+        """The sums over the entries whose sort keys begin with at most ``prefix``."""
+        width = len(prefix)
+        return self._first(bisect_right(self._pairs, prefix, key=lambda pair: pair[0][:width]))
+
+    def _first(self, end: int) -> WeightAndSums:
         columns = zip(self._zeros, *(numbers for _, numbers in self._pairs[:end]), strict=True)
         return tuple([sum(rest, zero) for zero, *rest in columns])
 
@@ -192,6 +199,10 @@ class GroupVersion(ABC):
         """The weight and the sums of all entries before ``upper``."""
 
     @abstractmethod
+    def sums_through(self, prefix: tuple[Any, ...]) -> WeightAndSums:
+        """The weight and the sums of all entries whose sort keys begin with at most ``prefix``."""
+
+    @abstractmethod
     def select(self, count: int) -> SortKey:
         """The sort key of the row that has ``count`` rows before it; there must be more than ``count``."""
 
@@ -210,6 +221,9 @@ class NewGroup(GroupVersion):
 
     def sums(self, upper: SortKey | None = None) -> WeightAndSums:
         return self._entries.before(upper)
+
+    def sums_through(self, prefix: tuple[Any, ...]) -> WeightAndSums:
+        return self._entries.through(prefix)
 
     def select(self, count: int) -> SortKey:
         sort_key: SortKey = self._entries.select(count)
@@ -242,7 +256,16 @@ class OldGroup(GroupVersion):
 
     def sums(self, upper: SortKey | None = None) -> WeightAndSums:
         changed = len(self._sort_keys) if upper is None else bisect_left(self._sort_keys, upper)
-        now, back = self._now.before(upper), self._back[changed]
+        return self._reverted(self._now.before(upper), changed)
+
+    def sums_through(self, prefix: tuple[Any, ...]) -> WeightAndSums:
+        width = len(prefix)
+        changed = bisect_right(self._sort_keys, prefix, key=lambda sort_key: sort_key[:width])
+        return self._reverted(self._now.through(prefix), changed)
+
+    def _reverted(self, now: WeightAndSums, changed: int) -> WeightAndSums:
+        """The sums before the epoch, given those after it and how many changed entries are among them."""
+        back = self._back[changed]
         return tuple([n + b for n, b in zip(now, back, strict=True)]) if back else now
 
     def select(self, count: int) -> SortKey:

@@ -96,6 +96,19 @@ class OrderedSums:
         """The sums of all numbers over the keys less than ``upper``; over all keys if it is None."""
         return self.between(tuple(range(len(self._zeros))), None, False, upper, False)
 
+    def through(self, prefix: tuple[Any, ...]) -> WeightAndSums:
+        """The sums of all numbers over the keys, tuples, whose first items are at most ``prefix``.
+
+        >>> pairs = OrderedSums((0,))
+        >>> pairs.fill([((1, "a"), (1,)), ((2, "b"), (1,)), ((2, "c"), (1,)), ((3, "d"), (1,))])
+        >>> pairs.through((2,)), pairs.through((0,))
+        ((3,), (0,))
+        """
+        first = itemgetter(slice(len(prefix)))
+        block = bisect_right(self._lasts, prefix, key=first)
+        offset = bisect_right(self._blocks[block].keys, prefix, key=first) if block < len(self._blocks) else 0
+        return tuple([self._sum(number, (0, 0), (block, offset)) for number in range(len(self._zeros))])
+
     def select(self, count: Any) -> Any:
         """The key at which the running sum of the first numbers exceeds ``count``: for weights, the key of that row."""
         return self.last((0,), lambda before: before <= count)

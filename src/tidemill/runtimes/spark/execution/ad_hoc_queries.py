@@ -14,13 +14,14 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.stages import GroupEmission, PartitionEmission, Program, Stage
+from tidemill.program.stages import GroupEmission, PartitionEmission, Program, SessionEmission, Stage
 from tidemill.program.statements import RelationLoop
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
 from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
 from tidemill.runtimes.spark.lowering.partitions import lower_partitions
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.queries import lower_add
+from tidemill.runtimes.spark.lowering.sessions import lower_session_change
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import (
     NEW_ROW,
@@ -74,7 +75,12 @@ class AdHocQueries:
         added: dict[str, list[str]] = {name: [] for name in maps}
         for add in stage.load:
             added[add.target].append(lower_add(add, maps[add.target], bind))
-        match stage.finish:
+        emission = stage.finish
+        if isinstance(emission, SessionEmission):
+            instants, kept = _filled(maps[emission.source], added), maps[emission.kept]
+            added[emission.kept] = lower_session_change(emission, instants, kept)
+            emission = emission.groups
+        match emission:
             case None:
                 return lower_linear(added[stage.name], stage.output)
             case PartitionEmission() as parts:

@@ -8,6 +8,7 @@
 - ``stages``: the change of a map, and the old and new output rows of the keys that it touches.
 - ``multiset_aggregates``: aggregates such as MIN that need all entries of a group, for the touched keys.
 - ``partitions``: top-k, windows and patterns over the touched partitions of a map of rows.
+- ``sessions``: what an epoch adds to a map of sessions, from sums at instants.
 - ``window_functions``: window functions as Spark SQL, where that is exact.
 - ``python_udfs``: Arrow UDFs with the evaluator's own code, for what Spark SQL does not compute exactly as we define
   it.

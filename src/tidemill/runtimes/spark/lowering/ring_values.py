@@ -138,6 +138,13 @@ def lower_halves_history(values: Sequence[RingField], old: str) -> dict[str, str
     return {HALVES: _fold([*before, *after], resets=True)} if halves else {}
 
 
+def lower_wide(value: RingField) -> list[str]:
+    """The stored columns of a value, wide enough to be summed again: see ``lower_sum``."""
+    if value.type == DOUBLE:
+        return [quote(name) for name in stored_columns(value)]
+    return [f"CAST({quote(value.name)} AS {_wide(value)}) AS {quote(value.name)}"]
+
+
 def lower_stored_columns(value: RingField, source: str, halves: str) -> dict[str, str]:
     """The stored columns of a sum out of ``source``, a struct of what ``lower_sum`` or ``lower_history`` made;
     ``halves`` are those of a DOUBLE."""

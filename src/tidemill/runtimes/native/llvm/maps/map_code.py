@@ -73,18 +73,20 @@ class MapCode:
         journaled: bool = True,
         entered: ir.Function | None = None,
         group_order: GroupOrder | None = None,
+        present: OrderColumns | None = None,
         assigned: bool = False,
     ) -> None:
         """``guarded`` names the values (or ``_weight``) whose negative entries are counted.
 
         With ``entered`` the entries of a slice lie behind each other, and that function is called with each new entry.
-        With ``group_order`` the entries of each group, which the first keys name, are in that order. A map that is
+        With ``group_order`` the entries of each group, which the first keys name, are in that order. Of those that are
+        ``present``, which have a positive weight, there is another order: NULLs in its prefix are equal. A map that is
         ``assigned`` to in the course of an epoch has faster functions for that; it can be assigned to in any case.
         """
         self.map = map_
         self.orders = tuple(orders)
         self.changing = UpdateCode(
-            map_, indexes, orders, guarded, journaled, entered, group_order, assigned, self._emit
+            map_, indexes, orders, guarded, journaled, entered, group_order, present, assigned, self._emit
         )
         self.epochs = JournalCode(self.changing)
         if isinstance(self.changing.code, SharedCode):
@@ -184,7 +186,7 @@ class MapCode:
     def pointers(self) -> int:
         """The greatest number of pointers that ``prefetch`` follows."""
         slices = 1 + len(self._store.indexes) if isinstance(self._store, PooledStore) else 0
-        return slices + len(self.orders) + (self.changing.ordered is not None)
+        return slices + len(self.changing.orders) + (self.changing.ordered is not None)
 
     def prefetch(
         self, builder: ir.IRBuilder, handle: IRValue, cells: Mapping[str, NullableValue], prefetcher: Prefetcher
@@ -203,7 +205,11 @@ class MapCode:
                     self._store.prefetch_slice(builder, handle, index, found, prefetcher)
         for order in self.changing.orders:
             *prefix, _ = order.places
-            if places.keys() >= set(prefix):
+            if order.present:
+                if len(places) == len(self.map.keys):
+                    keys = self._keys.of_cells(builder, [places[i] for i in range(len(places))])
+                    order.prefetch(builder, handle, order.split(builder, keys)[0], prefetcher)
+            elif places.keys() >= set(prefix):
                 order.prefetch(builder, handle, [places[place].value for place in prefix], prefetcher)
 
     # ---------------------------------------------------------------------------------------------------- changing

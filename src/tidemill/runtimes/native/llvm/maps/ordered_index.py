@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -35,10 +36,21 @@ UNORDERED = (t.String, t.Array, t.Struct)
 """Ids of interned values say nothing about the order of the values."""
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The last key at or before one, and the first key after it, as cells; an i1 beside each says if there is one."""
+
+    has_before: IRValue
+    before: IRValue
+    has_after: IRValue
+    after: IRValue
+
+
 class OrderedIndexCode:
     """One order of a map: entries with equal ``prefix``, by ``column``. A NULL in either keeps an entry out.
 
-    With a prefix there is a group for each, else one tree.
+    With a prefix there is a group for each, else one tree. An order of those that are ``present`` has the entries of
+    positive weight alone, and NULLs in the prefix are equal.
     """
 
     def __init__(
@@ -49,6 +61,7 @@ class OrderedIndexCode:
         name: str,
         places: Sequence[int],
         records: RecordItems | None = None,
+        present: bool = False,
     ) -> None:
         """``places`` are those of the prefix and then of the column; with ``records`` groups hold these themselves.
 
@@ -58,6 +71,8 @@ class OrderedIndexCode:
         if isinstance(map_.keys[column].type, UNORDERED):
             raise ValueError(f"{map_.name} has no order on {map_.keys[column]}")
         self._handle, self._name = handle, name
+        self.present = present
+        self._masked = present and any(map_.keys[place].nullable for place in prefix)
         self.places = tuple(places)
         self._column = cell_type(map_.keys[column].type)
         integers = sum(not isinstance(value.type, t.Double) for value in map_.values)
@@ -66,7 +81,7 @@ class OrderedIndexCode:
         self._summed: SumGroups | None = None
         if prefix:
             items = SumItems(self.trees)
-            cells = [cell_type(map_.keys[place].type) for place in prefix]
+            cells = [*([I64] if self._masked else []), *(cell_type(map_.keys[place].type) for place in prefix)]
             self.groups = OrderedGroupCode(code, cells, self.trees, records or items)
             self._summed = None if records else SumGroups(self.groups, items)
         handle.part(name, TREE if self.groups is None else self.groups.struct)
@@ -139,6 +154,9 @@ class OrderedIndexCode:
     def split(self, builder: ir.IRBuilder, keys: KeyCells) -> tuple[list[IRValue], IRValue]:
         """The prefix of an entry, and its key among those with that prefix."""
         *prefix, column = (keys.cells[place] for place in self.places)
+        if self._masked:
+            assert keys.nulls is not None
+            prefix = [keys.nulls, *prefix]  # no other column of the map can be NULL
         return prefix, to_sort_key(builder, column)
 
     def find(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue]) -> IRValue:
@@ -162,6 +180,56 @@ class OrderedIndexCode:
     def last(self) -> IRValue:
         """No key is greater."""
         return number(-1, self.trees.key)
+
+    # -------------------------------------------------------------------------------------------------- neighbours
+
+    def neighbours(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells) -> Neighbours:
+        """The entries of an order of present ones next to a key, which need not be there; in O(log n)."""
+        assert self.present, "weights are positive, so that the number of rows before an entry tells where it is"
+        prefix, key = self.split(builder, keys)
+        flags = [Local(builder, number(0, I1)) for _ in range(2)]
+        found = [Local(builder, number(0, self.trees.key)) for _ in range(2)]
+        results = [(flags[0], found[0]), (flags[1], found[1])]
+        among, own = self.find(builder, handle, prefix), self.own(builder, handle)
+        if self.groups is None:
+            self._neighbours_in_tree(builder, own, among, key, results)
+        else:
+            exists = builder.icmp_unsigned("!=", among, NULL_POINTER)
+            with builder.if_then(exists), builder.if_else(self.groups.is_tree(builder, among)) as (long, short):
+                with long:
+                    root, pool = self.groups.root(builder, among), self.groups.pool(builder, own)
+                    self._neighbours_in_tree(builder, pool, root, key, results)
+                with short:
+                    self._neighbours_in_array(builder, own, among, key, results)
+        before, after = (from_sort_key(builder, one.get(), self._column) for one in found)
+        return Neighbours(flags[0].get(), before, flags[1].get(), after)
+
+    def _neighbours_in_array(
+        self, builder: ir.IRBuilder, groups: IRValue, group: IRValue, key: IRValue, results: Sequence[SeekResult]
+    ) -> None:
+        assert self.groups is not None
+        code, (before, after) = self.groups, results
+        below, here = code.position(builder, groups, group, key)
+        through = builder.add(below, builder.zext(here, I64))
+        with builder.if_then(builder.icmp_unsigned("!=", through, number(0))):
+            before[0].set(number(1, I1))
+            item = code.item(builder, groups, group, builder.sub(through, number(1)))
+            before[1].set(code.items.key(builder, item))
+        with builder.if_then(builder.icmp_unsigned("<", through, code.count(builder, group))):
+            after[0].set(number(1, I1))
+            after[1].set(code.items.key(builder, code.item(builder, groups, group, through)))
+
+    def _neighbours_in_tree(
+        self, builder: ir.IRBuilder, pool: IRValue, root: IRValue, key: IRValue, results: Sequence[SeekResult]
+    ) -> None:
+        """The entries with the last row before ``key``, and with the first row after it, found by their numbers."""
+        trees, (before, after) = self.trees, results
+        rows = trees.sum_until(builder, pool, root, key, number(1, I1)).weight
+        total = trees.sum_until(builder, pool, root, self.last(), number(1, I1)).weight
+        with builder.if_then(builder.icmp_unsigned("!=", rows, number(0))):
+            self._seek_before(builder, pool, root, lambda sums: builder.icmp_signed("<", sums.weight, rows), before)
+        with builder.if_then(builder.icmp_unsigned("!=", rows, total)):
+            self._seek_before(builder, pool, root, lambda sums: builder.icmp_signed("<=", sums.weight, rows), after)
 
     # ----------------------------------------------------------------------------------------------------- seeking
 

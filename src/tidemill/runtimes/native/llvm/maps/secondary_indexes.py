@@ -54,7 +54,7 @@ class SecondaryIndexes:
         """Follow an entry from its ``old`` numbers to the ``new`` ones, which differ by ``addend``; gives a status."""
         for name in self._guarded:
             self._count_negatives(builder, handle, name, old, new)
-        status = self._add_to_orders(builder, handle, keys, addend or _difference(builder, old, new))
+        status = self._add_to_orders(builder, handle, keys, old, new, addend)
         if self._ordered is None:
             return status
         weights = [None if numbers is None else numbers.weight for numbers in (old, new)]
@@ -80,9 +80,22 @@ class SecondaryIndexes:
                 count = step(count, builder.zext(negative, I64))
         self._handle.store(builder, handle, _counter(name), count)
 
-    def _add_to_orders(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, addend: EntryNumbers) -> IRValue:
+    def _add_to_orders(
+        self,
+        builder: ir.IRBuilder,
+        handle: IRValue,
+        keys: KeyCells,
+        old: EntryNumbers | None,
+        new: EntryNumbers | None,
+        addend: EntryNumbers | None,
+    ) -> IRValue:
         status: IRValue = number(0, I32)
         for order in self._orders:
+            if order.present:
+                found = order.add(builder, handle, keys, _difference(builder, *_present(builder, old, new)))
+                status = builder.select(builder.icmp_unsigned("!=", found, number(0, I32)), found, status)
+                continue
+            addend = addend or _difference(builder, old, new)
             null = self._keys.has_null(builder, keys, order.places)
             result = Local(builder, number(0, I32))
             with builder.if_then(number(1, ir.IntType(1)) if null is None else builder.not_(null)):
@@ -100,6 +113,25 @@ def add_counters(handle: StructLayout, guarded: Sequence[str]) -> None:
 
 def _counter(name: str) -> str:
     return f"negative {name}"
+
+
+def _present(
+    builder: ir.IRBuilder, old: EntryNumbers | None, new: EntryNumbers | None
+) -> tuple[EntryNumbers, EntryNumbers]:
+    """The numbers of an entry, or zeros where its weight is not positive. One of them is given."""
+    known = old or new
+    assert known is not None
+
+    def seen(numbers: EntryNumbers | None) -> EntryNumbers:
+        none = EntryNumbers(number(0), tuple(number(0, value.type) for value in known.integers()))
+        if numbers is None:
+            return none
+        there = builder.icmp_signed(">", numbers.weight, number(0))
+        pairs = zip(numbers.integers(), none.integers(), strict=True)
+        values = tuple(builder.select(there, value, zero) for value, zero in pairs)
+        return EntryNumbers(builder.select(there, numbers.weight, none.weight), values)
+
+    return seen(old), seen(new)
 
 
 def _difference(builder: ir.IRBuilder, old: EntryNumbers | None, new: EntryNumbers | None) -> EntryNumbers:

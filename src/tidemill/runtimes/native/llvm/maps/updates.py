@@ -88,10 +88,13 @@ class UpdateCode:
         journaled: bool,
         entered: ir.Function | None,
         group_order: GroupOrder | None,
+        present: tuple[tuple[str, ...], str] | None,
         assigned: bool,
         emit: Callable[[ir.Module], None],
     ) -> None:
         """``emit`` emits all functions of the map. One that is ``assigned`` to by events has optimized code for that.
+
+        ``present`` is an order of the entries of positive weight.
 
         With ``entered`` slices are arrays, and that function is called with each entry that is new. With
         ``group_order`` the entries of each group are in that order.
@@ -102,6 +105,8 @@ class UpdateCode:
             self.symbol += f" as {entered.name}"
         if group_order is not None:
             self.symbol += f" with {group_order}"
+        if present is not None:
+            self.symbol += f" with {len(present[0])} before the order of those present"
         if assigned:
             self.symbol += " assigned to"
         self._entered = entered
@@ -123,6 +128,12 @@ class UpdateCode:
         spans = [self.keys.places((*prefix, column)) for prefix, column in orders]
         clustered = next((i for i, places in enumerate(spans) if not slices and self._clusters(places)), None)
         self.orders = [self._make_order(f"order{i}", places, i == clustered) for i, places in enumerate(spans)]
+        self.present: OrderedIndexCode | None = None
+        if present is not None:
+            prefix, column = present
+            places = self.keys.places((*prefix, column))
+            self.present = OrderedIndexCode(self.code, map_, self.handle, "present", places, present=True)
+            self.orders.append(self.present)
         self.ordered: GroupOrderCode | None = None
         if group_order is not None:
             kind = MultisetIndexCode if group_order.first is None else TopRowsCode

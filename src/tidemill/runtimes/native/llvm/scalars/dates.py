@@ -17,7 +17,7 @@ from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.arithmetic import EmitOperator
 from tidemill.runtimes.native.llvm.scalars.conversions import DAY, day, floor_divided, instant
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, from_cell
-from tidemill.runtimes.native.llvm.scalars.time_windows import emit_window
+from tidemill.runtimes.native.llvm.scalars.time_windows import emit_window, emit_window_from
 from tidemill.runtimes.native.llvm.scalars.wide_integers import WideInteger
 
 TO_MARCH = 719_468
@@ -148,7 +148,10 @@ DATES: dict[str, EmitOperator] = {
     "partition_number": _partition_number,
     "partition_start": _partition_start,
     "time_window": emit_window,
+    "window_from": emit_window_from,
 }
 
-STEPS = frozenset({"add_days", "date_add", "date_sub", "add_microseconds", "partition_start", "time_window"})
+STEPS = frozenset(
+    {"add_days", "date_add", "date_sub", "add_microseconds", "partition_start", "time_window", "window_from"}
+)
 """Those that may leave the calendar."""

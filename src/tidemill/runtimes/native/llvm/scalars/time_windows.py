@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
+from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, number
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NO_INSTANT, NullableValue, is_window
+from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.conversions import floor_divided, instant
-from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, any_of
+from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, any_of, from_cell
 from tidemill.runtimes.native.llvm.scalars.wide_integers import WideInteger
 
 MAX_SPAN = 1 << 60
@@ -27,6 +29,13 @@ def emit_window(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -
     """``time_window(instant, size, offset)``: fails where an end of the window lies outside the calendar."""
     size, offset = _spans(call)
     return _window(builder, _last_start(builder, values[0], size, offset), size)
+
+
+def emit_window_from(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    """``window_from(start, length)``: fails where its end lies outside the calendar."""
+    start, length = values
+    end = instant(builder, wide_integers.plus(builder, WideInteger(start, 63), from_cell(length, t.BIGINT)))
+    return Outcome(_cell(builder, start, end.value), end.failed, end.fault)
 
 
 @contextmanager
@@ -63,8 +72,13 @@ def _window(builder: ir.IRBuilder, start: ir.Value, size: int) -> Outcome:
     end = builder.add(start, number(size))
     ends = [instant(builder, WideInteger(moment, 63)) for moment in (start, end)]
     failed = any_of(builder, *(found.failed for found in ends))
+    return Outcome(_cell(builder, start, end), failed, ends[0].fault)
+
+
+def _cell(builder: ir.IRBuilder, start: ir.Value, end: ir.Value) -> ir.Value:
+    """The cell of a window, given its ends."""
     low, high = builder.zext(start, I128), builder.shl(builder.zext(end, I128), number(64, I128))
-    return Outcome(builder.or_(low, high), failed, ends[0].fault)
+    return builder.or_(low, high)
 
 
 def _spans(call: Call) -> list[int]:

@@ -5,6 +5,7 @@
 - ``statements``: the statements of a trigger.
 - ``emit_rows``: the output rows of touched keys.
 - ``emit_top_k``: the rows of a top-k.
+- ``emit_sessions``: the sessions around an instant whose sums change.
 - ``multiset_groups``: touched groups with aggregates over multisets, as they were and as they are.
 - ``emit_prefetch``: prefetches what the next rows will need.
 - ``llvm_stage``: runs a stage: rows in, maps change, changed rows out.

@@ -25,7 +25,14 @@ from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of
-from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
+from tidemill.program.stages import (
+    GroupEmission,
+    IterationEmission,
+    PartitionEmission,
+    SessionEmission,
+    Stage,
+    TimePartitionEmission,
+)
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, count_up, in_blocks, new_function, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import (
@@ -45,6 +52,7 @@ from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
 from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
+from tidemill.runtimes.native.llvm.stage.emit_sessions import SessionCode, check_sessions, session_order
 from tidemill.runtimes.native.llvm.stage.emit_top_k import check_top_k, emit_top_k, top_k_order
 from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, check_multisets, multiset_order
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
@@ -78,6 +86,11 @@ def _emitted(stage: Stage, fields: tuple[tuple[str, tuple[Field, ...]], ...], sh
 
 class _StageEmitter:
     def __init__(self, stage: Stage, fields_of: FieldsOf, shared: frozenset[str]) -> None:
+        self._sessions = stage.finish if isinstance(stage.finish, SessionEmission) else None
+        if self._sessions is not None:
+            check_sessions(stage, self._sessions)
+            stage = replace(stage, finish=self._sessions.groups)  # its rows come from the map of sessions
+        self._session_code: SessionCode | None = None
         self._stage = stage
         self._shared = frozenset() if stage.graphs else shared - _reading_themselves(stage)
         self._module = ir.Module("stage")
@@ -111,6 +124,8 @@ class _StageEmitter:
         for statement in self._replaces:
             target = self._own[statement.target]
             self._hold(replace(target, name=SCRATCH_MAP + target.name), journaled=False, bare=True)
+        if self._sessions is not None:
+            self._session_code = SessionCode(self._sessions, self._maps, self._function)
         inputs = {trigger.relation: self._input(k, trigger, mirrors) for k, trigger in enumerate(self._stage.triggers)}
         self._graph.plan_liveness()
         self._emit_replaces()
@@ -171,6 +186,7 @@ class _StageEmitter:
             journaled,
             self._graph.entered(map_.name),
             None if bare else multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
+            None if bare else session_order(self._sessions, map_),
             assigned=any(statement.target == map_.name for statement in self._replaces),
         )
         self._maps[map_.name] = MapGlobal(map_, code, self._pointer(f"handle.{len(self._maps)}"))
@@ -252,7 +268,7 @@ class _StageEmitter:
         places = iter(rest)
         cells = {f.name: NullableValue(next(places), next(places) if f.nullable else None) for f in input_.fields}
         statements = StatementCode(
-            frame, self._stage, self._maps, self._graph.lookahead, self._graph.output, self._tables
+            frame, self._stage, self._maps, self._graph.lookahead, self._graph.output, self._tables, self._session_code
         )
         for statement in input_.trigger.statements:
             if isinstance(statement, Add):
@@ -424,6 +440,8 @@ def _check_finish(stage: Stage) -> None:
     """Refuse stages whose rows come out in a way that has no native form."""
     if isinstance(stage.finish, IterationEmission):
         raise NotCompiled("a recursion")
+    if isinstance(stage.finish, SessionEmission):
+        raise NotCompiled("sessions of rows that are not stored")
     if isinstance(stage.finish, TimePartitionEmission):
         raise NotCompiled("partitions that are made from each other")
     if isinstance(stage.finish, PartitionEmission):

@@ -21,14 +21,18 @@ from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NullableValu
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.joingraph.lookups import LookupColumns, LookupResult
 from tidemill.runtimes.native.llvm.joingraph.walks import WalkCode, WalkLookAhead
+from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, ModuleMaps, ModuleTables, QueryCode
 from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
+from tidemill.runtimes.native.llvm.stage.emit_sessions import SessionCode
 
 
 class StatementCode:
     """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output.
 
     ``tables`` are those that stages share.
+
+    What is added to instants goes through ``sessions``, where the stage has some.
 
     Where the stage is a join graph its queries are walks, with that ``lookahead``; its rows may go to an ``output``.
     """
@@ -41,8 +45,10 @@ class StatementCode:
         lookahead: WalkLookAhead | None = None,
         output: OutputGlobal | None = None,
         tables: ModuleTables = MappingProxyType({}),
+        sessions: SessionCode | None = None,
     ) -> None:
         self._frame = frame
+        self._sessions = sessions
         self._tables = tables
         self._stage = stage
         self._maps = maps
@@ -82,6 +88,10 @@ class StatementCode:
     ) -> None:
         """Add to ``target``; where amounts are given they are often all zero, and then there is nothing to do."""
         builder = self._frame.builder
+        if self._sessions is not None and target.map.name == self._sessions.source:
+            cells = target.code.changing.keys.of_cells(builder, keys)
+            self._frame.check(self._sessions.add(builder, cells, EntryNumbers(weight, tuple(values))))
+            return
         exact = [value for value in values if isinstance(value, ir.Value)]
         if not sparse or len(exact) < len(values):
             self._frame.check(target.code.add(builder, target.handle(builder), keys, weight, values))

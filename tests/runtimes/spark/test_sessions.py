@@ -1,0 +1,120 @@
+"""Sessions on Spark: what an epoch adds to the map of sessions, beside the native runtime and the evaluator."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from random import Random
+
+import duckdb
+import pytest
+import sqlglot
+
+from tests.runtimes.native.harness import Harness
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field
+from tidemill.program.maps import map_fields
+from tidemill.program.stages import SessionEmission
+from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
+from tidemill.runtimes.spark.lowering.sessions import lower_session_change
+from tidemill.runtimes.spark.lowering.stages import lower_stored_map_change
+
+VISITS = Table(
+    "visits",
+    (
+        Field("who", t.STRING),
+        Field("at", t.TIMESTAMP),
+        Field("pages", t.BIGINT),
+        Field("price", t.Decimal(10, 2)),
+        Field("spent", t.DOUBLE),
+    ),
+)
+
+SUMS = """SELECT {0}session_window AS s, COUNT(*) AS n, SUM(pages) AS p FROM visits
+  GROUP BY {0}session_window(at, '10 minutes')"""
+
+
+def visit(chance: Random) -> Row:
+    return (
+        chance.choice(("ann", "bob", None)),
+        datetime.datetime(2024, 1, 1) + datetime.timedelta(minutes=chance.randint(0, 200)),
+        chance.choice((None, 1, 5)),
+        Decimal(chance.randint(-99, 99)).scaleb(-2),
+        chance.choice((0.25, 1.5)),
+    )
+
+
+def change_of(chance: Random, rows: ZSet) -> ZSet:
+    change = ZSet.of(visit(chance) for _ in range(chance.randint(0, 12)))
+    held = sorted(rows.expand(), key=repr)
+    for row in chance.sample(held, min(len(held), chance.choice((0, 2, 12)))):
+        change.add(row, -1)
+    return change
+
+
+@pytest.mark.parametrize("by", ["who, ", ""])
+def test_the_sql_adds_what_the_native_runtime_changes(by: str) -> None:
+    """The text that Spark is asked, translated for DuckDB, says how the map of sessions changes."""
+    relation = translate(SUMS.format(by), {"visits": VISITS.fields}, name="v").relation
+    program = compile_view("v", relation, {"visits": VISITS}, "delta")
+    emission = program.stages[0].finish
+    assert isinstance(emission, SessionEmission)
+    maps = {map_.name: map_ for map_ in program.stages[0].maps}
+    harness, chance, rows = Harness(program, {"visits": VISITS}), Random(1), ZSet()
+    harness.load()
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("CREATE MACRO unix_micros(instant) AS epoch_us(instant)")
+    columns = [f.name for f in map_fields(maps[emission.source])]
+    log: ChangeSet | None = None
+    for _ in range(12):
+        change = change_of(chance, rows)
+        rows = rows + change
+        stored = harness.run({"visits": change})
+        moved = harness.runtime.commit()
+        harness.store.commit(Epoch(harness.store.epoch + 1, {**stored, **moved}))
+        instants = moved.get(emission.source)
+        if instants is None:
+            continue
+        connection.register("moved", instants.arrow())
+        connection.register("stored", (instants if log is None else log).arrow())
+        texts = lower_session_change(
+            emission,
+            MultisetChange(maps[emission.source], "moved", None if log is None else "stored"),
+            maps[emission.kept],
+        )
+        total = lower_stored_map_change(texts, maps[emission.kept])
+        found = connection.execute(sqlglot.transpile(total, read="spark", write="duckdb")[0]).fetchall()
+        assert sorted(repr(tuple(map(_instant, row))) for row in found) == sorted(
+            repr((*row, weight)) for row, weight in moved[emission.kept].pairs() if weight or any(row[-3:])
+        )
+        parts = [*([] if log is None else log.pairs()), *instants.pairs()]
+        log = ChangeSet.of(parts, map_fields(maps[emission.source]))
+        assert [*columns, WEIGHT] == log.arrow().column_names
+
+
+def _instant(value: object) -> object:
+    return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "query",
+    [
+        SUMS.format("who, "),
+        SUMS.format(""),
+        """SELECT who, session_window.start AS a, session_window.end AS b, SUM(price) AS p, AVG(spent) AS x FROM visits
+          WHERE pages IS NOT NULL GROUP BY who, session_window(at, '10 minutes') HAVING COUNT(*) > 1""",
+    ],
+)
+def test_sessions_are_kept_fresh_on_spark(drive, query):
+    chance = Random(2)
+    view = drive([VISITS], query)
+    view.load()
+    for _ in range(5):
+        view.apply(visits=list(change_of(chance, view.rows["visits"]).items()))
