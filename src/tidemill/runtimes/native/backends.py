@@ -46,7 +46,8 @@ COMPILE_AFTER_ROWS = 20_000
 """Rows processed after which a stage is compiled, and the first table."""
 
 BULK_ROWS = 1_000
-"""Rows of an epoch from which a stage over large inputs is compiled at once, though it has processed few rows."""
+"""Rows of an epoch from which a stage over large inputs, or a large table, is compiled at once, though it has
+processed few rows."""
 
 TABLE_AFTER_ROWS = 2_000
 """Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
@@ -236,7 +237,9 @@ class Backends:
             return known if known is None or known.ready or self._has_room_for_rows(table) else None
         self._table_work[name] = self._table_work.get(name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
-        if self.choice == "auto" and self._table_work[name] < enough:
+        # So many rows are not looked up in the store: all are read, and had better go into a compiled table at once.
+        is_large = rows >= BULK_ROWS and self._state.size(name) >= COMPILE_AFTER_ROWS
+        if self.choice == "auto" and self._table_work[name] < enough and not is_large:
             return None
         return self._compile_table(table) if self._has_room_for_rows(table) else None
 
