@@ -5,6 +5,8 @@ held      native, all state in dictionaries
 columns   native, state left in columns and fetched from there, as for relations of many rows
 fresh     native, state left in the store, where touched rows are looked up: each epoch is the first after opening
 stored    the same, and what was found is kept for three epochs
+budget    native, under a memory budget that has no room: all lookups go to the store, and every second epoch what was
+          found is released
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
@@ -32,12 +34,13 @@ from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.llvm.codegen import jit
 from tidemill.runtimes.native.runtime_state import RuntimeState
 from tidemill.runtimes.native.state import group_ends, stored_lookups
+from tidemill.runtimes.native.state_room import UNLIMITED_BYTES, StateRoom, release_least_recently_used
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NATIVE = ("held", "columns", "llvm")
-STORED = ("stored", "fresh")
+STORED = ("stored", "fresh", "budget")
 MOVING = ("moving", "swapped")
 SPARK = ("frames", "bulk", "driver")
 
@@ -48,6 +51,12 @@ def taking(way: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if way == "columns":
             patch.setattr(runtime_state, "RESIDENT_ROWS", 0)
+        elif way == "budget":
+            patch.setattr(stored_lookups, "LOOKUP_ROWS", 1e-9)
+            patch.setattr(stored_lookups, "MAX_LOOKUPS", 0)
+            patch.setattr(stored_lookups, "MAX_KEYS", 0)
+            patch.setattr(StateRoom, "fits", lambda room, bytes_: False)
+            patch.setattr(RuntimeState, "begin", _begin_with_releases)
         elif way in STORED:
             patch.setattr(stored_lookups, "LOOKUP_ROWS", 1e-9)
             patch.setattr(stored_lookups, "MAX_LOOKUPS", 1 << 60)
@@ -85,6 +94,14 @@ def _begin_anew(state: RuntimeState, every: int) -> None:
     _begin(state)
     if _begins[state] % every == 0:
         state.free()
+
+
+def _begin_with_releases(state: RuntimeState) -> None:
+    """Start an epoch; every second one releases all state as a memory budget would, the least recently used first."""
+    _begins[state] = _begins.get(state, 0) + 1
+    _begin(state)
+    if _begins[state] % 2:
+        release_least_recently_used(state.releasable(), UNLIMITED_BYTES)
 
 
 _begins: WeakKeyDictionary[RuntimeState, int] = WeakKeyDictionary()

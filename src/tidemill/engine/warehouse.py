@@ -19,7 +19,7 @@ from tidemill.engine.catalog.user_functions import (
 )
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
-from tidemill.engine.epochs.memory_budget import parse_size
+from tidemill.engine.epochs.memory_budget import parse_size, resident_bytes
 from tidemill.engine.epochs.placement import Placement, check_runtime_name, reads_files_only
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession, StreamingQuery
 
 MEMORY = ":memory:"
+
+CACHED_PART = 8
+"""The part of what a memory budget leaves for what lookups have read of files: one of so many."""
 
 
 @public_class
@@ -388,7 +391,7 @@ def open(  # shadows the builtin for the public name tidemill.open
 
     ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
-    ``memory``, such as ``"4GB"``, limits the memory of this process: an epoch that would need more is refused.
+    ``memory``, such as ``"4GB"``, limits the memory of this process: state that does not fit stays on disk.
     ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough work.
     With ``follow`` sources and feeds that are not manual start at once; otherwise when ``Warehouse.follow`` is called.
     ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
@@ -403,7 +406,8 @@ def open(  # shadows the builtin for the public name tidemill.open
     if in_memory and not reads_files_only(runtime):
         store = MemoryStore()
     else:
-        store = FolderStore.open(folder, read_only=read_only, durability=durability)
+        cached = 0 if limit is None else max(limit - resident_bytes(), 0) // CACHED_PART
+        store = FolderStore.open(folder, read_only=read_only, durability=durability, cached_bytes=cached)
     try:
         keep = MEMORY_EPOCHS if in_memory else None
         placement = Placement(store, runtime, spark, in_memory, backend)

@@ -98,6 +98,14 @@ class Runtime(Protocol):
     def release_paused(self) -> None:
         """Release the memory of all that has missed epochs; it is read again when it is next used."""
 
+    def release_state(self, wanted: int) -> int:
+        """Release state that was not used for long, until about ``wanted`` bytes are given back; returns how many.
+
+        At the beginning of an epoch, before anything has changed."""
+
+    def left_in_store(self, stage: Stage) -> Sequence[str]:
+        """The maps of an installed stage, and the relations that it looks up, whose rows are not in memory."""
+
     def forget(self, relation: str) -> None:
         """Release the state of a relation, and of the stage of that name: it was dropped, or changed by others.
 

@@ -13,6 +13,7 @@
 - ``position_history``: the source positions of past epochs.
 - ``format``: the format number of a folder, and migrations.
 - ``runs``: Parquet files of weighted rows, verified against their checksums.
+- ``row_group_cache``: what lookups have read of runs, kept for later ones under a memory budget.
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
 - ``compaction``: merging runs, deleting expired rows, vacuum.
 - ``repair``: examining and repairing damaged folders.

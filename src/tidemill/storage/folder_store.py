@@ -43,6 +43,7 @@ from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.layout import CommittedState, Layout, last_token, recover
 from tidemill.storage.position_history import positions_by_epoch
+from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
@@ -60,7 +61,9 @@ class FolderStore:
     Vacuum with a ``keep`` that covers the longest such reader.
     """
 
-    def __init__(self, layout: Layout, now: CommittedState, writer: FolderWriter | None) -> None:
+    def __init__(
+        self, layout: Layout, now: CommittedState, writer: FolderWriter | None, cache: RowGroupCache | None = None
+    ) -> None:
         self._layout = layout
         self._commits = FolderCommits(layout, now, writer)
         self._lock = self._commits.lock
@@ -68,15 +71,24 @@ class FolderStore:
         self._staged: list[Path] = []
         self._spent: list[Path] = []
         self._spill: TemporaryFolder | None = None
+        self._temporary: TemporaryFolder | None = None
+        self._cache = cache
         self._forgotten: dict[str, ExpiredEntries] = {}
 
     @classmethod
     def open(
-        cls, path: str | Path, *, create: bool = True, read_only: bool = False, durability: str = "epoch"
+        cls,
+        path: str | Path,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        durability: str = "epoch",
+        cached_bytes: int = 0,
     ) -> FolderStore:
         """Open the warehouse in a folder, or create one; ``LockHeld`` if another process writes to it.
 
-        Reading needs no lock. Opening for writing checkpoints the log and deletes what a crash left behind.
+        Reading needs no lock. Opening for writing checkpoints the log and deletes what a crash left behind. Of what
+        lookups read, up to ``cached_bytes`` are kept for later ones.
         """
         if durability not in DURABILITIES:
             raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
@@ -84,15 +96,18 @@ class FolderStore:
         with translate_os_errors("open the warehouse", layout.root, "Look at the folder and its rights."):
             layout.refuse_links()
             require_warehouse(layout.root, create=create and not read_only)
-            return cls._open_to_read(layout) if read_only else cls._open_to_write(layout, synced=durability == "epoch")
+            cache = RowGroupCache(cached_bytes) if cached_bytes else None
+            if read_only:
+                return cls._open_to_read(layout, cache)
+            return cls._open_to_write(layout, cache, synced=durability == "epoch")
 
     @classmethod
-    def _open_to_read(cls, layout: Layout) -> FolderStore:
+    def _open_to_read(cls, layout: Layout, cache: RowGroupCache | None) -> FolderStore:
         require_current(layout.root)
-        return cls(layout, recover(layout), None)
+        return cls(layout, recover(layout), None, cache)
 
     @classmethod
-    def _open_to_write(cls, layout: Layout, *, synced: bool) -> FolderStore:
+    def _open_to_write(cls, layout: Layout, cache: RowGroupCache | None, *, synced: bool) -> FolderStore:
         read_format(layout.root)
         lock = WriterLock.acquire(layout.root, partial(last_token, layout))
         try:
@@ -100,7 +115,7 @@ class FolderStore:
             layout.create()
             now = recover(layout)
             writer = FolderWriter(layout, lock, now, synced=synced)
-            store = cls(layout, now, writer)
+            store = cls(layout, now, writer, cache)
             store._spent = list(layout.staging.iterdir())
             store._take_over(writer)
             return store
@@ -163,7 +178,7 @@ class FolderStore:
         with self._lock:
             self._commits.require_sound()
             now = self._now
-            parts = partial(now.parts, self._layout.maps)
+            parts = partial(now.parts, self._layout.maps, cache=self._cache)
             state = now.state
             snapshot = StoreSnapshot(
                 now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin, state.losses
@@ -239,6 +254,15 @@ class FolderStore:
             folder = Path(mkdtemp(prefix=f"{map_id(name, self._now.state.ids)}-", dir=self._layout.staging))
             self._staged.append(folder)
             return folder
+
+    def temporary_folder(self) -> Path:
+        """A folder for temporary files of queries, in the warehouse if this process may write there."""
+        with self._lock:
+            if self._temporary is None:
+                writer = self._commits.writer
+                writes = writer is not None and not writer.forked
+                self._temporary = TemporaryFolder(self._layout.staging if writes else None)
+            return self._temporary.path
 
     def commit(self, epoch: Epoch) -> None:
         """Make the epoch durable and visible, or leave everything as it was."""
@@ -403,7 +427,7 @@ class FolderStore:
         process.
         """
         with self._merging, self._lock:
-            writer, spill = self._commits.writer, self._spill
+            writer, spill, temporary = self._commits.writer, self._spill, self._temporary
             try:
                 if writer is not None and not self._commits.is_broken and not writer.forked:
                     self.checkpoint()
@@ -413,11 +437,12 @@ class FolderStore:
                 if not is_disk_full(refused):
                     raise  # else the log is kept, and checkpointed once there is space
             finally:
-                self._commits.writer, self._spill = None, None
+                self._commits.writer, self._spill, self._temporary = None, None, None
                 if writer is not None:
                     writer.close()
-                if spill is not None:
-                    spill.cleanup()
+                for folder in (spill, temporary):
+                    if folder is not None:
+                        folder.cleanup()
 
     def __enter__(self) -> Self:
         return self

@@ -32,6 +32,7 @@ from tidemill.storage.filesystem.writer_lock import LOCK_FILE
 from tidemill.storage.format import FORMAT_FILE
 from tidemill.storage.log import ReplayedLog, log_file, log_files, replay
 from tidemill.storage.manifest import WarehouseState, latest_state, manifest_file, manifest_sequences, read_manifest
+from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import RunSegment
 from tidemill.storage.segments import RecentEpochs
 
@@ -102,9 +103,9 @@ class CommittedState:
         """The state right after a manifest: the log is empty."""
         return cls(state, RecentEpochs(), state.epoch, state.positions)
 
-    def parts(self, maps: Path, name: str) -> list[RunSegment]:
-        """The runs of a map."""
-        return [RunSegment(run, maps / run.file, name) for run in self.state.runs.get(name, ())]
+    def parts(self, maps: Path, name: str, cache: RowGroupCache | None = None) -> list[RunSegment]:
+        """The runs of a map; lookups in them use ``cache``."""
+        return [RunSegment(run, maps / run.file, name, cache) for run in self.state.runs.get(name, ())]
 
 
 def recover(layout: Layout) -> CommittedState:

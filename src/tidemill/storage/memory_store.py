@@ -206,6 +206,11 @@ class MemoryStore:
         with self._lock:
             return Path(mkdtemp(dir=self._temporary()))
 
+    def temporary_folder(self) -> Path:
+        """A folder for temporary files of queries."""
+        with self._lock:
+            return self._temporary()
+
     def append(self, epoch: Epoch) -> Callable[[], None]:
         """Commit the epoch; there is no disk to wait for."""
         self.commit(epoch)

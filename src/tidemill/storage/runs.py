@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ from tidemill.storage.filesystem.row_group_checksums import (
     row_group_checksums,
 )
 from tidemill.storage.filesystem.symlinks import refuse_link
+from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.segments import has_values, with_epoch
 from tidemill.storage.store import ColumnValues, RunFile
 
@@ -52,6 +55,10 @@ To read one takes 2 ms for seven columns, where 128 * 1024 rows take 7; writing 
 
 PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "row_group_size": ROW_GROUP, "write_page_checksum": True}
 """Parquet options of runs, those that the store writes and those that are staged for it."""
+
+
+ReadRowGroup = Callable[[pq.ParquetFile, int, Sequence[str]], pa.Table]
+"""Gives columns of a row group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +80,12 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunSegment:
-    """A run as a segment of map ``name``."""
+    """A run as a segment of map ``name``; ``cache`` has columns that lookups have read."""
 
     run: RunEntry
     path: Path
     name: str
+    cache: RowGroupCache | None = None
 
     @property
     def first(self) -> int:
@@ -99,10 +107,15 @@ class RunSegment:
 
         A lookup in a file with checksums of its row groups verifies those that it reads.
         """
+        read = _read_row_group if self.cache is None else self._read_cached
         if where is not None and self.run.groups:
-            return read_table(self.path, schema, self.holds, where, self._require_sound_groups)
+            return read_table(self.path, schema, self.holds, where, self._require_sound_groups, read)
         self.require_sound()
-        return read_table(self.path, schema, self.holds, where)
+        return read_table(self.path, schema, self.holds, where, read_group=read)
+
+    def _read_cached(self, parquet: pq.ParquetFile, group: int, columns: Sequence[str]) -> pa.Table:
+        assert self.cache is not None
+        return self.cache.read(partial(_read_row_group, parquet, group), (self.path, self.run.checksum, group), columns)
 
     def _require_sound_groups(self, footer: pq.FileMetaData, groups: Sequence[int]) -> None:
         """Refuse a run of which the footer or one of these row groups is damaged; verified once per process."""
@@ -173,18 +186,24 @@ def columns_with_statistics(schema: pa.Schema) -> list[str]:
     return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
 
 
+def _read_row_group(parquet: pq.ParquetFile, group: int, columns: Sequence[str]) -> pa.Table:
+    # A row group is read faster than threads are started for its columns.
+    return parquet.read_row_group(group, columns=columns, use_threads=False)
+
+
 def read_table(
     file: Path,
     schema: pa.Schema,
     holds: str = "",
     where: ColumnValues | None = None,
     verify: Callable[[pq.FileMetaData, Sequence[int]], None] = lambda footer, groups: None,
+    read_group: ReadRowGroup = _read_row_group,
 ) -> pa.Table:
     """The columns of ``schema`` in that order; Spark's timestamps (INT96) and nullability are converted.
 
     With ``where`` only the rows that have these values: row groups whose statistics exclude them are skipped, and of
     the others only the columns of ``where``, unless a row is found. ``verify`` sees the footer first, and then the row
-    groups that are read.
+    groups that are read, of which ``read_group`` gives columns.
     """
     with translate_read_errors(file, holds), open_run(file) as parquet:
         verify(parquet.metadata, ())
@@ -195,38 +214,53 @@ def read_table(
             return parquet.read(columns=schema.names).select(schema.names).cast(schema)
         groups = _possible_groups(parquet, where)
         verify(parquet.metadata, groups)
-        found = [_matching_rows(parquet, group, schema, where) for group in groups]
+        found = [_matching_rows(partial(read_group, parquet, group), schema, where) for group in groups]
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
 
 
 def _possible_groups(parquet: pq.ParquetFile, where: ColumnValues) -> list[int]:
     """The row groups that may have one of the values in each column of ``where``."""
     columns = {parquet.schema.column(i).path: i for i in range(len(parquet.schema))}
-    bounds = {columns[name]: values.to_pylist() for name, values in where.items()}
+    bounds = {columns[name]: _Sought.of(values) for name, values in where.items()}
     groups = range(parquet.num_row_groups)
     return [g for g in groups if all(_may_have(parquet, g, column, values) for column, values in bounds.items())]
 
 
-def _may_have(parquet: pq.ParquetFile, group: int, column: int, values: list[Any]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """The values that are looked for in a column, in ascending order, and whether NULL is one of them."""
+
+    values: list[Any]
+    null: bool
+
+    @classmethod
+    def of(cls, values: pa.Array) -> _Sought:
+        return cls(sorted(values.drop_null().to_pylist()), bool(values.null_count))
+
+    def lie_within(self, least: Any, greatest: Any) -> bool:
+        """True if one of the values is between these, or is one of these."""
+        place = bisect_left(self.values, least)
+        return place < len(self.values) and bool(self.values[place] <= greatest)
+
+
+def _may_have(parquet: pq.ParquetFile, group: int, column: int, sought: _Sought) -> bool:
     statistics = parquet.metadata.row_group(group).column(column).statistics
-    if statistics is None or (None in values and not (statistics.has_null_count and statistics.null_count == 0)):
+    if statistics is None or (sought.null and not (statistics.has_null_count and statistics.null_count == 0)):
         return True
-    there = [value for value in values if value is not None]
+    there = sought.values
     if there and (not statistics.has_min_max or type(statistics.min) is not type(there[0])):
         return True
-    return any(statistics.min <= value <= statistics.max for value in there)
+    return bool(there) and sought.lie_within(statistics.min, statistics.max)
 
 
-def _matching_rows(parquet: pq.ParquetFile, group: int, schema: pa.Schema, where: ColumnValues) -> pa.Table:
+def _matching_rows(read: Callable[[Sequence[str]], pa.Table], schema: pa.Schema, where: ColumnValues) -> pa.Table:
     """The rows of a row group that have the values; all columns are read only if there are any."""
     wanted = pa.schema([schema.field(name) for name in where])
-    # A row group is read faster than threads are started for its columns.
-    keys = parquet.read_row_group(group, columns=wanted.names, use_threads=False).select(wanted.names).cast(wanted)
+    keys = read(wanted.names).select(wanted.names).cast(wanted)
     mask = has_values(keys, where)
     if not pc.any(mask).as_py():
         return pa.Table.from_batches([], schema)
-    whole = parquet.read_row_group(group, columns=schema.names, use_threads=False)
-    return whole.select(schema.names).cast(schema).filter(mask)
+    return read(schema.names).select(schema.names).cast(schema).filter(mask)
 
 
 def open_run(file: Path) -> pq.ParquetFile:

@@ -99,6 +99,9 @@ class Store(ReadableStore, Protocol):
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them."""
 
+    def temporary_folder(self) -> Path:
+        """A folder for temporary files of queries; it is deleted with the store."""
+
     def commit(self, epoch: Epoch) -> None:
         """Make the epoch durable and visible, or leave everything as it was. ``epoch.number`` may equal the current
         epoch where only the catalog changes or a new view is filled."""

@@ -81,7 +81,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Comparing:
     """All views are filled in columns, however few rows there are."""
     comparing = Comparing()
     monkeypatch.setattr(choose, "COLUMN_WORK", -1)
-    monkeypatch.setattr(fill, "connected", lambda: nullcontext(connection()))
+    monkeypatch.setattr(fill, "connected", lambda limit: nullcontext(connection()))
     monkeypatch.setattr(Placement, "fill_in_columns", lambda placement, *given: comparing.fill(placement, *given))
     return comparing
 

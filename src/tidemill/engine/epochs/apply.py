@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
@@ -40,10 +41,10 @@ def apply_changes(
         changes = gate.admit(changes)
         moved |= gate.moved
     try:
-        stored = _run(state, epochs, number, changes)
+        stored = epochs.within_budget(partial(_run, state, epochs, number, changes))
     except ArithmeticFault:
         # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
-        stored = _run(state, epochs, number, changes, in_turn=True)
+        stored = epochs.within_budget(partial(_run, state, epochs, number, changes, in_turn=True))
     return number, epochs.commit(Epoch(number, stored, moved))
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.catalog import Catalog
@@ -16,9 +17,12 @@ from tidemill.engine.epochs.staleness_marks import marks_of
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
 from tidemill.engine.epochs.weights import require_weights
+from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.runtime import Runtime
 
 __all__ = ["EpochCommitter", "Settled", "WaitUntilDurable"]
+
+T = TypeVar("T")
 
 Settled = Callable[[], AbstractContextManager[None]]
 """Context that holds the warehouse lock, with all fed events committed, and after an exception the state recovered."""
@@ -34,11 +38,14 @@ class RunningEpoch:
     Runtimes that do not take part catch up when they are next used.
     """
 
-    def __init__(self, state: EngineState, transaction: EpochTransaction, number: int, work: int) -> None:
+    def __init__(
+        self, state: EngineState, transaction: EpochTransaction, number: int, work: int, *, stored: bool = True
+    ) -> None:
         self._state = state
         self._transaction = transaction
         self._number = number
         self._work = work
+        self._stored = stored
         self._before = transaction.phase
         self._runtimes: Sequence[Runtime] = ()
         self._held = 0
@@ -50,7 +57,7 @@ class RunningEpoch:
             runtime.begin(self._number)
         if self._state.budget.limit is not None:
             try:
-                self._held = self._state.budget.admit(self._work)
+                self._held = self._state.budget.admit(self._work, stored=self._stored)
             except REVERTIBLE_ERRORS:
                 self._roll_back()
                 raise
@@ -87,9 +94,23 @@ class EpochCommitter:
         self._committed = committed
         self._publish = publish
 
-    def running(self, number: int, work: int) -> RunningEpoch:
-        """Context of epoch ``number`` on this many rows; it gives the runtimes that take part."""
-        return RunningEpoch(self._state, self._transaction, number, work)
+    def running(self, number: int, work: int, *, stored: bool = True) -> RunningEpoch:
+        """Context of epoch ``number`` on this many rows; it gives the runtimes that take part.
+
+        Unless all state is ``stored``, none of it is released for want of memory.
+        """
+        return RunningEpoch(self._state, self._transaction, number, work, stored=stored)
+
+    def within_budget(self, run: Callable[[], T]) -> T:
+        """The result of an epoch that ``run`` runs; once more if it does not fit into the memory budget, with all state
+        released, and looked up in the store."""
+        try:
+            return run()
+        except OutOfBudget:
+            if self._state.placement.in_memory:
+                raise
+            with self._state.placement.sparing_memory(), self._state.budget.sparing():
+                return run()
 
     def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """The changes that an epoch stores: of relations that are kept, and of the maps of views."""

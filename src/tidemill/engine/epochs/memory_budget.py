@@ -1,9 +1,13 @@
-"""Memory limit of this process: an epoch that would exceed it is refused.
+"""Memory limit of this process: state that does not fit stays in the store, an epoch that does not is refused.
 
-The limit is on the resident memory of the process, native maps included; a Spark JVM has limits of its own. An epoch is
-refused before it starts if its rows would not fit, by the measured cost of a row, and rolled back at its end if it
-exceeds the limit nevertheless. The maps of machine code count their memory and get the available ``room`` when an epoch
-begins, so they stop before they allocate more. In each case the warehouse is unchanged, and the machine does not swap.
+The limit is on the resident memory of the process, native maps included; a Spark JVM has limits of its own. Runtimes
+ask for the ``room`` before they read state, and look rows up in the store that they have none for. When an epoch begins
+and little is left, the state that was least recently used is released.
+
+An epoch that does not fit, by the measured cost of a row before it starts or at its end, is undone and tried once more
+without any state in memory; then it is refused. The maps of machine code count their memory and get the available room
+when an epoch begins, so they stop before they allocate more. In each case the warehouse is unchanged, and the machine
+does not swap.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import os
 import re
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -24,6 +29,9 @@ UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 
 
 INITIAL_BYTES_PER_ROW = 200.0
 """Estimated bytes of a row of a change, until epochs have been measured."""
+
+LEFT_FREE = 8
+"""The part of the limit that is free when an epoch begins, if state can be released for it: one of so many."""
 
 MEASURED_ROWS = 10_000
 """Smallest number of rows of an epoch from which the cost of a row is measured: below, allocator noise dominates."""
@@ -69,9 +77,12 @@ class MemoryBudget:
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
-        self.release: Callable[[], None] = lambda: None
-        """Releases cached state."""
+        self.release_paused: Callable[[], None] = lambda: None
+        """Releases state that has missed epochs."""
+        self.release_state: Callable[[int], int] = lambda wanted: 0
+        """Releases other state, at the beginning of an epoch: so many bytes, of the least recently used."""
         self._row = INITIAL_BYTES_PER_ROW
+        self._sparing = False
 
     def room(self) -> int | None:
         """Bytes that this process may still allocate; None without a limit."""
@@ -79,15 +90,35 @@ class MemoryBudget:
             return None
         held = resident_bytes()
         if 2 * held > self.limit:
-            self.release()
+            self.release_paused()
             held = resident_bytes()
         return max(self.limit - held, 0)
 
-    def admit(self, rows: int) -> int:
-        """Refuse an epoch of this many rows if it will not fit; returns the bytes that are in use before it."""
+    def admit(self, rows: int, *, stored: bool = True) -> int:
+        """Refuse an epoch of this many rows if it will not fit; returns the bytes that are in use before it.
+
+        If all state is ``stored``, some of it is released first.
+        """
+        assert self.limit is not None
         before = resident_bytes()
-        self._require(before + int(rows * self._row), before, f"{rows:,} rows")
+        needed = int(rows * (INITIAL_BYTES_PER_ROW if self._sparing else self._row))
+        excess = before + max(needed, self.limit // LEFT_FREE) - self.limit
+        if excess > 0:
+            if stored and self.release_state(excess):
+                gc.collect()
+            return_free_memory()
+            before = resident_bytes()
+        self._require(before + needed, before, f"{rows:,} rows")
         return before
+
+    @contextmanager
+    def sparing(self) -> Iterator[None]:
+        """Within, a row costs what it does by itself: what was measured is the cost of the state that it needs, too."""
+        before, self._sparing = self._sparing, True
+        try:
+            yield
+        finally:
+            self._sparing = before
 
     def measure(self, rows: int, before: int) -> None:
         """Refuse an epoch of this many rows if it has turned out not to fit, and note the cost of a row."""
@@ -100,7 +131,7 @@ class MemoryBudget:
         assert self.limit is not None
         if needed <= self.limit:
             return
-        self.release()
+        self.release_paused()
         gc.collect()
         return_free_memory()
         needed, held = needed - held + resident_bytes(), resident_bytes()

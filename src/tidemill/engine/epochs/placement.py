@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable, RowLo
 from tidemill.storage.store import AsOf, Store
 
 if TYPE_CHECKING:
+    from tidemill.runtimes.duckdb.answer import MemoryLimit
     from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
@@ -47,7 +49,7 @@ class Placement:
         self._wanted = check_runtime_name(wanted)
         self._backend = backend
         self._given = session
-        self._in_memory = in_memory
+        self.in_memory = in_memory
         self._native: NativeRuntime | None = None
         self._dataframes: DataFrameRuntime | None = None
         self._driver: DriverRuntime | None = None
@@ -72,7 +74,7 @@ class Placement:
         if needs.row_wise:
             return NATIVE, choose.ROW_WISE.text
         return choose.choose_runtime(
-            wanted, work=work, rows=self.rows, in_memory=self._in_memory, room=self._room_for(work)
+            wanted, work=work, rows=self.rows, in_memory=self.in_memory, room=self._room_for(work)
         )
 
     def _room_for(self, work: int) -> int | None:
@@ -104,7 +106,7 @@ class Placement:
         """The rows of a query by DuckDB, unsummed; raises ``NotAnswered`` if a runtime must answer it."""
         from tidemill.runtimes.duckdb.answer import answer
 
-        return answer(relation, read)
+        return answer(relation, read, self._duckdb_limit())
 
     def fill_in_columns(self, runtime: Runtime, stage: Stage, work: int, read: ReadTable) -> FilledStage | None:
         """The contents of a stage by DuckDB, over this many stored rows of a view's inputs; None if ``runtime`` must
@@ -114,11 +116,18 @@ class Placement:
         from tidemill.runtimes.duckdb.fill import fill_stage
 
         try:
-            filled = fill_stage(stage, read)
+            filled = fill_stage(stage, read, self._duckdb_limit())
         except NotAnswered:
             return None
         self._native.leave_in_store(stage)
         return filled
+
+    def _duckdb_limit(self) -> MemoryLimit | None:
+        """Half of what a memory budget leaves: the other half is for the rows that go in and come out."""
+        from tidemill.runtimes.duckdb.answer import MemoryLimit
+
+        room = self.room()
+        return None if room is None else MemoryLimit(room // 2, self._store.temporary_folder())
 
     def scanning(self, runtime: Runtime, rows: int) -> Runtime:
         """The runtime that scans this many rows for ``runtime``.
@@ -141,7 +150,12 @@ class Placement:
         """The runtime in this process."""
         if self._native is None:
             self._native = NativeRuntime(
-                self._store, self.fields_of, backend=self._backend, room=self.room, table_of=self.table_of
+                self._store,
+                self.fields_of,
+                backend=self._backend,
+                room=self.room,
+                table_of=self.table_of,
+                in_files=not self.in_memory,
             )
         return self._native
 
@@ -229,6 +243,16 @@ class Placement:
         """Release the memory of paused state, which has missed epochs."""
         for runtime in self.started:
             runtime.release_paused()
+
+    def release_state(self, wanted: int) -> int:
+        """Release state of runtimes that was not used for long, at the beginning of an epoch; returns its bytes.
+
+        A warehouse in memory would not get along with less."""
+        return 0 if self.in_memory else sum(runtime.release_state(wanted) for runtime in self.started)
+
+    def sparing_memory(self) -> AbstractContextManager[None]:
+        """Context in which the native runtime has released its state, and looks up in the store what it needs."""
+        return nullcontext() if self._native is None else self._native.sparing_memory()
 
     def forget(self) -> None:
         """Drop the runtimes; their state is loaded again on next use."""

@@ -34,7 +34,8 @@ class EngineState:
         self.placement.fields_of = self.fields_of
         self.placement.table_of = self.table_of
         self.placement.room = budget.room
-        budget.release = placement.release_paused
+        budget.release_paused = placement.release_paused
+        budget.release_state = placement.release_state
         self.budget = budget
         self.read_only = read_only
         self.closed = False

@@ -66,6 +66,7 @@ def explanation_of(engine: Engine, name: str) -> str:
         facts = {
             "runtime": f"{placed.runtime.name} ({reason})",
             "back end": _backend(placed),
+            **dict(_stored_facts(engine, placed)),
             "refresh": view.options.get("refresh", "immediate")
             + (f", weight {view.weight:g}" if view.refresh.scheduled else ""),
             "shows epoch": str(view.fresh if view.refresh.deferred else engine.store.epoch),
@@ -90,6 +91,13 @@ def explanation_of(engine: Engine, name: str) -> str:
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
         return explain(view.program, facts=facts, sizes=sizes, comparison=comparison)
+
+
+def _stored_facts(engine: Engine, placed: PlacedProgram) -> Iterator[tuple[str, str]]:
+    """The maps and inputs of a view that are on disk, where changes look up what they touch."""
+    left = dict.fromkeys(name for stage in placed.program.stages for name in placed.runtime.left_in_store(stage))
+    if left and not engine.placement.in_memory:
+        yield "on disk", ", ".join(f"{name} ({engine.store.rows(name):,} rows)" for name in left)
 
 
 def _backend(placed: PlacedProgram) -> str:

@@ -72,11 +72,11 @@ class ViewRefresher:
         pending = {name: self._since(name, views[0].fresh) for name in inputs}
         names = frozenset(view.name for view in views)
         try:
-            stored = self._run(number, pending, names)
+            stored = self._epochs.within_budget(lambda: self._run(number, pending, names))
         except ArithmeticFault:
             # The fault may come from a row that was inserted and deleted, or from two rows that never coexisted.
             net = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in pending.items()}
-            stored = self._run(number, net, names, in_turn=True)
+            stored = self._epochs.within_budget(lambda: self._run(number, net, names, in_turn=True))
         for view in (*views, *self._idle(names, stored)):
             state.catalog.update_view(replace(view, fresh=number))
         epoch = Epoch(number, stored, catalog=catalog_to_json(state.catalog))

@@ -56,7 +56,7 @@ class ViewFiller:
         state = self._state
         number = state.store.epoch if number is None else number
         work = sum(state.store.rows(name) for name in view.inputs)
-        stored = self._load(view, number, work, bool(pending))
+        stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending)))
         in_store = bool(pending) and state.pipeline[view.name].runtime.loads_to_store
         if in_store:
             _require_not_replacing(view, dropped)
@@ -143,7 +143,8 @@ class ViewFiller:
         """
         if not pending:
             return {}
-        with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:
+        # What was loaded is not in the store yet.
+        with garbage_collection_paused(), self._epochs.running(number, work, stored=False) as runtimes:
             for name, rows in pending.items():
                 for runtime in runtimes:
                     runtime.absorb(name, rows.negated())

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -31,6 +33,9 @@ FEW_TOUCHED = 1_000
 MOST_REPEATED = 50_000_000
 """Rows beyond which a relation with equal rows is not handed over, since each of them is listed."""
 
+LEAST_MEMORY = 64 << 20
+"""Bytes below which DuckDB gives up on queries that it could answer with files."""
+
 _SETTINGS = (
     f"SET threads = {THREADS}",
     "SET autoinstall_known_extensions = false",
@@ -41,24 +46,41 @@ _SETTINGS = (
 )
 
 
-def answer(relation: Relation, read: ReadTable) -> ChangeSet:
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """The bytes that DuckDB may take, and the folder for what does not fit into them."""
+
+    bytes: int
+    folder: Path
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The limit as settings of a connection. Rows have no order here, and to keep one takes memory."""
+        return (
+            f"SET memory_limit = '{max(self.bytes, LEAST_MEMORY)}B'",
+            "SET temp_directory = '{}'".format(str(self.folder).replace("'", "''")),
+            "SET preserve_insertion_order = false",
+        )
+
+
+def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None) -> ChangeSet:
     """The rows of a query, unsummed; raises ``NotAnswered`` if it has no translation, or if DuckDB reports an error.
 
     Such an error may be Spark's as well, as an overflow is, or come from conditions that DuckDB tries in another order.
     """
     query = lower_query(relation)
     try:
-        with connected() as connection:
+        with connected(limit) as connection:
             return ask(connection, query, read)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error
 
 
 @contextmanager
-def connected() -> Iterator[duckdb.DuckDBPyConnection]:
+def connected(limit: MemoryLimit | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to an empty database in memory, whose settings nothing can change."""
     with duckdb.connect(":memory:") as connection:
-        for setting in _SETTINGS:
+        for setting in (*(() if limit is None else limit.settings), *_SETTINGS):
             connection.execute(setting)
         yield connection
 

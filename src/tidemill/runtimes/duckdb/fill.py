@@ -31,7 +31,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
-from tidemill.runtimes.duckdb.answer import connected, fetch
+from tidemill.runtimes.duckdb.answer import MemoryLimit, connected, fetch
 from tidemill.runtimes.duckdb.emission_queries import group_rows, multisets_of, partition_rows
 from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query
 from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
@@ -43,7 +43,7 @@ EVALUATED_ENTRIES = 100_000
 """Entries up to which rows of groups whose expressions have no translation are made by the evaluator."""
 
 
-def fill_stage(stage: Stage, read: ReadTable) -> FilledStage:
+def fill_stage(stage: Stage, read: ReadTable, limit: MemoryLimit | None = None) -> FilledStage:
     """The contents of a stage; raises ``NotAnswered`` if some part has no translation, or on an error of DuckDB's."""
     loads = lowered_loads(stage)
     rows = _rows_query(stage)
@@ -53,7 +53,7 @@ def fill_stage(stage: Stage, read: ReadTable) -> FilledStage:
         loads = lowered_loads(stage, signed)
         contents |= {name: _once(contents[name]) for name in signed}
     try:
-        with connected() as connection:
+        with connected(limit) as connection:
             return _Filling(stage, contents, connection).run(loads, rows)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error

@@ -7,6 +7,7 @@ pay for compiling it. Both back ends run the same program, keep the same journal
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
+- ``state_room``: the room that a memory budget leaves for state, and the release of what was not used for long.
 - ``missed_epochs``: catching up state that has missed epochs.
 - ``fault_location``: faults of generated code as errors that name the view and its rows.
 - ``python``: generates Python.

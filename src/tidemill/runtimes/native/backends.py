@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,8 +22,10 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import sources_of
 from tidemill.program.stages import Stage
+from tidemill.program.statements import Version
 from tidemill.runtimes.native.missed_epochs import in_epoch_order, is_cheaper_to_add, read_missed
 from tidemill.runtimes.native.python.compile import CompiledStage
+from tidemill.runtimes.native.state_room import ReleasableState, compiled_bytes
 from tidemill.storage.store import ReadableStore
 
 if TYPE_CHECKING:
@@ -43,7 +46,8 @@ COMPILE_AFTER_ROWS = 20_000
 """Rows processed after which a stage is compiled, and the first table."""
 
 BULK_ROWS = 1_000
-"""Rows of an epoch from which a stage over large inputs is compiled at once, though it has processed few rows."""
+"""Rows of an epoch from which a stage over large inputs, or a large table, is compiled at once, though it has
+processed few rows."""
 
 TABLE_AFTER_ROWS = 2_000
 """Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
@@ -55,6 +59,10 @@ MIRRORED_ROWS = 4_000_000
 
 MAX_COMPILED_LOOPS = 1_000
 """Number of loops above which a stage stays in Python unless configured: compiling takes a second per hundred."""
+
+
+LLVM_BYTES = 96 << 20
+"""Bytes that a process takes which loads LLVM: no budget has room for a first compiled stage without them."""
 
 
 class StoredState:
@@ -112,14 +120,17 @@ class Backends:
         fields_of: Callable[[str], tuple[Field, ...]],
         room: Callable[[], int | None] = lambda: None,
         table_of: TableOf = lambda name: None,
+        fits: Callable[[int], bool] = lambda bytes_: True,
     ) -> None:
-        """``room`` gives the number of bytes that the maps may still take, None for no limit."""
+        """``room`` gives the number of bytes that the maps may still take, None for no limit; ``fits`` tells if a
+        stage or table whose state takes so many is to be compiled."""
         if choice not in BACKENDS:
             raise SetupError(f'there is no back end "{choice}"', hint=f"Use one of {', '.join(BACKENDS)}.")
         self.choice = choice
         self._state = state
         self._fields_of = fields_of
         self._room = room
+        self._fits = fits
         self._table_of = table_of
         self._runners: dict[str, LlvmStage] = {}
         self.runner = self._runners.get
@@ -132,11 +143,20 @@ class Backends:
         self._work: dict[str, int] = {}
         self._table_work: dict[str, int] = {}
         self._shared: tuple[Memory, StringDictionary] | None = None
+        self._epoch = 0
+        self._last_used: dict[str, int] = {}
+        self._fed: set[str] = set()
+        """The stages that events are passed to directly: whoever does so holds their code."""
         self.epoch_rows = 0
         """The number of rows of the epoch that were checked; they are before any stage is fired."""
 
-    def compile_if_worthwhile(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
-        """Compile a stage that is about to process so many rows, if configured or if it pays."""
+    def compile_if_worthwhile(
+        self, compiled: CompiledStage, rows: int, *, reads_state: bool = True
+    ) -> LlvmStage | None:
+        """Compile a stage that is about to process so many rows, if configured or if it pays.
+
+        A stage that ``reads_state`` stays in Python if a memory budget has no room for it: there, entries are looked up
+        in the store."""
         name = compiled.stage.name
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self.runner(name)
@@ -147,9 +167,50 @@ class Backends:
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
                 return None
-            self._compile(compiled)
+            if not reads_state or self.has_room_for(compiled.stage):
+                self._compile(compiled)
             return self.runner(name)
         return None
+
+    def has_room_for(self, stage: Stage) -> bool:
+        """True if what a compiled form of ``stage`` would have to read now fits into the memory budget."""
+        runner = self.runner(stage.name)
+        if runner is not None and runner.ready:
+            return True
+        maps = sum(compiled_bytes(self._state.size(map_.name), len(map_fields(map_))) for map_ in stage.maps)
+        own = {map_.name for map_ in stage.maps}
+        read = {source.relation for source in sources_of(stage) if source.version is Version.STATE} - own
+        relations = [name for name in read if self.ready_table(name) is None]
+        sizes = [compiled_bytes(self._state.size(name), len(self._fields_of(name))) for name in relations]
+        return self._fits(maps + sum(sizes) + (LLVM_BYTES if self._shared is None else 0))
+
+    def keep_for_events(self, name: str) -> None:
+        """Note that events are passed to a compiled stage directly, so that it is never released for others."""
+        self._fed.add(name)
+
+    def releasable(self, release: Callable[[Stage], None]) -> list[ReleasableState]:
+        """The state of compiled stages, and of tables that none of these reads; ``release`` takes a stage back."""
+        stages = {name: runner for name, runner in self._runners.items() if runner.ready}
+        free = [runner for name, runner in stages.items() if name not in self._fed]
+        shared = {table for runner in stages.values() for table in runner.code.tables}
+        tables = [table for name, table in self._tables.items() if table is not None and name not in shared]
+        return [
+            ReleasableState(self._last_used.get(runner.stage.name, 0), runner.size, partial(release, runner.stage))
+            for runner in free
+        ] + [
+            ReleasableState(
+                self._last_used.get(table.table.name, 0),
+                compiled_bytes(self._state.size(table.table.name), len(table.table.fields)),
+                table.free,
+            )
+            for table in tables
+            if table.ready
+        ]
+
+    def allow_room(self) -> None:
+        """Let the maps take what the memory budget has left."""
+        if self._shared is not None:
+            self._shared[0].allow(self._room())
 
     def _has_large_inputs(self, stage: Stage) -> bool:
         """True if the inputs of a stage are large: in a large epoch its state then goes into compiled maps."""
@@ -170,13 +231,22 @@ class Backends:
         name = table.name
         if self.choice == "python" or not table.primary_key:
             return None
+        self._last_used[name] = self._epoch
         if name in self._tables:
-            return self._tables[name]
+            known = self._tables[name]
+            return known if known is None or known.ready or self._has_room_for_rows(table) else None
         self._table_work[name] = self._table_work.get(name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
-        if self.choice == "auto" and self._table_work[name] < enough:
+        # So many rows are not looked up in the store: all are read, and had better go into a compiled table at once.
+        is_large = rows >= BULK_ROWS and self._state.size(name) >= COMPILE_AFTER_ROWS
+        if self.choice == "auto" and self._table_work[name] < enough and not is_large:
             return None
-        return self._compile_table(table)
+        return self._compile_table(table) if self._has_room_for_rows(table) else None
+
+    def _has_room_for_rows(self, table: Table) -> bool:
+        """True if the rows of a table fit into the memory budget."""
+        needed = compiled_bytes(self._state.size(table.name), len(table.fields))
+        return self._fits(needed + (LLVM_BYTES if self._shared is None else 0))
 
     def _compile_table(self, table: Table) -> LlvmTable | None:
         from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
@@ -261,6 +331,7 @@ class Backends:
             self.used.discard(runner)
         self._reasons.pop(name, None)
         self._work.pop(name, None)
+        self._fed.discard(name)
 
     def forget(self, relation: str) -> None:
         """Release what stages hold of a relation that others have changed, and the stage of that name."""
@@ -301,8 +372,9 @@ class Backends:
     def begin(self) -> None:
         """Start an epoch from the current state, with the memory limit of now."""
         self.epoch_rows = 0
-        if self._shared is not None:
-            self._shared[0].allow(self._room())
+        self.allow_room()
+        self._last_used.update({stage.stage.name: self._epoch for stage in self.used})
+        self._epoch += 1
         for stage in self.used:
             stage.settle()
         for table in self._used_tables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,12 @@ from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 from tidemill.runtimes.native.state.state_reader import SnapshotOf, column_snapshots
 from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_held
+from tidemill.runtimes.native.state_room import (
+    LEAST_RELEASED,
+    UNLIMITED_BYTES,
+    StateRoom,
+    release_least_recently_used,
+)
 from tidemill.runtimes.runtime import FieldsOf
 from tidemill.storage.store import ReadableStore
 
@@ -38,7 +45,8 @@ class NativeRuntime:
 
     ``fields_of`` gives the columns of tables, streams, views and stages by name, ``table_of`` the tables by name,
     ``snapshot_of`` the stored rows of those with more than ``resident`` rows. ``backend`` selects generated Python or
-    compiled code for stages (see ``backends``), ``room`` gives the bytes that the maps of the latter may still take.
+    compiled code for stages (see ``backends``), ``room`` gives the bytes that state may still take; what does not fit
+    is looked up in the store, if that is ``in_files``.
     After ``commit`` an epoch can still be rolled back until the next ``begin``.
     """
 
@@ -55,17 +63,19 @@ class NativeRuntime:
         backend: str | None = None,
         room: Callable[[], int | None] = lambda: None,
         table_of: TableOf = lambda name: None,
+        in_files: bool = True,
     ) -> None:
         if resident is None:
             resident = runtime_state.RESIDENT_ROWS
         elsewhere = snapshot_of is not None
+        self._room = StateRoom(room) if in_files else StateRoom()
         self._state = RuntimeState(
-            store, fields_of, snapshot_of or column_snapshots(store), resident, elsewhere=elsewhere
+            store, fields_of, snapshot_of or column_snapshots(store), resident, self._room, elsewhere=elsewhere
         )
         # Compiled code holds all that it reads in this process, so it cannot run on snapshots held elsewhere.
         wanted = "python" if elsewhere else backend or backends.BACKEND
         stored = StoredState(store, self._state.whole, self._state.absorbs)
-        self._backends = Backends(wanted, stored, fields_of, room, table_of)
+        self._backends = Backends(wanted, stored, fields_of, room, table_of, self._room.fits)
         self._fields_of = fields_of
         self._compiled: dict[str, CompiledStage] = {}
         self._running = PythonExecutor(self._state, fields_of)
@@ -97,6 +107,41 @@ class NativeRuntime:
         """Release the memory of all state that has missed epochs."""
         self._state.release_paused()
         self._backends.release_paused()
+
+    def release_state(self, wanted: int) -> int:
+        """Release the state that was least recently used, until about ``wanted`` bytes are given back.
+
+        At the beginning of an epoch. What is released is looked up in the store until there is room for it again.
+        """
+        released = self._release_least_recently_used(wanted)
+        if released < wanted:  # tables can go now that the stages which read them have gone
+            released += self._release_least_recently_used(wanted - released)
+        self._backends.allow_room()
+        return released
+
+    def _release_least_recently_used(self, wanted: int) -> int:
+        held = [*self._state.releasable(), *self._backends.releasable(self._return_to_python)]
+        return release_least_recently_used([state for state in held if state.bytes >= LEAST_RELEASED], wanted)
+
+    def _return_to_python(self, stage: Stage) -> None:
+        """Release the compiled form of a stage; its state is looked up in the store until it is compiled again."""
+        self._backends.remove(stage.name)
+        self._state.use(stage)
+
+    @contextmanager
+    def sparing_memory(self) -> Iterator[None]:
+        """Between epochs: release all state that can be released, and look everything up in the store within."""
+        self._clear()
+        self._state.free()
+        for _ in range(2):
+            release_least_recently_used(self._backends.releasable(self._return_to_python), UNLIMITED_BYTES)
+        with self._room.sparing():
+            yield
+
+    def left_in_store(self, stage: Stage) -> Sequence[str]:
+        """The maps of an installed stage, and the relations that it looks up, that are not in memory."""
+        runner = self._backends.runner(stage.name)
+        return () if runner is not None and runner.ready else self._state.left_in_store(stage)
 
     def forget(self, relation: str) -> None:
         """Release the contents of a relation that was dropped or changed by others."""
@@ -234,6 +279,9 @@ class NativeRuntime:
         """The compiled form of a stage that is about to process so many rows; it never changes within an epoch."""
         stage = compiled.stage
         runner = self._backends.runner(stage.name)
+        if runner is not None and stage.name not in self._ran and not self._backends.has_room_for(stage):
+            self._return_to_python(stage)
+            return None
         if runner is not None or stage.name in self._ran:
             self._backends.note_work(stage.name, rows)
             return runner
@@ -244,8 +292,10 @@ class NativeRuntime:
 
     def machine_code(self, stage: Stage) -> LlvmStage | None:
         """``stage`` as machine code, for events that are passed to it directly; None if it has no such form."""
-        runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.COMPILE_AFTER_ROWS)
+        compiled = self._compiled[stage.name]
+        runner = self._backends.compile_if_worthwhile(compiled, backends.COMPILE_AFTER_ROWS, reads_state=False)
         if runner is not None:
+            self._backends.keep_for_events(stage.name)
             self._state.hand_over(stage)
         return runner
 
@@ -309,7 +359,8 @@ class NativeRuntime:
     def load(self, stage: Stage) -> ChangeSet:
         """Fill ``stage`` from the whole contents of its inputs: by its load, or by firing if it works row by row."""
         compiled = self._compiled[stage.name]
-        runner = self._backends.compile_if_worthwhile(compiled, sum(map(self._state.size, stage.inputs)))
+        rows = sum(map(self._state.size, stage.inputs))
+        runner = self._backends.compile_if_worthwhile(compiled, rows, reads_state=False)
         self._ran[stage.name] = stage
         maps = self._state.empty_stage_maps(compiled)
         if runner is not None and runner.loads:
@@ -317,8 +368,8 @@ class NativeRuntime:
             with exact_evaluation(compiled):
                 return runner.load()
         self._backends.remove(stage.name)
-        rows = self._running.fill(compiled, maps, {})
-        return ChangeSet.of(rows.items(), stage.output)
+        loaded = self._running.fill(compiled, maps, {})
+        return ChangeSet.of(loaded.items(), stage.output)
 
     def leave_in_store(self, stage: Stage) -> None:
         """Hold nothing of a stage that was filled elsewhere in this epoch: the store will have its state.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot
 from tidemill.runtimes.native.state.state_reader import SnapshotOf, StateReader
+from tidemill.runtimes.native.state_room import ReleasableState, StateRoom, column_bytes, dictionary_bytes
 from tidemill.storage.store import ReadableStore
 
 StageMaps = dict[str, RowMap | RingMap]
@@ -56,12 +58,14 @@ class RuntimeState:
         fields_of: Callable[[str], tuple[Field, ...]],
         snapshot_of: SnapshotOf,
         resident: int,
+        room: StateRoom,
         *,
         elsewhere: bool = False,
     ) -> None:
         self._store = store
         self._fields_of = fields_of
-        self._reader = StateReader(store, snapshot_of, resident, elsewhere=elsewhere)
+        self._room = room
+        self._reader = StateReader(store, snapshot_of, resident, room, elsewhere=elsewhere)
         self._resident = resident
         self._elsewhere = elsewhere
         self._left: set[str] = set()
@@ -78,6 +82,9 @@ class RuntimeState:
         self._used_relations: set[str] = set()
         self._used_stages: set[str] = set()
         """Relations changed and stages used since ``begin``: only these can have anything to commit or roll back."""
+        self._epoch = 0
+        self._last_used: dict[str, int] = {}
+        """The number of the epoch here in which a relation or stage was last used."""
 
     def relation(self, name: str, *, whole: bool = False) -> RowMap | OverlaidRelation:
         """The contents of a relation, with the changes that it has absorbed in this epoch.
@@ -86,6 +93,7 @@ class RuntimeState:
         """
         if name in self._behind.shown:
             self._catch_up_relation(name)
+        self._last_used[name] = self._epoch
         held = self._contents.get(name)
         if held is None:
             held = self._contents[name] = self._read(name, whole=whole)
@@ -240,6 +248,7 @@ class RuntimeState:
         """The maps of a stage."""
         name = compiled.stage.name
         self._used_stages.add(name)
+        self._last_used[name] = self._epoch
         if name in self._stages_behind.shown:
             self._catch_up(compiled.stage)
         if name not in self._maps:
@@ -357,8 +366,40 @@ class RuntimeState:
         """Close the epoch, which is stored or about to be: it can still be rolled back until ``begin``."""
         self._absorbed.clear()
 
+    def releasable(self) -> list[ReleasableState]:
+        """All state in memory, which the store has too; at the beginning of an epoch, before anything has changed."""
+        used = self._last_used
+        relations = [
+            ReleasableState(used.get(name, 0), self._bytes(name, held), partial(self._release_relation, name))
+            for name, held in self._contents.items()
+        ]
+        stages = [
+            ReleasableState(used.get(name, 0), self._bytes_of_maps(name), partial(self._release_maps, name))
+            for name in self._maps
+        ]
+        return relations + stages
+
+    def _bytes(self, name: str, held: RowMap | RingMap | OverlaidRelation) -> int:
+        """The estimated bytes of a relation or map in memory."""
+        in_store = held.stored is not None and not held.stored.is_read
+        in_columns = (isinstance(held, OverlaidRelation) or held.is_partial) and not in_store
+        stored = column_bytes(self._store.rows(name), held.columns) if in_columns else 0
+        return stored + dictionary_bytes(held.size, held.columns)
+
+    def _bytes_of_maps(self, stage: str) -> int:
+        return sum(self._bytes(name, held) for name, held in self._maps[stage].items())
+
+    def left_in_store(self, stage: Stage) -> list[str]:
+        """The maps of ``stage``, and the relations that it looks up, whose rows are in the store and not in memory."""
+        maps = self._maps.get(stage.name, {})
+        own = [map_.name for map_ in stage.maps if map_.name not in maps or self._is_left(maps[map_.name])]
+        read = [name for name, stages in self._readers.items() if stage.name in stages]
+        relations = [name for name in read if name not in self._contents or self._is_left(self._contents[name])]
+        return [name for name in own + relations if self._store.rows(name)]
+
     def begin(self) -> None:
         """Start an epoch from the current state."""
+        self._epoch += 1
         for name in self._unread:
             self._contents.pop(name, None)
             self._behind.forget(name)
@@ -367,14 +408,12 @@ class RuntimeState:
             if isinstance(held, RowMap):
                 held.settle()
             elif held is not None and held.size > OVERLAY_ROWS:
-                del self._contents[name]
-                self._behind.forget(name)
+                self._release_relation(name)
             elif held is not None:
                 held.since.settle()
         for name in self._used_stages & self._left:
             if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
-                del self._maps[name]
-                self._stages_behind.forget(name)
+                self._release_maps(name)
         self._release_looked_up()
         for name in self._used_stages:
             if name in self._maps:
@@ -391,8 +430,7 @@ class RuntimeState:
                 self._release_relation(name)
         for name in self._used_stages & self._maps.keys():
             if any(self._belongs_in_memory(place, map_) for place, map_ in self._maps[name].items()):
-                del self._maps[name]
-                self._stages_behind.forget(name)
+                self._release_maps(name)
 
     def _is_outdated(self, name: str) -> bool:
         """True if the rows of a relation are looked up in the store as of an epoch before the last."""
@@ -403,11 +441,15 @@ class RuntimeState:
     def _belongs_in_memory(self, name: str, held: RowMap | RingMap | OverlaidRelation) -> bool:
         """True if so many rows were looked up in the store that all were read, and dictionaries would hold them."""
         stored = held.stored
-        return stored is not None and stored.is_read and self._store.rows(name) <= self._resident
+        return stored is not None and stored.is_read and self._reader.fits_dictionaries(name, held.columns)
 
     def _release_relation(self, name: str) -> None:
         del self._contents[name]
         self._behind.forget(name)
+
+    def _release_maps(self, name: str) -> None:
+        del self._maps[name]
+        self._stages_behind.forget(name)
 
     def rollback(self) -> None:
         """Undo everything since ``begin``."""

@@ -111,6 +111,14 @@ class DataFrameRuntime:
     def release_paused(self) -> None:
         """Do nothing: no state is kept in memory."""
 
+    def release_state(self, wanted: int) -> int:
+        """Do nothing: no state is kept in memory."""
+        return 0
+
+    def left_in_store(self, stage: Stage) -> Sequence[str]:
+        """All maps of ``stage``, and its inputs."""
+        return *(map_.name for map_ in stage.maps), *stage.inputs
+
     def forget(self, relation: str) -> None:
         """Do nothing: no state is kept in memory."""
 

@@ -115,8 +115,8 @@ def checksum(file: Path) -> int:
 class TemporaryFolder:
     """A temporary folder that is deleted at exit by the process that created it, and not by forks of it."""
 
-    def __init__(self) -> None:
-        self.path = Path(mkdtemp(prefix="tidemill-"))
+    def __init__(self, parent: Path | None = None) -> None:
+        self.path = Path(mkdtemp(prefix="tidemill-", dir=parent))
         self._delete = weakref.finalize(self, _delete, self.path, os.getpid())
 
     def cleanup(self) -> None:

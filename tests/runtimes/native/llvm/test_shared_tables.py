@@ -23,8 +23,8 @@ from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import TableReader
-from tidemill.runtimes.native.llvm.table import llvm_table
-from tidemill.runtimes.native.llvm.table.column_store import ColumnStore
+from tidemill.runtimes.native.llvm.table import column_store, llvm_table
+from tidemill.runtimes.native.llvm.table.column_store import ColumnStore, TableHandle
 from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 from tidemill.runtimes.native.llvm.table.table_rows import TableRows
 
@@ -261,7 +261,7 @@ def test_a_table_reads_missed_changes_or_everything_again() -> None:
     table.pause()
     items.contents.missed = None
     assert not table.ready
-    assert table.share(READER).serves(READER)
+    assert table.share(READER).serves(READER, READER.indexes)
     assert table.find([(0,), (9,)]) == {(0,): (0, "a", None)}
 
 
@@ -310,4 +310,46 @@ def test_without_room_nothing_is_shared_and_no_change_taken_in() -> None:
     with pytest.raises(DataError, match="memory"):
         items.table.share(READER)
     items.memory.allow(None)
-    assert items.table.share(READER).serves(READER)
+    assert items.table.share(READER).serves(READER, READER.indexes)
+
+
+def test_indexes_are_built_for_the_changes_that_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of orders looks lines up by order; until one comes, no such index is built, and none is missed."""
+    monkeypatch.setattr(column_store, "CONVERTED_ROWS", 2)
+    with tidemill.open(":memory:", runtime="native", backend="llvm") as wh:
+        for name in ("orders", "lines"):
+            wh.sql(f"CREATE TABLE {name} ({TABLES[name]})")
+        query = """SELECT o.segment, l.number, COUNT(*) AS n FROM lines l JOIN orders o ON l.order_id = o.id
+            GROUP BY o.segment, l.number"""
+        wh.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        wh.apply({"orders": [(+1, (n, None, f"s{n % 3}", None)) for n in range(9)]})
+        wh.apply({"lines": [(+1, (n % 9, n // 9, None, 0.5)) for n in range(50)]})
+        runtime = wh._engine.placement.native
+        runtime.free()  # as after opening
+
+        def indexes() -> dict[str, set[tuple[str, ...]]]:
+            tables = {name: runtime._backends.ready_table(name) for name in ("orders", "lines")}
+            return {name: set(table._store._indexes) for name, table in tables.items() if table and table._store}
+
+        wh.apply({"lines": [(+1, (3, 99, None, None)), (-1, (4, 0, None, 0.5))]})
+        assert indexes() == {"orders": {("id",)}, "lines": set()}
+        assert sorted(wh.view("v").rows()) == sorted(wh.sql(query))
+        wh.apply({"orders": [(-1, (3, None, "s0", None)), (+1, (3, None, "x", None))]})
+        assert indexes() == {"orders": {("id",)}, "lines": {("order_id",)}}
+        assert sorted(wh.view("v").rows()) == sorted(wh.sql(query))
+        wh.apply({"lines": [(+1, (3, 100, None, None))], "orders": [(+1, (50, None, "y", None))]})
+        wh.apply({"lines": [(+1, (50, n, None, None)) for n in range(200)]})  # columns move, and indexes with them
+        wh.apply({"orders": [(-1, (50, None, "y", None))]})
+        assert sorted(wh.view("v").rows()) == sorted(wh.sql(query))
+
+
+def test_a_handle_does_not_keep_columns_that_have_moved() -> None:
+    items = Items()
+    handle = TableHandle(READER)
+    nothing = bytes(handle._words)
+    handle.show(items.table.share(READER))
+    handle.hide_outdated(items.table)
+    assert bytes(handle._words) != nothing
+    items.table.share(TableReader(Map("items", FIELDS[:2]), (("id",),)))
+    handle.hide_outdated(items.table)
+    assert bytes(handle._words) == nothing

@@ -124,6 +124,16 @@ class JournaledMap(ABC, Generic[E]):
         return 0 if self._snapshot is None else part_count(self._snapshot)
 
     @property
+    def columns(self) -> int:
+        """The number of columns of a stored entry, as far as there is one."""
+        return len(self._fields) or len(next(iter(self.entries), ())) + len(self.zeros)
+
+    @property
+    def size(self) -> int:
+        """The number of entries in dictionaries."""
+        return len(self.entries)
+
+    @property
     def changed(self) -> bool:
         """True if the epoch has touched the map, or may have."""
         return bool(self.journal) or self._came is not None

@@ -41,6 +41,11 @@ class OverlaidRelation:
         return self._snapshot if isinstance(self._snapshot, LookupSnapshot) else None
 
     @property
+    def columns(self) -> int:
+        """The number of columns of a row."""
+        return self._width
+
+    @property
     def size(self) -> int:
         """The number of rows in dictionaries."""
         return self._rows + len(self.since.entries)

@@ -18,6 +18,7 @@ from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnSnapshot, RelationSnapshot
 from tidemill.runtimes.native.state.stored_lookups import StoredLookups
+from tidemill.runtimes.native.state_room import StateRoom, column_bytes, dictionary_bytes
 from tidemill.storage.store import ReadableStore
 
 LOOKUP_FACTOR = 10
@@ -40,22 +41,26 @@ def column_snapshots(store: ReadableStore) -> SnapshotOf:
 class StateReader:
     """Reads relations and maps from the store, and decides in which form.
 
-    Those of more than ``resident`` rows stay in snapshots; while there have been few lookups, all stay in the store. If
-    snapshots are ``elsewhere``, lookups go there.
+    Those of more than ``resident`` rows stay in snapshots; while there have been few lookups, all stay in the store,
+    and so does what there is no ``room`` for. If snapshots are ``elsewhere``, lookups go there.
     """
 
-    def __init__(self, store: ReadableStore, snapshot_of: SnapshotOf, resident: int, *, elsewhere: bool) -> None:
+    def __init__(
+        self, store: ReadableStore, snapshot_of: SnapshotOf, resident: int, room: StateRoom, *, elsewhere: bool
+    ) -> None:
         self._store = store
         self._snapshot_of = snapshot_of
         self._resident = resident
+        self._room = room
         self._elsewhere = elsewhere
-        self._lookups = StoredLookups(store)
+        self._lookups = StoredLookups(store, room)
 
     def relation(self, name: str, fields: tuple[Field, ...], *, whole: bool) -> RowMap | OverlaidRelation:
         """The stored rows of a relation; ``whole`` says that most of them will be looked up."""
-        if not whole and self._is_looked_up(name):
+        looks_up = not whole and self._lookups.are_cheaper(name)
+        if not self._elsewhere and (looks_up or self._lookups.are_needed(name, len(fields))):
             return OverlaidRelation(self._lookups.snapshot(name, fields, until=self._store.epoch), len(fields))
-        if self._store.rows(name) > self._resident:
+        if not self.fits_dictionaries(name, len(fields)):
             return OverlaidRelation(self._snapshot_of(name, fields, False), len(fields))
         contents = RowMap()
         contents.restore(self.stored(name, fields))
@@ -65,13 +70,14 @@ class StateReader:
         """Fill an empty map of ``stage``, or attach the snapshot that it is filled from as entries are needed."""
         fields = map_fields(map_)
         in_order = any(value.type == DOUBLE for value in map_.values)
-        width = self.snapshot_width(map_, stage)
+        looks_up = self._is_looked_up(map_, stage)
+        width = self._width(map_, stage, looks_up=looks_up)
         if width is None:
             held.restore(self.stored(map_.name, fields, in_order))
             return
         snapshot = (
             self._lookups.snapshot(map_.name, fields, in_order=in_order)
-            if self._is_looked_up(map_.name)
+            if looks_up
             else self._snapshot_of(map_.name, fields, in_order)
         )
         held.attach_snapshot(snapshot, width, fields, ends=self._reads_ends(map_, stage))
@@ -84,18 +90,34 @@ class StateReader:
 
     def snapshot_width(self, map_: Map, stage: Stage) -> int | None:
         """Number of leading keys by which entries of a map are fetched from a snapshot; None if all are in memory."""
-        looks_up = self._is_looked_up(map_.name)
+        return self._width(map_, stage, looks_up=self._is_looked_up(map_, stage))
+
+    def fits_dictionaries(self, name: str, columns: int, factor: int = 1) -> bool:
+        """True if dictionaries are to hold a relation or map of so many columns, and there is room for them."""
+        rows = self._store.rows(name)
+        return rows <= self._resident * factor and self._room.fits(dictionary_bytes(rows, columns))
+
+    def _width(self, map_: Map, stage: Stage, *, looks_up: bool) -> int | None:
         left = (self._elsewhere or looks_up) and map_.name in looked_up(stage)
-        large = looks_up or self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
-        if not large or _replaces(stage) or (map_.name in read_maps(stage) and not left):
+        factor = LOOKUP_FACTOR if left else 1
+        held = not looks_up and self.fits_dictionaries(map_.name, len(map_fields(map_)), factor)
+        if held or _replaces(stage) or (map_.name in read_maps(stage) and not left):
             return None
         # With no keys, because the map has none or is read as a whole, nothing can be looked up.
         width = read_together(stage).get(map_.name, len(map_.keys))
         return width if width or self._reads_ends(map_, stage) else None
 
-    def _is_looked_up(self, name: str) -> bool:
-        """True if rows of a relation or map had better be looked up in the store than all of them be read."""
-        return not self._elsewhere and self._lookups.are_cheaper(name)
+    def _is_looked_up(self, map_: Map, stage: Stage) -> bool:
+        """True if entries of a map had better be looked up in the store than all of them be read.
+
+        Maps that triggers read by keys are looked up there or held in dictionaries, all others in columns as well.
+        """
+        if self._elsewhere:
+            return False
+        bytes_of = dictionary_bytes if map_.name in looked_up(stage) else column_bytes
+        return self._lookups.are_cheaper(map_.name) or self._lookups.are_needed(
+            map_.name, len(map_fields(map_)), bytes_of=bytes_of
+        )
 
     def _reads_ends(self, map_: Map, stage: Stage) -> bool:
         """True if only the ends of groups of a map are read, and can be told before all entries are loaded."""

@@ -3,6 +3,7 @@
 A lookup skips the row groups whose statistics exclude its keys, and reads the key columns of the others. Reading all
 rows of a relation into dictionaries costs as much as hundreds of lookups, and into columns as much as dozens. So
 relations and maps stay in the store until so many lookups have been made that reading them would have been as cheap.
+Under a memory budget, those that do not fit stay there however many lookups are made.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import BigInt, Date, Decimal, Field, Int, String, Timestamp
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, exact_rows
+from tidemill.runtimes.native.state_room import StateRoom, StateSize, column_bytes
 from tidemill.storage.store import ColumnValues, ReadableStore
 
 LOOKUP_ROWS = 1_000
@@ -35,15 +37,21 @@ KEY_TYPES = (Int, BigInt, Decimal, String, Date, Timestamp)
 
 
 class StoredLookups:
-    """Counts the lookups that were made in the store, by relation or map."""
+    """Counts the lookups that were made in the store, by relation or map; ``room`` is that for state in memory."""
 
-    def __init__(self, store: ReadableStore) -> None:
+    def __init__(self, store: ReadableStore, room: StateRoom) -> None:
         self._store = store
+        self._room = room
         self._made: Counter[str] = Counter()
 
     def are_cheaper(self, name: str) -> bool:
         """True if the next lookup in a relation or map should read the store, and not all rows."""
         return self._made[name] < min(self._store.rows(name) // LOOKUP_ROWS, MAX_LOOKUPS)
+
+    def are_needed(self, name: str, columns: int, *, bytes_of: StateSize = column_bytes) -> bool:
+        """True if a relation or map of so many columns must stay in the store, because there is no room for it."""
+        rows = self._store.rows(name)
+        return rows >= LOOKUP_ROWS and not self._room.fits(bytes_of(rows, columns))
 
     def snapshot(
         self, name: str, fields: Sequence[Field], *, until: int | None = None, in_order: bool = False
@@ -97,11 +105,17 @@ class LookupSnapshot:
 
     def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
         """The rows under ``keys``, perhaps with others, as columns."""
-        where = self._bounds(positions, keys)
-        if self.is_read or where is None or len(keys) > MAX_KEYS or not self._lookups.are_cheaper(self._name):
+        where = None if self.is_read else self._bounds(positions, keys)
+        if where is None or self._should_be_read(len(keys)):
             return self._columns().table(positions, keys, columns)
         self._lookups.note(self._name)
         return self._read([self._fields[i] for i in columns], where)
+
+    def _should_be_read(self, keys: int) -> bool:
+        """True if a lookup of so many keys had better read all rows, and there is room for them."""
+        if keys <= MAX_KEYS and self._lookups.are_cheaper(self._name):
+            return False
+        return not self._lookups.are_needed(self._name, len(self._fields))
 
     def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
         """The rows whose array at ``position`` has one of ``elements``, each once."""
@@ -130,6 +144,10 @@ class LookupSnapshot:
         return (table.sort_by(EPOCH) if self._in_order else table).drop_columns([EPOCH])
 
     def _columns(self) -> ColumnSnapshot:
-        if self._whole is None:
-            self._whole = ColumnSnapshot(self.whole(), self._fields)
-        return self._whole
+        """All rows in columns; they are kept for later lookups if there is room for them."""
+        if self._whole is not None:
+            return self._whole
+        whole = ColumnSnapshot(self.whole(), self._fields)
+        if not self._lookups.are_needed(self._name, len(self._fields)):
+            self._whole = whole
+        return whole

@@ -47,7 +47,7 @@ from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, InputRecord, load_cells, load_weight
 from tidemill.runtimes.native.llvm.joingraph.graph_code import GraphCode, appends_output
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
-from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal, TableReader
+from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableGlobal, TableReader
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
@@ -216,7 +216,21 @@ class _StageEmitter:
                 used |= {f.name for f in source.columns}
         record = InputRecord([f for f in self._fields_of(relation) if f.name in used])
         mine = [s for s in trigger.statements if isinstance(s, Replace)]
-        return StageInput(relation, number, record, trigger, tuple(self._replaces.index(s) for s in mine))
+        replaces = tuple(self._replaces.index(s) for s in mine)
+        return StageInput(relation, number, record, trigger, replaces, self._table_lookups(trigger))
+
+    def _table_lookups(self, trigger: Trigger) -> dict[str, tuple[IndexColumns, ...]]:
+        """The shared tables that a trigger reads, with the indexes that it needs; all where maps are recomputed."""
+        if self._replaces:
+            return {name: table.code.indexes for name, table in self._tables.items()}
+        found: dict[str, set[IndexColumns]] = {}
+        for query in (query for statement in trigger.statements for query in queries_of(statement)):
+            for source in query.sources:
+                if isinstance(source, RelationLoop) and source.version is Version.STATE:
+                    table = self._tables.get(source.relation)
+                    if table is not None:
+                        found.setdefault(source.relation, set()).add(index_of(source, table.map))
+        return {name: tuple(sorted(indexes - {()})) for name, indexes in found.items()}
 
     # -- functions ----------------------------------------------------------------------------------------------
 

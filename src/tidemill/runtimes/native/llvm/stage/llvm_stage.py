@@ -125,10 +125,10 @@ class LlvmStage:
         """The number of items of a join graph that walks have skipped, because they are known to be dead."""
         return ctypes.c_int64.from_address(self._library.address(SKIPPED)).value if self.stage.graphs else 0
 
-    def prepare(self) -> None:
-        """Read the state from the store, unless it is here already."""
+    def prepare(self, relation: str | None = None) -> None:
+        """Read the state from the store, unless it is here already: for changes of ``relation``, or of all inputs."""
         self._used.add(self)
-        self._state.prepare()
+        self._state.prepare(relation)
 
     def pause(self) -> None:
         """Note that the next epochs run the stage elsewhere: its maps show the last one until they are used again."""
@@ -147,7 +147,7 @@ class LlvmStage:
 
     def fire(self, relation: str, change: ChangeSet) -> None:
         """Run the trigger of ``relation`` for every row of ``change``, in order."""
-        self.prepare()
+        self.prepare(relation)
         self._take(self.code.inputs[relation], change)
 
     def _take(self, input_: StageInput, change: ChangeSet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -12,7 +13,7 @@ from tidemill.program.statements import Replace, Trigger
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, PythonCalls, TextConstants
 from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
-from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal
+from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableGlobal
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 
 
@@ -25,6 +26,8 @@ class StageInput:
     record: InputRecord
     trigger: Trigger
     replaces: tuple[int, ...]
+    lookups: Mapping[str, tuple[IndexColumns, ...]]
+    """The shared tables that its trigger reads, and the indexes by which it looks rows up in each."""
 
     @property
     def fields(self) -> tuple[Field, ...]:

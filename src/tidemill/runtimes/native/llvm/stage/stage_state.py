@@ -18,6 +18,7 @@ from tidemill.runtimes.native.llvm.io.native_map import NativeMap
 from tidemill.runtimes.native.llvm.io.output_buffers import OutputBuffers
 from tidemill.runtimes.native.llvm.io.python_functions import PythonFunction
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.stage.emit_stage import READ_MAP, drained_maps
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode
@@ -98,16 +99,19 @@ class StageState:
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Read the state from the store, unless it is here already."""
+    def prepare(self, relation: str | None = None) -> None:
+        """Read the state from the store, unless it is here already.
+
+        It is ready for changes of ``relation`` then, or of all inputs.
+        """
         if self._paused_at is not None:
             self._catch_up(self._paused_at)
         if self.maps:
-            self.show_tables()
+            self._show_tables_for(relation)
             return
         try:
             self.create()
-            self.show_tables()
+            self._show_tables_for(relation)
             for map_ in self._code.stage.maps:
                 self.maps[map_.name].restore(self._source.stored(map_))
             for name in self._code.mirrors:
@@ -161,15 +165,33 @@ class StageState:
 
     # -- shared tables --------------------------------------------------------------------------------------------
 
-    def show_tables(self, names: Iterable[str] | None = None) -> None:
-        """Let the stage see the rows of the tables that it shares, of some of them or of all."""
-        for name in self._handles if names is None else names:
-            if name not in self._tables:
-                table = self._table_of(name)
-                assert table is not None, f'"{name}" is no table any more'
-                self._tables[name] = table
-            handle = self._handles[name]
-            handle.show(self._tables[name].share(handle.reader))
+    def show_tables(self, names: Iterable[str]) -> None:
+        """Let the stage see the rows of some of the tables that it shares, with all indexes that it has use for."""
+        for name in names:
+            self._show_table(name, self._handles[name].reader.indexes)
+
+    def _show_tables_for(self, relation: str | None) -> None:
+        """Let the stage see the tables, and have the indexes, that the changes of a relation need, or those of all.
+
+        The first change after opening then builds no index of a large table that it does not use.
+        """
+        if relation is None:
+            self.show_tables(self._handles)
+            return
+        lookups = self._code.inputs[relation].lookups
+        for name, handle in self._handles.items():
+            if name in lookups:
+                self._show_table(name, lookups[name])
+            else:
+                handle.hide_outdated(self._tables.get(name))
+
+    def _show_table(self, name: str, indexes: Sequence[IndexColumns]) -> None:
+        if name not in self._tables:
+            table = self._table_of(name)
+            assert table is not None, f'"{name}" is no table any more'
+            self._tables[name] = table
+        handle = self._handles[name]
+        handle.show(self._tables[name].share(handle.reader, indexes))
 
     def hide_tables(self) -> None:
         """Let the stage see no rows of these tables."""

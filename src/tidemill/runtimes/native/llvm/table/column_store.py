@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 
 FIRST_ROWS = 64
 """The number of rows that there is room for at first."""
+
+CONVERTED_ROWS = 1 << 16
+"""Rows of a large table that are converted at a time: what is made on the way stays in the same few pages."""
 
 _DELETED = np.uint32(DELETED)
 
@@ -100,6 +103,19 @@ class ColumnStore:
             if name not in self._key_names:
                 found &= column.same(numbers, rows[name].at(places))
         return found
+
+    def load(self, rows: pa.Table) -> bool:
+        """Append and show the rows of an empty store, as ``append`` does."""
+        self._whole = False
+        if not self._reserve(rows.num_rows):
+            self._whole = True
+            return False
+        for first in range(0, rows.num_rows, CONVERTED_ROWS):
+            part = rows.slice(first, CONVERTED_ROWS)
+            if not self.append(self.convert(part), part.num_rows):
+                return False
+        self.show(rows.num_rows, ())
+        return True
 
     def append(self, rows: RowCells, count: int) -> bool:
         """Append rows, which are not shown yet. False where a key is there already, or where memory is refused."""
@@ -208,19 +224,21 @@ class ColumnStore:
 
     # -- readers --------------------------------------------------------------------------------------------------
 
-    def serves(self, reader: TableReader) -> bool:
-        """True if the columns and indexes of a reader are there."""
-        return reader in self._readers
+    def serves(self, reader: TableReader, indexes: Sequence[IndexColumns]) -> bool:
+        """True if the columns of a reader and some of its indexes are there."""
+        return reader in self._readers and all(columns in self._indexes for columns in indexes)
 
-    def serve(self, reader: TableReader, rows: Callable[[], pa.Table]) -> bool:
-        """Add the columns and indexes that a reader needs; ``rows`` gives all rows. False where memory is refused."""
+    def serve(self, reader: TableReader, indexes: Sequence[IndexColumns], rows: Callable[[], pa.Table]) -> bool:
+        """Add the columns of a reader, and some of its indexes; ``rows`` gives all rows. False where memory is
+        refused."""
         self._whole = False
         if lacking := [f.name for f in reader.map.keys if f.name not in self._columns]:
             for name, values in zip(lacking, rows().select(lacking).columns, strict=True):
                 column = CellColumn(self._fields[name], self._room, self._strings)
-                column.write(0, column.convert(values))
+                for first in range(0, len(values), CONVERTED_ROWS):
+                    column.write(first, column.convert(values.slice(first, CONVERTED_ROWS)))
                 self._columns[name] = column
-        for columns in reader.indexes:
+        for columns in indexes:
             if columns not in self._indexes:
                 index = _Index([self._columns[name] for name in columns])
                 index.rebuild(self._room, self._shown.value, self._deleted)
@@ -231,13 +249,16 @@ class ColumnStore:
         return self._memory.used <= self._memory.budget
 
     def handle(self, reader: TableReader) -> list[int]:
-        """The words of the handle of a reader, which are good until ``version`` changes."""
+        """The words of the handle of a reader, which are good until ``version`` changes.
+
+        An index that is not there has no rows: nothing may be looked up in it, but prefetching may touch it.
+        """
         words = [ctypes.addressof(self._shown), _address(self._deleted)]
         for f in reader.map.keys:
             column = self._columns[f.name]
             words += [_address(column.cells), _address(column.nulls)]
         for columns in reader.indexes:
-            words += self._indexes[columns].words
+            words += self._indexes[columns].words if columns in self._indexes else NO_ROWS
         return words
 
     # -- memory ---------------------------------------------------------------------------------------------------
@@ -251,7 +272,8 @@ class ColumnStore:
         """See that there is room for so many rows; False where memory is refused."""
         if rows <= self._room:
             return True
-        room = max(rows, self._room + self._room // 2)
+        # A table that is loaded at once has room for its next changes: to grow copies all columns and links all rows.
+        room = max(rows + rows // 8, self._room + self._room // 2)
         if rows > MAX_ROWS or self._memory.used + self._bytes * (room - self._room) // self._room > self._memory.budget:
             return False
         deleted, self._deleted = self._deleted, resized(self._deleted, room)
@@ -375,6 +397,14 @@ class _Index:
         self._asked_addresses, self._found_address = _addresses(self._asked), _address(self._found)
 
 
+class VersionedRows(Protocol):
+    """Rows whose columns may move."""
+
+    @property
+    def version(self) -> int | None:
+        """Changes whenever they do."""
+
+
 class TableHandle:
     """The handle of one reader in memory: of the rows that a store shows, or of no rows."""
 
@@ -382,7 +412,6 @@ class TableHandle:
         self.reader = reader
         self._words = (ctypes.c_int64 * (reader.layout.size // 8))()
         self.address = ctypes.addressof(self._words)
-        self._none = np.zeros(2, np.int64)
         self._version: int | None = None
         self.show_nothing()
 
@@ -394,14 +423,24 @@ class TableHandle:
 
     def show_nothing(self) -> None:
         """Show no row."""
-        none = _address(self._none)
         columns, indexes = len(self.reader.map.keys), len(self.reader.indexes)
-        # A hash has one of two heads, both empty.
-        self._set([none, none, *[none] * 2 * columns, *[none, none, 63] * indexes])
+        self._set([_NOTHING, _NOTHING, *[_NOTHING] * 2 * columns, *NO_ROWS * indexes])
         self._version = None
+
+    def hide_outdated(self, table: VersionedRows | None) -> None:
+        """Show no row any more if the columns of ``table`` have moved."""
+        if self._version is not None and (table is None or table.version != self._version):
+            self.show_nothing()
 
     def _set(self, words: Sequence[int]) -> None:
         self._words[:] = [*words]
+
+
+_ZEROS = np.zeros(2, np.int64)
+_NOTHING = int(_ZEROS.ctypes.data)
+
+NO_ROWS = [_NOTHING, _NOTHING, 63]
+"""The words of an index without rows: a hash has one of two heads, both empty."""
 
 
 def _address(array: npt.NDArray[Any]) -> int:

@@ -26,7 +26,7 @@ from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.containers.chained_index import ABSENT
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-from tidemill.runtimes.native.llvm.maps.table_reader import TableReader
+from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableReader
 from tidemill.runtimes.native.llvm.table.cell_column import Flags
 from tidemill.runtimes.native.llvm.table.column_store import ColumnStore, RowCells, stored_columns
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
@@ -234,13 +234,18 @@ class LlvmTable:
 
     # -- what stages see ------------------------------------------------------------------------------------------
 
-    def share(self, reader: TableReader) -> ColumnStore:
-        """The rows that stages see, with all columns and indexes that ``reader`` needs."""
-        store = self._store
-        if store is not None and self._epoch is None and store.serves(reader):
+    @property
+    def version(self) -> int | None:
+        """The version of the rows that stages see; None if they are not here."""
+        return None if self._store is None else self._store.version
+
+    def share(self, reader: TableReader, indexes: Sequence[IndexColumns] | None = None) -> ColumnStore:
+        """The rows that stages see, with all columns that ``reader`` needs, and all of its indexes or some."""
+        store, indexes = self._store, reader.indexes if indexes is None else indexes
+        if store is not None and self._epoch is None and store.serves(reader, indexes):
             return store
         store = self._current()
-        if not store.serve(reader, lambda: self._rows.first(store.rows)):
+        if not store.serve(reader, indexes, lambda: self._rows.first(store.rows)):
             self.free()
             raise out_of_memory(f'table "{self.table.name}"')
         return store
@@ -317,9 +322,8 @@ class LlvmTable:
         try:
             if self._others:
                 held.append(rows.combine_chunks())
-            if not store.append(store.convert(rows), rows.num_rows):
+            if not store.load(rows):
                 raise out_of_memory(f'table "{self.table.name}"')
-            store.show(rows.num_rows, ())
         except BaseException:
             store.free()  # half a table must not be taken for one
             raise
