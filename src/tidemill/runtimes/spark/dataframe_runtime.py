@@ -35,7 +35,7 @@ from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigg
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
-from tidemill.runtimes.spark.execution.job_settings import plan_for
+from tidemill.runtimes.spark.execution.job_settings import is_small, plan_for
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
 from tidemill.runtimes.spark.execution.time_partitions import (
@@ -82,6 +82,7 @@ class DataFrameRuntime:
         self._answers = AdHocQueries(self._frames, self._store, self._workers)
         self._epoch = 0
         self._meter: Meter | None = None
+        self._single_task = False
         self._added: dict[str, list[str]] = defaultdict(list)
         self._rows: dict[str, int] = defaultdict(int)
         self._replacing: dict[str, dict[str, Replace]] = defaultdict(dict)
@@ -208,10 +209,12 @@ class DataFrameRuntime:
                 if isinstance(statement, Replace):
                     self._replacing[stage.name][statement.target] = statement
                     self._rows[stage.name] += sum(map(self._store.rows, stage.inputs))
-                else:
+                elif not self._joins_nothing(statement.query):
                     target = self._target(stage, statement.target)
                     bind = self._binding(statement.query, change)
-                    self._add(stage, target.name, lower_add(statement, target, bind, self._size(change)))
+                    size = self._size(change)
+                    small = self._is_small(statement.query, size)
+                    self._add(stage, target.name, lower_add(statement, target, bind, size, single_task=small))
 
     def _add(self, stage: Stage, target: str, rows: str) -> None:
         self._added[target].append(rows)
@@ -249,7 +252,8 @@ class DataFrameRuntime:
         rows = sum(map(self._frames.rows, stage.inputs))
         with self._job(stage.name, rows):
             for add in stage.load:
-                self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state))
+                if not self._joins_nothing(add.query):
+                    self._added[add.target].append(self._whole(stage, add))
             self._collect_maps(stage, rows)
             stage = self._with_sessions(stage, stored=False)
             match stage.finish:
@@ -260,8 +264,10 @@ class DataFrameRuntime:
                 case TimePartitionEmission() as emission:
                     return self._collect_time_partitions(stage, emission, stored=False)
             shown = self._shown(stage, stored=False)
-            sql = stages.lower_first_output(self._additions(shown.map, rows), shown)
-            return self._collect_map_and_rows(stage, shown, sql, rows)
+            additions = self._additions(shown.map, rows)
+            if not (additions or shown.finish.always or any(of.map.name in self._changes for of in shown.multisets)):
+                return ChangeSet.of([], stage.output)
+            return self._collect_map_and_rows(stage, shown, stages.lower_first_output(additions, shown), rows)
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the changes of its maps."""
@@ -324,7 +330,7 @@ class DataFrameRuntime:
         A query that is not ``ours`` is planned with Spark's own settings.
         """
         spark = self._frames.spark
-        plan_for(spark, rows, sum(map(self._frames.rows, read)), ours=ours)
+        self._single_task = plan_for(spark, rows, sum(map(self._frames.rows, read)), ours=ours)
         if self._meter is None:
             self._meter = Meter(spark.sparkContext)
         with translate_errors(where), self._meter.counting():
@@ -350,17 +356,31 @@ class DataFrameRuntime:
 
         return bind_touched
 
+    def _joins_nothing(self, query: Query) -> bool:
+        """True if a query has no rows because a relation that it joins has none: then it needs no job."""
+        loops = (step for step in query.sources if isinstance(step, RelationLoop))
+        return any(loop.version is Version.STATE and self._frames.is_empty(loop.relation) for loop in loops)
+
+    def _is_small(self, query: Query, size: SourceSize) -> bool:
+        return is_small(sum(size(step) for step in query.sources if isinstance(step, RelationLoop)))
+
     def _size(self, change: ChangeSet) -> SourceSize:
         return lambda source: len(change) if source.version is Version.CHANGE else self._frames.rows(source.relation)
 
     def _bind_state(self, source: RelationLoop) -> str:
         return self._frames.state(source.relation, fields_read(source))
 
+    def _whole(self, stage: Stage, add: Add) -> str:
+        """What a statement adds that reads the contents of relations alone."""
+        return lower_add(add, self._target(stage, add.target), self._bind_state, single_task=self._single_task)
+
     def _difference(self, stage: Stage, statement: Replace) -> list[str]:
         """The new contents of a target, from the state after the epoch, minus the old ones."""
         target = self._target(stage, statement.target)
-        adds = (Add(statement.target, query) for query in statement.queries)
-        after = [lower_add(add, target, self._bind_state) for add in adds]
+        adds = (Add(statement.target, query) for query in statement.queries if not self._joins_nothing(query))
+        after = [self._whole(stage, add) for add in adds]
+        if self._frames.is_empty(statement.target):
+            return after
         values = map_fields(target)[len(target.keys) :]
         minus = [f"{ring_values.negated(quote(f.name), f.type)} AS {quote(f.name)}" for f in values]
         columns = comma_list([*(quote(f.name) for f in target.keys), *minus, f"-{quote(WEIGHT)} AS {quote(WEIGHT)}"])
@@ -387,12 +407,13 @@ class DataFrameRuntime:
         multisets = tuple(
             self._multiset(name, stored) for name in dict.fromkeys(read.map for read in finish.multiset_reads)
         )
-        return StageOutput(self._maps[finish.source], finish, stage.output, multisets, self._workers)
+        return StageOutput(self._maps[finish.source], finish, stage.output, multisets, self._workers, self._single_task)
 
     def _multiset(self, name: str, stored: bool) -> MultisetChange:
         """A map whose change has been collected."""
         change = self._changes.get(name, ChangeSet.of([], map_fields(self._maps[name])))
-        return MultisetChange(self._maps[name], self._frames.change(change), self._frames.log(name) if stored else None)
+        log = self._frames.log(name) if stored else None
+        return MultisetChange(self._maps[name], self._frames.change(change), log, self._single_task)
 
     def _with_sessions(self, stage: Stage, *, stored: bool) -> Stage:
         """``stage`` as one whose rows come from the groups that its sessions are, which take in what has changed."""

@@ -19,8 +19,18 @@ ROWS_PER_PARTITION = 250_000
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
-_SINGLE_TASK = {"spark.sql.optimizer.disableHints": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-"""Settings by which no table is broadcast: its partition is in the task that joins it."""
+_SINGLE_TASK = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+"""Settings by which no table is broadcast: its partition is in the task that joins it. Our queries say that by hints
+(``lowering.sql_text.join_hint``)."""
+
+_EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
+
+_MERGING_RULES = (
+    "org.apache.spark.sql.execution.planmerging.MergeSubplans",
+    "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
+)
+"""Rules, by their names in two versions of Spark, that compute a sum once where a query has it twice: as a job of its
+own, whose row is then of no known partition."""
 
 _own: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
 """The settings that a session had before its first job here, which large jobs have again."""
@@ -28,13 +38,15 @@ _own: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
 _current: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
 
 
-def plan_for(spark: SparkSession, rows: int, stored: int, *, ours: bool = True) -> None:
-    """Set a session up for a query over ``rows`` rows of changes, or of what it computes, and ``stored`` ones.
+def plan_for(spark: SparkSession, rows: int, stored: int, *, ours: bool = True) -> bool:
+    """Set a session up for a query over ``rows`` rows of changes, or of what it computes, and ``stored`` ones; true if
+    one task does all of it.
 
     A query that is not ``ours`` is planned as Spark would.
     """
     if spark not in _own:
         _own[spark] = {key: spark.conf.get(key) for key in (*_INTERPRETED, *_SINGLE_TASK)}
+        _own[spark][_EXCLUDED_RULES] = spark.conf.get(_EXCLUDED_RULES, "") or ""
     # Our queries already state all conditions. Inferring more from sums of DOUBLEs, which are long expressions, took
     # three quarters of the time of an epoch with a variance beside a maximum.
     wanted = {
@@ -42,13 +54,18 @@ def plan_for(spark: SparkSession, rows: int, stored: int, *, ours: bool = True) 
         "spark.sql.constraintPropagation.enabled": "false" if ours else "true",
         **_own[spark],
     }
-    if is_small(rows + stored):
-        wanted |= _INTERPRETED | (_SINGLE_TASK if ours else {})
+    small = is_small(rows + stored)
+    if small:
+        wanted |= _INTERPRETED
+        if ours:
+            excluded = ",".join(filter(None, (wanted[_EXCLUDED_RULES], *_MERGING_RULES)))
+            wanted |= _SINGLE_TASK | {_EXCLUDED_RULES: excluded}
     known = _current.setdefault(spark, {})
     for key, value in wanted.items():
         if known.get(key) != value:
             spark.conf.set(key, value)
             known[key] = value
+    return small
 
 
 def is_small(rows: int) -> bool:

@@ -68,6 +68,10 @@ class TemporaryViews:
         absorbed = (rows for rows in self._absorbed[relation] if isinstance(rows, ChangeSet))
         return self._store.rows(relation) + sum(map(len, absorbed))
 
+    def is_empty(self, relation: str) -> bool:
+        """True if the state of a relation certainly has no rows: none are stored, and the epoch has added none."""
+        return not self._absorbed[relation] and not self._store.rows(relation)
+
     def log(self, relation: str) -> str | None:
         """The stored rows of a relation with their epochs, without the current epoch; None if there are none."""
         return next(iter(self._stored_view(relation)), None)

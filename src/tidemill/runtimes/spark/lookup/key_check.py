@@ -23,10 +23,11 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.runtimes.integrity import check_change
+from tidemill.runtimes.spark.execution.job_settings import is_small
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
 from tidemill.runtimes.spark.lookup.bulk_key_check import rows_to_check
-from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, join_hint, quote
 from tidemill.runtimes.spark.lowering.stages import lower_linear
 
 SCAN_ROWS = 10_000_000
@@ -134,7 +135,8 @@ def lower_rows_under_keys(table: Table, change: ChangeSet, frames: TemporaryView
     columns = table.primary_key or names_of(table.fields)
     leaving = "" if table.primary_key else f" WHERE {quote(WEIGHT)} < 0"
     touched = f"SELECT DISTINCT {comma_list(map(quote, columns))} FROM {frames.change(change)}{leaving}"
-    return lower_linear([_near(table, frames.state(table.name), f"({touched})")], table.fields)
+    hint = join_hint("touched", single_task=is_small(len(change) + frames.rows(table.name)))
+    return lower_linear([_near(table, frames.state(table.name), f"({touched})", hint)], table.fields)
 
 
 def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, landing: ResultCollector) -> ChangeSet:
@@ -152,7 +154,9 @@ def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: Temp
     frames.spark.createDataFrame(offender).createOrReplaceTempView(quote(_OFFENDER))
     try:
         change, held = (
-            ChangeSet.of_arrow(frames.spark.sql(_near(table, rows, quote(_OFFENDER))).toArrow(), table.fields)
+            ChangeSet.of_arrow(
+                frames.spark.sql(_near(table, rows, quote(_OFFENDER), join_hint("touched"))).toArrow(), table.fields
+            )
             for rows in (frames.change(summed), frames.state(table.name))
         )
     finally:
@@ -163,7 +167,7 @@ def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: Temp
 def _lower_offender(table: Table, summed: ChangeSet, frames: TemporaryViews) -> str:
     """The key (without a key: the row) of one row whose weight would be negative, or that would be a duplicate."""
     change = frames.change(summed)
-    near = _near(table, frames.state(table.name), change, hint="")
+    near = _near(table, frames.state(table.name), change)
     by_row, weight = lower_linear([_rows(table, change), near], table.fields), quote(WEIGHT)
     if not table.primary_key:
         return f"SELECT {comma_list(map(quote, names_of(table.fields)))} FROM ({by_row}) WHERE {weight} < 0 LIMIT 1"
@@ -171,7 +175,7 @@ def _lower_offender(table: Table, summed: ChangeSet, frames: TemporaryViews) -> 
     return f"SELECT {key} FROM ({by_row}) GROUP BY {key} HAVING sum({weight}) <> 1 OR min({weight}) < 0 LIMIT 1"
 
 
-def _near(table: Table, rows: str, touched: str, hint: str = "/*+ BROADCAST(touched) */") -> str:
+def _near(table: Table, rows: str, touched: str, hint: str = "") -> str:
     """The weighted rows of a table whose key (without a key: whose columns) are among ``touched``."""
     columns = table.primary_key or names_of(table.fields)
     match = " AND ".join(f"held.{quote(column)} <=> touched.{quote(column)}" for column in columns)

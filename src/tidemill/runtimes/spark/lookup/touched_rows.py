@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.model.schema import WEIGHT
 from tidemill.program.statements import ArrayLoop, Query, RelationLoop, Step, Version
+from tidemill.runtimes.spark.execution.job_settings import is_small
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
 from tidemill.runtimes.spark.lowering.queries import BindSource, lower_sources
-from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, quote
+from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, join_hint, quote
 
 MIN_ROWS_PER_CHANGE = 4
 """Ratio of a stored relation's rows to those of the epoch's changes above which rows are selected from it."""
@@ -89,7 +90,8 @@ class TouchedRows:
         keys = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(pick.keys)})"
         columns = comma_list(f"r.{quote(name)}" for name in (*sorted(pick.columns), WEIGHT))
         near = f"{self._frames.log(pick.relation)} AS r LEFT SEMI JOIN ({keys}) AS k ON {match}"
-        return f"SELECT /*+ BROADCAST(k) */ {columns} FROM {near}"
+        hint = join_hint("k", single_task=is_small(self._work + self._rows(pick.relation)))
+        return f"SELECT {hint} {columns} FROM {near}"
 
     def forget(self) -> None:
         """Release all selections."""

@@ -15,7 +15,14 @@ from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import MultisetRead
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
-from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, literal_sql, quote, struct_sql
+from tidemill.runtimes.spark.lowering.sql_text import (
+    comma_list,
+    expression_sql,
+    join_hint,
+    literal_sql,
+    quote,
+    struct_sql,
+)
 
 OLD = "old"
 NEW = "new"
@@ -28,11 +35,15 @@ _STORED = quote("is stored")
 
 @dataclass(frozen=True, slots=True)
 class MultisetChange:
-    """A map of entries, what the epoch adds to it (summed), and its stored rows; None if there are none."""
+    """A map of entries, what the epoch adds to it (summed), and its stored rows; None if there are none.
+
+    In a ``single_task`` each of them is one partition.
+    """
 
     map: Map
     change: str
     log: str | None
+    single_task: bool = False
 
     def touch(self, target: Map) -> str:
         """The keys that the change touches, as rows of the map ``target`` that add nothing to it."""
@@ -60,11 +71,11 @@ def lower_multiset_entries(multiset: MultisetChange, keys: Sequence[str], touche
     columns = comma_list([*entries, quote(WEIGHT)])
     rows = f"SELECT {columns}, false AS {_STORED} FROM {multiset.change}"
     if multiset.log is not None:
-        near = ""
+        near, hint = "", join_hint("touched", single_task=multiset.single_task)
         if keys:
             match = " AND ".join(f"log.{key} <=> touched.{key}" for key in keys)
             near = f" LEFT SEMI JOIN (SELECT {comma_list(keys)} FROM {touched}) AS touched ON {match}"
-        rows += f" UNION ALL SELECT /*+ BROADCAST(touched) */ {columns}, true FROM {multiset.log} AS log{near}"
+        rows += f" UNION ALL SELECT {hint} {columns}, true FROM {multiset.log} AS log{near}"
     before = f"coalesce(sum({quote(WEIGHT)}) FILTER (WHERE {_STORED}), 0L) AS {COUNT_COLUMNS[OLD]}"
     after = f"sum({quote(WEIGHT)}) AS {COUNT_COLUMNS[NEW]}"
     return f"SELECT {comma_list([*entries, before, after])} FROM ({rows}) GROUP BY {comma_list(entries)}"

@@ -14,7 +14,7 @@ from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, ArrayLoop, Query, RelationLoop
 from tidemill.runtimes.spark.lowering import ring_values
-from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, quote
+from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, join_hint, quote
 
 BindSource = Callable[[RelationLoop], str]
 """From a source to the SQL of its weighted rows: a view's name, or a query in parentheses."""
@@ -29,10 +29,13 @@ FAN_OUT = 2
 """Expected number of matches of a row in a larger relation: filters reject part of them."""
 
 
-def lower_add(add: Add, target: Map, bind: BindSource, size: SourceSize | None = None) -> str:
+def lower_add(
+    add: Add, target: Map, bind: BindSource, size: SourceSize | None = None, *, single_task: bool = False
+) -> str:
     """The rows that a statement adds to ``target``, in its stored form (``map_fields`` and the weight), not yet summed.
 
-    ``size`` gives the number of rows of sources; without it Spark plans the joins itself.
+    ``size`` gives the number of rows of sources; without it Spark plans the joins itself. In a ``single_task`` all of
+    them are one partition.
     """
     query = add.query
     keys, arguments = query.outputs[: len(target.keys)], query.outputs[len(target.keys) :]
@@ -49,11 +52,11 @@ def lower_add(add: Add, target: Map, bind: BindSource, size: SourceSize | None =
         else:
             terms = ring_values.lower_amounts(value, summed)
         columns += [aliased(term, name) for name, term in terms.items()]
-    rows = f"SELECT *, {comma_list(computed)} {lower_sources(query, bind, size)}"
+    rows = f"SELECT *, {comma_list(computed)} {lower_sources(query, bind, size, single_task=single_task)}"
     return f"SELECT {comma_list([*columns, quote(WEIGHT)])} FROM ({rows})"
 
 
-def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None) -> str:
+def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None, *, single_task: bool = False) -> str:
     """The FROM and WHERE of a query. Conditions are placed at their source; Spark pushes them further down.
 
     Joins follow the order of the loops. Spark's size estimates grow with each join until it shuffles everything, so the
@@ -72,7 +75,8 @@ def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None
         else:
             right = size(step) if size else 0
             on = _lower_match(step)
-            joined = f"(SELECT {_hint(left, right)}* FROM {joined} AS l JOIN {_lower_source(step, bind)} AS r{on})"
+            hint = join_hint("", single_task=True) if single_task else _hint(left, right)
+            joined = f"(SELECT {hint} * FROM {joined} AS l JOIN {_lower_source(step, bind)} AS r{on})"
             left *= FAN_OUT if right > left else 1
     return f"FROM {joined}{guard}" if joined else guard
 
@@ -81,7 +85,7 @@ def _hint(left: int, right: int) -> str:
     """Broadcast the smaller side of a join, if it is small enough; nothing is known of sides without rows."""
     if not left or not right or min(left, right) > BROADCAST_ROWS:
         return ""
-    return f"/*+ BROADCAST({'l' if left <= right else 'r'}) */ "
+    return join_hint("l" if left <= right else "r")
 
 
 def query_loops(query: Query) -> list[RelationLoop | ArrayLoop]:

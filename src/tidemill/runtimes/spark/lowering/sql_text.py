@@ -94,6 +94,15 @@ def literal_sql(value: Any, of: Type) -> str:
 _DOUBLE_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
+def join_hint(smaller: str, *, single_task: bool = False) -> str:
+    """The hint for a join: broadcast its smaller side, or state that its rows are one partition.
+
+    In a single task both sides are there anyway. Of a join over a join, of a product and of a union with a join Spark
+    does not know that, and would move their rows from that partition to another one.
+    """
+    return "/*+ COALESCE(1) */" if single_task else f"/*+ BROADCAST({smaller}) */"
+
+
 def type_sql(type_: Type) -> str:
     """The Spark spelling of a type; the names of struct members are quoted.
 

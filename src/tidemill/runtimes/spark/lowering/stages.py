@@ -34,6 +34,7 @@ from tidemill.runtimes.spark.lowering.sql_text import (
     aliased,
     comma_list,
     expression_sql,
+    join_hint,
     no_rows_sql,
     quote,
     struct_sql,
@@ -110,13 +111,17 @@ def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """How the rows of a stage come from ``map``; ``fields`` are their columns, aggregates are over ``multisets``."""
+    """How the rows of a stage come from ``map``; ``fields`` are their columns, aggregates are over ``multisets``.
+
+    In a ``single_task`` all that is read is one partition.
+    """
 
     map: Map
     finish: GroupEmission
     fields: tuple[Field, ...]
     multisets: tuple[MultisetChange, ...]
     workers: PythonUdfs
+    single_task: bool = False
 
     def touched(self, additions: Sequence[str], *, keep_all: bool = False) -> str:
         """The changed keys of the map, and those under which a multiset has changed."""
@@ -191,7 +196,7 @@ def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str |
     """
     map_ = shown.map
     moved = shown.touched(additions)
-    entries = f"WITH moved AS ({moved}) {shown.beside(lower_old_and_new_entries(map_, log, epoch))}"
+    entries = f"WITH moved AS ({moved}) {shown.beside(lower_old_and_new_entries(map_, log, epoch, shown.single_task))}"
     keys = [quote(f.name) for f in map_.keys]
     change = {name: f"{_CHANGE}.{quote(name)}" for name in _stored(map_)}
     for value in map_.values:
@@ -218,7 +223,7 @@ def lower_first_output(additions: Sequence[str], shown: StageOutput) -> str:
     return f"SELECT {comma_list([*keys, *change, row])} FROM ({shown.rounded(shown.beside(moved), {NEW: _CHANGE})})"
 
 
-def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int) -> str:
+def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int, single_task: bool) -> str:
     """The keys of ``moved`` with their change, old entry and new entry.
 
     Both uses of ``moved`` need all its columns, so that Spark computes it once and reuses the exchange.
@@ -233,7 +238,7 @@ def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int) -> str:
         theirs = [f"log.{quote(name)}" for name in (*names, EPOCH)]
         match = " AND ".join(f"log.{key} <=> moved.{key}" for key in keys) or "true"
         rows += (
-            " UNION ALL SELECT /*+ BROADCAST(moved) */ "
+            f" UNION ALL SELECT {join_hint('moved', single_task=single_task)} "
             f"{comma_list(f'moved.{column}' for column in (*keys, _CHANGE))}, "
             f"{comma_list(theirs)}, true FROM {log} AS log JOIN moved ON {match}"
         )
