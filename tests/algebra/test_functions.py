@@ -19,6 +19,7 @@ from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNC
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar, is_nullable
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.functions.higher_order import LAMBDAS
+from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
@@ -213,6 +214,7 @@ def test_every_function_is_tried() -> None:
     elsewhere = {"average", "mean", "bigint_checked", "named_struct", "ring_product", "ring_sum"}
     elsewhere |= {function.name for function in VARIANCE_FUNCTIONS}  # tests/algebra/test_spreads.py
     elsewhere |= {function.name for function in (*LAMBDAS, *TIME_WINDOWS)}  # tests/compiler/frontends/examples.py
+    elsewhere |= {function.name for function in INTEGER_BOUNDS}  # tests/algebra/test_integer_bounds.py
     elsewhere |= {"arrays_zip", "sequence_of_moments"}
     own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # other tests register some of their own
     assert own - tried == elsewhere

@@ -16,5 +16,6 @@ Add a function by declaring a ``Function`` in the module of its theme; ``registr
 - ``arrays``: array set operations, slices and sequences
 - ``higher_order``: functions that take a lambda
 - ``ring_arithmetic``: exact products and sums that triggers compute with
+- ``integer_bounds``: integers that bound comparisons with a DOUBLE
 - ``variance``: the last step of variance, covariance and correlation
 """

@@ -7,6 +7,7 @@ from tidemill.algebra.functions.arrays import ARRAYS
 from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.higher_order import LAMBDAS
+from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
 from tidemill.algebra.functions.regexp import PATTERNS
@@ -18,7 +19,7 @@ from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
     ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING,
-    VARIANCE_FUNCTIONS,
+    INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 
@@ -27,7 +28,7 @@ FUNCTIONS: dict[str, Function] = {function.name: function for theme in THEMES fo
 
 
 INTERNAL = frozenset({
-    *(function.name for theme in (TIME_WINDOWS, RING, VARIANCE_FUNCTIONS) for function in theme),
+    *(function.name for theme in (TIME_WINDOWS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS) for function in theme),
     *(function.name for function in RELATIONS), "add", "subtract", "multiply", "divide", "remainder", "negate",
     "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",

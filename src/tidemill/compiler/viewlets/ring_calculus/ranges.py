@@ -24,6 +24,9 @@ from tidemill.program.statements import RangeBound
 ORDERED = (t.Int, t.BigInt, t.Decimal, t.Date, t.Timestamp)
 """Types whose order every runtime has in its ordered maps."""
 
+INTEGER_BOUNDS = {"gt": "integer_above", "ge": "integer_from", "lt": "integer_below", "le": "integer_to"}
+"""The first or last integer that compares so with a DOUBLE."""
+
 FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
@@ -59,6 +62,11 @@ def bound_on(condition: Scalar, variable: str) -> VariableBound | None:
 def _plain(name: str, left: Scalar, right: Scalar, variable: str) -> VariableBound | None:
     """The variable stands alone on one side."""
     for function, side, other in ((name, left, right), (FLIPPED[name], right, left)):
+        match side:
+            case Cast(input=Column(of=t.Int() | t.BigInt()) as column, of=t.Double()):
+                if column.name == variable and variable not in columns_in(other):
+                    whole = Call(INTEGER_BOUNDS[function], (other,), BIGINT)
+                    return VariableBound(variable, function in ("gt", "ge"), RangeBound(whole, closed=True))
         found = _bare(side)
         if isinstance(found, Column) and found.name == variable and variable not in columns_in(other):
             bound = _bare(other) if is_ring(found.type) else other
