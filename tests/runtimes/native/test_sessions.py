@@ -27,7 +27,6 @@ from tidemill.compiler.passes import compile_view
 from tidemill.compiler.staging import cutting
 from tidemill.model.errors import ArithmeticFault, DataError, OutOfBudget
 from tidemill.program.stages import PartitionEmission, SessionEmission
-from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
@@ -75,7 +74,7 @@ def visit(chance: Random, minutes: int = 300) -> Row:
         None if chance.random() < 0.05 else at,
         chance.choice((None, 1, 2, 5, 9)),
         None if chance.random() < 0.1 else Decimal(chance.randint(-999, 999)).scaleb(-2),
-        chance.choice((0.1, 0.25, -3.5, 1e16, None)),
+        chance.choice((0.1, 0.25, -3.5, 1e6, None)),
     )
 
 
@@ -111,7 +110,7 @@ def test_sessions_in_python_are_those_of_the_evaluator(view: str, seed: int, els
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("view", EXACT_VIEWS)
+@pytest.mark.parametrize("view", VIEWS)
 def test_sessions_as_machine_code_are_those_of_the_evaluator(view: str, seed: int) -> None:
     chance, relation = Random(seed), relation_of(VIEWS[view])
     stage, tables = stage_of(DDL, VIEWS[view], "delta")
@@ -137,18 +136,19 @@ def test_sessions_as_machine_code_are_those_of_the_evaluator(view: str, seed: in
             few = _opened(stage, tables, stored)
 
 
+@pytest.mark.parametrize("doubles", [False, True])
 @pytest.mark.parametrize("key", ["who", "NULL", None])
-def test_long_sessions_split_and_join(key: str | None) -> None:
+def test_long_sessions_split_and_join(key: str | None, doubles: bool) -> None:
     """Sessions of more than 64 instants are in trees; they fall into many parts and grow together again."""
     by = "" if key is None else "who, "
-    sql = f"""SELECT {by}session_window AS s, COUNT(*) AS n, SUM(pages) AS p FROM visits
+    sql = f"""SELECT {by}session_window AS s, COUNT(*) AS n, SUM(pages) AS p{", SUM(spent) AS x" * doubles} FROM visits
       GROUP BY {by}session_window(at, '1 minute')"""
     chance, relation = Random(1), relation_of(sql)
     stage, tables = stage_of(DDL, sql, "delta")
     runner, harness = started(stage, tables), Harness(compile_view("v", relation, TABLES, "delta"), TABLES)
     harness.load()
     name = None if key == "NULL" else "ann"
-    base = [(name, 1, datetime(2024, 1, 1) + timedelta(seconds=30 * i), i, None, None) for i in range(900)]
+    base = [(name, 1, datetime(2024, 1, 1) + timedelta(seconds=30 * i), i, None, i / 8) for i in range(900)]
     chance.shuffle(base)
     rows = total = ZSet()
     steps = [
@@ -215,12 +215,6 @@ def test_a_session_whose_end_is_no_timestamp_is_refused() -> None:
     runner.rollback()
     runner.fire("visits", _change([((*row[:2], datetime(2024, 1, 1), *row[3:]), 1)], TABLES["visits"], columns=True))
     assert runner.emit().zset() == ZSet({("ann", 1): 1})
-
-
-def test_sums_of_doubles_stay_in_python() -> None:
-    stage, tables = stage_of(DDL, VIEWS["doubles"], "delta")
-    with pytest.raises(NotCompiled, match="sums of DOUBLE over sessions"):
-        emit_stage(stage, lambda name: tables[name].fields)
 
 
 @pytest.mark.parametrize(
