@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.compiler.shop import TABLES, program_of
 from tests.program import examples
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
-from tidemill.model.types import BIGINT, DOUBLE, INT, STRING, Field
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
+from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Field
 from tidemill.program.maps import RingField
-from tidemill.program.stages import Program, Stage
+from tidemill.program.stages import Program, SessionEmission, Stage
 from tidemill.program.statements import (
     Add,
     MapRead,
@@ -341,3 +345,39 @@ def test_read_of_what_an_earlier_statement_added_to() -> None:
         return replace(stage, triggers=tuple(replace(t, statements=t.statements[::-1]) for t in stage.triggers))
 
     assert 'it reads "v:q_o2" after adding to it' in broken_example(examples.figure_4(), changed)
+
+
+VISITED = TABLES | {"visits": Table("visits", (Field("who", INT), Field("at", TIMESTAMP), Field("pages", BIGINT)))}
+
+
+def sessions() -> Program:
+    sql = "SELECT who, SUM(pages) AS p FROM visits GROUP BY who, session_window(at, '1 minute')"
+    relation = translate(sql, {"visits": VISITED["visits"].fields}, name="v").relation
+    return compile_view("v", relation, VISITED)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda stage, it: {"finish": replace(it, source="elsewhere")}, "are no maps of instants and sessions"),
+        (lambda stage, it: {"finish": replace(it, gap=0)}, "is not made of sessions alone"),
+        (
+            lambda stage, it: {"maps": (replace(stage.maps[0], keys=stage.maps[0].keys[1:]), stage.maps[1])},
+            "does not have the keys of sessions",
+        ),
+        (
+            lambda stage, it: {"maps": (stage.maps[0], replace(stage.maps[1], values=stage.maps[1].values[:1]))},
+            "does not have the sums of",
+        ),
+    ],
+)
+def test_sessions_of_something_else(change: Callable[[Stage, SessionEmission], dict[str, Any]], message: str) -> None:
+    program = sessions()
+    verify(program, VISITED)
+    (stage,) = program.stages
+    assert isinstance(stage.finish, SessionEmission)
+    parts = change(stage, stage.finish)
+    # Statements would not fit other maps either; only the emission is looked at here.
+    parts = {"triggers": (), "inputs": (), "load": (), **parts}
+    with pytest.raises(BrokenInvariant, match=message):
+        verify(replace(program, stages=(replace(stage, **parts),)), VISITED)

@@ -27,7 +27,6 @@ from tidemill.compiler.passes import compile_view
 from tidemill.compiler.staging import cutting
 from tidemill.model.errors import ArithmeticFault, DataError, OutOfBudget
 from tidemill.program.stages import PartitionEmission, SessionEmission
-from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
@@ -75,7 +74,7 @@ def visit(chance: Random, minutes: int = 300) -> Row:
         None if chance.random() < 0.05 else at,
         chance.choice((None, 1, 2, 5, 9)),
         None if chance.random() < 0.1 else Decimal(chance.randint(-999, 999)).scaleb(-2),
-        chance.choice((0.1, 0.25, -3.5, 1e16, None)),
+        chance.choice((0.1, 0.25, -3.5, 1e6, None)),
     )
 
 
@@ -111,7 +110,7 @@ def test_sessions_in_python_are_those_of_the_evaluator(view: str, seed: int, els
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("view", EXACT_VIEWS)
+@pytest.mark.parametrize("view", VIEWS)
 def test_sessions_as_machine_code_are_those_of_the_evaluator(view: str, seed: int) -> None:
     chance, relation = Random(seed), relation_of(VIEWS[view])
     stage, tables = stage_of(DDL, VIEWS[view], "delta")
@@ -137,18 +136,19 @@ def test_sessions_as_machine_code_are_those_of_the_evaluator(view: str, seed: in
             few = _opened(stage, tables, stored)
 
 
+@pytest.mark.parametrize("doubles", [False, True])
 @pytest.mark.parametrize("key", ["who", "NULL", None])
-def test_long_sessions_split_and_join(key: str | None) -> None:
+def test_long_sessions_split_and_join(key: str | None, doubles: bool) -> None:
     """Sessions of more than 64 instants are in trees; they fall into many parts and grow together again."""
     by = "" if key is None else "who, "
-    sql = f"""SELECT {by}session_window AS s, COUNT(*) AS n, SUM(pages) AS p FROM visits
+    sql = f"""SELECT {by}session_window AS s, COUNT(*) AS n, SUM(pages) AS p{", SUM(spent) AS x" * doubles} FROM visits
       GROUP BY {by}session_window(at, '1 minute')"""
     chance, relation = Random(1), relation_of(sql)
     stage, tables = stage_of(DDL, sql, "delta")
     runner, harness = started(stage, tables), Harness(compile_view("v", relation, TABLES, "delta"), TABLES)
     harness.load()
     name = None if key == "NULL" else "ann"
-    base = [(name, 1, datetime(2024, 1, 1) + timedelta(seconds=30 * i), i, None, None) for i in range(900)]
+    base = [(name, 1, datetime(2024, 1, 1) + timedelta(seconds=30 * i), i, None, i / 8) for i in range(900)]
     chance.shuffle(base)
     rows = total = ZSet()
     steps = [
@@ -217,19 +217,14 @@ def test_a_session_whose_end_is_no_timestamp_is_refused() -> None:
     assert runner.emit().zset() == ZSet({("ann", 1): 1})
 
 
-def test_sums_of_doubles_stay_in_python() -> None:
-    stage, tables = stage_of(DDL, VIEWS["doubles"], "delta")
-    with pytest.raises(NotCompiled, match="sums of DOUBLE over sessions"):
-        emit_stage(stage, lambda name: tables[name].fields)
-
-
 @pytest.mark.parametrize(
     ("relation", "sql", "fused"),
     [
         ("TABLE", "SELECT k, SUM(x) AS s FROM t GROUP BY k, session_window(at, '1 minute')", True),
         ("STREAM", "SELECT k, COUNT(*) AS s FROM t GROUP BY k, session_window(at, '1 minute')", True),
         # Rows of a stream that leave before they have come must not count off others at the same instant.
-        ("STREAM", "SELECT k, SUM(x) AS s FROM t GROUP BY k, session_window(at, '1 minute')", False),
+        ("STREAM", "SELECT k, SUM(x) AS s FROM t GROUP BY k, session_window(at, '1 minute')", True),
+        ("STREAM", "SELECT k + 1 AS l, COUNT(*) AS s FROM t GROUP BY k + 1, session_window(at, '1 minute')", True),
         ("TABLE", "SELECT k, MAX(x) AS s FROM t GROUP BY k, session_window(at, '1 minute')", False),
         ("TABLE", "SELECT k, COUNT(DISTINCT x) AS s FROM t GROUP BY k, session_window(at, '1 minute')", False),
     ],
@@ -255,6 +250,31 @@ def test_what_is_one_stage_with_its_sessions(relation: str, sql: str, fused: boo
         rows = rows + change
         total = total + harness.apply({"t": change})
         assert total == evaluate(view, {"t": rows})
+
+
+@pytest.mark.parametrize("backend", ["python", "llvm"])
+def test_sums_over_a_stream_whose_rows_leave_before_they_have_come(tmp_path: Path, backend: str) -> None:
+    ddl = "CREATE STREAM s (k BIGINT, at TIMESTAMP, x BIGINT, y STRING)"
+    query = """SELECT k, session_window.start AS a, COUNT(*) AS n, SUM(x) AS t FROM s WHERE y <> 'b'
+      GROUP BY k, session_window(at, '2 minutes')"""
+    relation = translate(query, {"s": tables_of(ddl)["s"].fields}, name="v").relation
+    chance, rows = Random(8), ZSet()
+    for opening in range(3):
+        with tidemill.open(tmp_path / "w", runtime="native", backend=backend) as wh:
+            if not opening:
+                wh.sql(f"{ddl}; CREATE MATERIALIZED VIEW v AS {query}")
+            for _ in range(6):
+                change = ZSet()
+                for _ in range(chance.choice((5, 150))):
+                    at = datetime(2024, 1, 1) + timedelta(seconds=30 * chance.randint(0, 90))
+                    row = (chance.choice((1, 2, None)), at, chance.choice((1, 2, None)), chance.choice("ab"))
+                    change.add(row, chance.choice((1, 1, -1)))
+                wh.apply({"s": [(weight, row) for row, weight in change.items() if weight]})
+                rows = rows + change
+                assert ZSet.of(tuple(row) for row in wh.view("v").rows()) == evaluate(relation, {"s": rows})
+            if backend == "llvm":
+                assert "compiled with LLVM" in str(wh.sql("EXPLAIN VIEW v")[0])
+    assert min(rows.values()) < 0, "some have left that have not come"
 
 
 WAREHOUSE = """

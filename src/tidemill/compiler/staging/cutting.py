@@ -83,7 +83,7 @@ class StageCutter:
             self._definitions = dict(node.definitions)
             return self.opened(self._resolved(node.body))
         if isinstance(node, Aggregate) and (keys := self._session_keys(node)) is not None:
-            return keys.aggregate_over(node, self._closed(keys.window.input))
+            return keys.aggregate_over(node, self._closed(self._counted_rows(keys, node)))
         if isinstance(node, Aggregate) and any(map(needs_multiset, node.aggregates)):
             return replace(node, input=self._shared_input(self._closed(node.input)))
         if isinstance(node, GROUPED):
@@ -93,15 +93,19 @@ class StageCutter:
         return self._inside(node)
 
     def _session_keys(self, node: Aggregate) -> SessionKeys | None:
-        """The keys of an aggregate by sessions that can be one stage with these.
+        """The keys of an aggregate by sessions that is one stage with these."""
+        return None if self._streams is None else session_keys(node)
+
+    def _counted_rows(self, keys: SessionKeys, node: Aggregate) -> Relation:
+        """The rows of the sessions of an aggregate, none of which has a negative weight.
 
         Rows of a stream may leave before they have come. They are in no session until then, while a sum would count
-        them off others at the same instant.
+        them off others at the same instant. So they are counted by a stage of their own.
         """
-        keys = None if self._streams is None else session_keys(node)
-        if keys is None or keys.counts_rows(node.aggregates) or not self._reads_stream(keys.window.input):
-            return keys
-        return None
+        rows = keys.window.input
+        if keys.counts_rows(node.aggregates) or not self._reads_stream(rows):
+            return rows
+        return keys.present_rows(node.aggregates)
 
     def _reads_stream(self, relation: Relation) -> bool:
         """True if rows of a stream come into ``relation``."""

@@ -16,7 +16,7 @@ from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Aggregate, Filter, Window
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Repeat, Window
 from tidemill.algebra.relational.walk import columns_in, subqueries, substitute, transform
 from tidemill.algebra.relational.windows import SESSION
 from tidemill.compiler.analysis.post_aggregation import PostAggregation
@@ -38,6 +38,15 @@ class SessionKeys:
     time: Scalar
     gap: int
     condition: Scalar | None = None
+
+    def present_rows(self, aggregates: Iterable[AggregateCall]) -> Relation:
+        """The rows with the columns that are read of them, each as often as its weight says if that is positive."""
+        read = [*(key.scalar for key in self.others), self.time, *(s for each in aggregates for s in each.scalars)]
+        names = {name for scalar in read for name in columns_in(scalar)}
+        columns = tuple(Named(f.name, column(f)) for f in self.window.input.fields if f.name in names)
+        times = AggregateCall(fresh("times", names), "count", None, BIGINT)
+        counted = Aggregate(Project(self.window.input, columns), columns, (times,))
+        return Project(Repeat(counted, Column(times.name, BIGINT, nullable=False)), columns)
 
     def aggregate_over(self, node: Aggregate, rows: Relation) -> Aggregate:
         """The aggregate ``node``, which has these keys, over other rows."""

@@ -80,7 +80,7 @@ def emit_rows(
 
 def _plain(stage: Stage) -> GroupEmission | None:
     finish = stage.finish
-    if not isinstance(finish, GroupEmission) or finish.always or finish.times is not None:
+    if not isinstance(finish, GroupEmission) or finish.always or (finish.times is not None and not repeats_keys(stage)):
         return None
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
     condition = () if finish.condition is None else (finish.condition,)
@@ -90,6 +90,17 @@ def _plain(stage: Stage) -> GroupEmission | None:
     known |= {read.call.name for read in finish.multiset_reads}
     whole = bool(source.keys) and read <= known
     return finish if whole and not any(isinstance(f.type, t.Void) for f in stage.output) else None
+
+
+def repeats_keys(stage: Stage) -> bool:
+    """True if each key gives a row of its own columns as often as its weight says."""
+    finish = stage.finish
+    assert isinstance(finish, GroupEmission)
+    (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
+    keys, outputs = set(names_of(source.keys)), [output.scalar for output in finish.outputs]
+    plain = all(isinstance(scalar, Column) and scalar.name in keys for scalar in outputs)
+    weighted = isinstance(finish.times, Column) and finish.times.name == WEIGHT
+    return weighted and plain and finish.condition is None and not finish.multiset_reads
 
 
 def shows_keys(stage: Stage) -> bool:
@@ -201,6 +212,9 @@ class OutputRowCode:
         with builder.if_then(builder.icmp_unsigned("!=", new, NULL_POINTER)):
             check(builder, builder.call(row, [new, after, *news]))
         was, is_ = (self._is_there(builder, place) for place in (before, after))
+        if self._finish.times is not None:
+            self._post_difference(frame, old, new, before, after)
+            return frame.function
         same = Local(builder, builder.icmp_unsigned("==", was, is_))
         with builder.if_then(builder.and_(was, is_)):
             same.set(self._equal(builder, before, after))
@@ -208,9 +222,27 @@ class OutputRowCode:
             frame.done()
         for there, place, weight in ((was, before, -1), (is_, after, 1)):
             with builder.if_then(there):
-                self._post(builder, place, weight)
+                self._post(builder, place, number(weight))
         frame.done()
         return frame.function
+
+    def _post_difference(
+        self, frame: FunctionFrame, old: IRValue, new: IRValue, before: IRValue, after: IRValue
+    ) -> None:
+        """Post the row of a key, which is the same in both records, with the difference of their weights."""
+        builder = frame.builder
+        weights = []
+        for record, place in ((old, before), (new, after)):
+            weight = Local(builder, number(0))
+            with builder.if_then(self._is_there(builder, place)):
+                weight.set(self._held.code.weight(builder, record))
+            weights.append(weight.get())
+        moved = builder.sub(weights[1], weights[0])
+        for place, chosen in ((after, self._is_there(builder, after)), (before, number(1, I1))):
+            with builder.if_then(builder.and_(chosen, builder.icmp_unsigned("!=", moved, number(0)))):
+                self._post(builder, place, moved)
+                frame.done()
+        frame.done()
 
     def _is_there(self, builder: ir.IRBuilder, row: IRValue) -> IRValue:
         return builder.trunc(self._row.load(builder, row, "there"), I1)
@@ -220,13 +252,13 @@ class OutputRowCode:
         names = [*code.names, *(null_column(n) for n, f in zip(code.names, code.fields, strict=True) if f.nullable)]
         return equal(builder, *([self._row.load(builder, row, name) for name in names] for row in (one, other)))
 
-    def _post(self, builder: ir.IRBuilder, row: IRValue, weight: int) -> None:
+    def _post(self, builder: ir.IRBuilder, row: IRValue, weight: IRValue) -> None:
         code = self._output.code
         cells = []
         for name, field in zip(code.names, code.fields, strict=True):
             null = builder.trunc(self._row.load(builder, row, null_column(name)), I1) if field.nullable else None
             cells.append(NullableValue(self._row.load(builder, row, name), null))
-        code.add(builder, self._output.handle(builder), cells, number(weight))
+        code.add(builder, self._output.handle(builder), cells, weight)
 
 
 def _fitting(frame: FunctionFrame, value: MapValue, found: IRValue) -> IRValue:
