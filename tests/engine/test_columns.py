@@ -212,3 +212,47 @@ def test_the_command_line(viewed: tidemill.Warehouse, folder: Path) -> None:
     told = CliRunner().invoke(app, ["verify", "sums", "--against", "duckdb", "--warehouse", str(folder)])
     assert told.exit_code == 0, told.output
     assert f"equal to recomputation by {BY_DUCKDB}" in told.output
+
+
+PAST_QUERIES = [
+    "SELECT k, COUNT(*) AS n, MAX(id) AS last FROM t GROUP BY k",
+    "SELECT n.name, COUNT(*) AS n FROM t JOIN names n ON t.k = n.k GROUP BY n.name",
+    "SELECT id, k FROM t WHERE id BETWEEN 4 AND 7",
+    "SELECT COUNT(*) AS n FROM t LEFT JOIN made m ON t.k = m.k WHERE m.name IS NULL",
+    "SELECT id FROM t ORDER BY k DESC, id LIMIT 3 OFFSET 1",
+]
+
+
+def test_an_earlier_epoch_is_queried_in_columns(wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB has the answers of the evaluator, and of the epoch itself, for a table, a view and one that is made."""
+    wh.sql(
+        "CREATE MATERIALIZED VIEW made WITH (strategy = 'joingraph', serve = 'read') AS "
+        "SELECT f.k, n.name FROM names f JOIN names n ON f.k = n.k"
+    )
+    epochs = {}
+    for statement in (
+        "UPDATE t SET k = 3 WHERE id = 5",
+        "DELETE FROM t WHERE id IN (6, 8)",
+        "INSERT INTO t SELECT id + 100000000, k, v, x FROM t WHERE id < 3",
+        "DELETE FROM names WHERE k = 1",
+    ):
+        wh.sql(statement)
+        epochs[wh.epoch] = [wh.sql(query).rows() for query in PAST_QUERIES]
+    assert len(epochs) == 4
+    asked: list[ChangeSet] = []
+    ask = Placement.answer_in_columns
+
+    def noted(*arguments: Any) -> ChangeSet:
+        asked.append(ask(*arguments))
+        return asked[-1]
+
+    monkeypatch.setattr(Placement, "answer_in_columns", noted)
+    for epoch, answers in epochs.items():
+        for query, then in zip(PAST_QUERIES, answers, strict=True):
+            assert sorted(wh.at(epoch).sql(query).rows(), key=str) == sorted(then, key=str), query
+    assert len(asked) == len(epochs) * len(PAST_QUERIES)
+    monkeypatch.setattr(Placement, "answers_in_columns", lambda *arguments: False)
+    first = next(iter(epochs))
+    for query, then in zip(PAST_QUERIES, epochs[first], strict=True):
+        assert sorted(wh.at(first).sql(query).rows(), key=str) == sorted(then, key=str), query
+    assert len(asked) == len(epochs) * len(PAST_QUERIES)

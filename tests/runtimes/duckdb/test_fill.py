@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -374,3 +375,55 @@ def test_a_deferred_view_catches_up_or_is_filled_again(tmp_path: Path, filled: l
         wh.sql("DELETE FROM t WHERE id < 500")
         wh.view("sums").refresh()
         assert all(wh.verify()) and filled == ["sums", "sums"]
+
+
+def _filled_maps(monkeypatch: pytest.MonkeyPatch, query: str, rows: pa.Table) -> dict[str, ChangeSet]:
+    """The maps of a view over a table that DuckDB has filled; it is right, and stays so while rows come and go."""
+    maps: dict[str, ChangeSet] = {}
+    ask = Placement.fill_in_columns
+
+    def noted(*given: Any) -> FilledStage | None:
+        filled = ask(*given)
+        assert filled is not None
+        maps.update(filled.maps)
+        return filled
+
+    monkeypatch.setattr(Placement, "fill_in_columns", noted)
+    with opened("held") as wh:
+        wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, k BIGINT, v BIGINT)")
+        wh.apply({"t": rows})
+        first = rows.slice(0, 1).to_pylist()[0]
+        for weight in (-1, +1):  # the table has rows that have gone
+            wh.apply({"t": [(weight, tuple(first.values()))]})
+        wh.apply({"t": [(+1, (-9, 0, -9))]})
+        wh.apply({"t": [(-1, (-9, 0, -9))]})
+        wh.sql(f"CREATE MATERIALIZED VIEW view AS {query}")
+        assert sorted(wh.view("view").rows()) == sorted(wh.sql(query))
+        least = min(rows.to_pylist(), key=lambda row: row["v"] if row["v"] is not None else 1 << 60)
+        for change in ([(-1, tuple(least.values()))], [(+1, (-1, 0, -5)), (+1, (-2, 0, -5))], [(-1, (-1, 0, -5))]):
+            wh.apply({"t": change})
+            assert sorted(wh.view("view").rows()) == sorted(wh.sql(query))
+    return maps
+
+
+@pytest.mark.parametrize("values", [1 << 40, 3])
+def test_a_multiset_of_distinct_rows_is_stored_without_grouping(monkeypatch: pytest.MonkeyPatch, values: int) -> None:
+    """Where rows repeat, each is stored once with its count; where hardly any do, as they came."""
+    monkeypatch.setattr(choose, "COLUMN_WORK", -1)
+    monkeypatch.setattr(fill, "UNSUMMED_ROWS", 100)
+    monkeypatch.setattr(fill, "SAMPLED_ROWS", 50)
+    draw = random.Random(3)
+    drawn = [None if draw.random() < 0.1 else draw.randrange(values) for _ in range(496)]
+    repeated = [*drawn, *[value for value in drawn if value is not None][:4]]
+    rows = pa.table({"id": range(500), "k": [0] * 500, "v": pa.array(repeated, pa.int64())})
+    maps = _filled_maps(monkeypatch, "SELECT k, MIN(v) AS least, MAX(v) AS most, COUNT(*) AS n FROM t GROUP BY k", rows)
+    (multiset,) = [change for name, change in maps.items() if "groups" not in name]
+    assert len(multiset) == (sum(value is not None for value in repeated) if values > 3 else 3)
+    assert sum(multiset.zset().values()) == sum(value is not None for value in repeated)
+
+
+def test_samples_tell_how_many_rows_are_distinct() -> None:
+    draw = random.Random(5)
+    for values, mostly in ((1 << 40, True), (3_000_000, True), (200_000, False), (100, False)):
+        rows = pa.table({"v": [draw.randrange(values) for _ in range(300_000)]})
+        assert fill._are_mostly_distinct(rows) is mostly, values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 
@@ -98,6 +99,20 @@ class WarehouseReader:
                 return placement.native.answer(program, made)
             needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
             return placement.runtime_for(work, needs).answer(program)
+
+    def answer_at(self, until: int, relation: Relation, first: Relation | None = None) -> ChangeSet:
+        """The rows of a query over the contents of epoch ``until``, by DuckDB as ``answer`` does, or by the evaluator.
+
+        ``first`` has those that the caller will show of them: it may be answered instead.
+        """
+        self._flush()
+        read = scans(relation)
+        placement = self._state.placement
+        if placement.answers_in_columns(sum(map(self._state.store.rows, read))):
+            with suppress(NotAnswered):
+                return placement.answer_in_columns(first or relation, partial(self.columns, until=until))
+        tables = {name: self.contents(name, until).zset() for name in read}
+        return ChangeSet.of(evaluate(relation, tables).items(), relation.fields)
 
     def keys(self, table: Table) -> Iterator[Row]:
         """The primary keys that ``table`` holds."""

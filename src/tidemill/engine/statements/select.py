@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import TopK
-from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -25,11 +23,12 @@ from tidemill.model.errors import ParseError
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
+    first = _first_rows(translated)
     if until is None:
-        found = engine.answer(translated.relation, _first_rows(translated))
-        return _shown(engine, translated, found.zset().expand())
-    tables = {name: engine.contents(name, until).zset() for name in scans(translated.relation)}
-    return _shown(engine, translated, evaluate(translated.relation, tables).expand())
+        found = engine.answer(translated.relation, first)
+    else:
+        found = engine.reader.answer_at(until, translated.relation, first)
+    return _shown(engine, translated, found.zset().expand())
 
 
 def select_oql(engine: Engine, query: OqlText) -> Result:

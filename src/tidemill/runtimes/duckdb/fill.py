@@ -31,13 +31,20 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
+from tidemill.program.statements import RelationLoop
 from tidemill.runtimes.duckdb.answer import MemoryLimit, connected, fetch
 from tidemill.runtimes.duckdb.emission_queries import group_rows, multisets_of, partition_rows
-from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query
+from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query, unsummed_entries
 from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
 from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable
 from tidemill.storage.runs import ROW_GROUP
+
+UNSUMMED_ROWS = 100_000
+"""Rows of a relation from which a multiset over it is stored as it is, if few of its entries are equal."""
+
+SAMPLED_ROWS = 20_000
+"""Rows by which that is told."""
 
 EVALUATED_ENTRIES = 100_000
 """Entries up to which rows of groups whose expressions have no translation are made by the evaluator."""
@@ -49,12 +56,13 @@ def fill_stage(stage: Stage, read: ReadTable, limit: MemoryLimit | None = None) 
     rows = _rows_query(stage)
     contents = _read(loads.values(), stage, read)
     signed = {name for name, table in contents.items() if _comes_and_goes(table)}
+    given = contents
     if signed:
         loads = lowered_loads(stage, signed)
-        contents |= {name: _once(contents[name]) for name in signed}
+        given = contents | {name: _once(contents[name]) for name in signed}
     try:
         with connected(limit) as connection:
-            return _Filling(stage, contents, connection).run(loads, rows)
+            return _Filling(stage, given, contents, connection).run(loads, rows)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error
 
@@ -109,9 +117,16 @@ def _rows_query(stage: Stage) -> Relation | None:
 class _Filling:
     """A stage that is being filled: the entries so far, by map."""
 
-    def __init__(self, stage: Stage, contents: dict[str, pa.Table], connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        contents: dict[str, pa.Table],
+        stored: dict[str, pa.Table],
+        connection: duckdb.DuckDBPyConnection,
+    ) -> None:
+        """``contents`` are the relations as loads read them, ``stored`` as they are."""
         self._stage = stage
-        self._contents = contents
+        self._contents, self._stored = contents, stored
         self._connection = connection
         self._maps = {map_.name: map_ for map_ in stage.maps}
         self._entries: dict[str, pa.Table] = {}
@@ -119,17 +134,36 @@ class _Filling:
     def run(self, loads: Mapping[str, LoweredQuery], rows: Relation | None) -> FilledStage:
         for target, query in loads.items():
             fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
-            found = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
+            found = self._unsummed(target)
+            if found is None:
+                found = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
             if found.num_rows and pc.min(found.column(WEIGHT)).as_py() < 0:
                 raise NotAnswered("entries of which more have gone than have come")
             self._entries[target] = found
-        self._contents.clear()  # the rows are not needed any more
+        self._contents, self._stored = {}, {}  # the rows are not needed any more
         stored = {
             name: ChangeSet.of_arrow(_clustered(self._entries[name], map_.keys), map_fields(map_))
             for name, map_ in self._maps.items()
             if name in self._entries and self._entries[name].num_rows
         }
         return FilledStage(ChangeSet.of_arrow(self._output(rows), self._stage.output), stored)
+
+    def _unsummed(self, target: str) -> pa.Table | None:
+        """The entries of a large multiset as the rows that add up to them, if few of these are equal.
+
+        To group them would take most of the time, and leave about as many.
+        """
+        finish = self._stage.finish
+        adds = [add for add in self._stage.load if add.target == target]
+        if not isinstance(finish, GroupEmission) or target not in multisets_of(finish.multiset_reads) or len(adds) > 1:
+            return None
+        if any(step.relation not in self._stored for step in adds[0].query.sources if isinstance(step, RelationLoop)):
+            return None
+        query = unsummed_entries(self._maps[target].keys, adds[0].query)
+        if query is None or max(table.num_rows for table in self._stored.values()) < UNSUMMED_ROWS:
+            return None
+        found = fetch(self._connection, lower_query(query), lambda name, fields: self._stored[name])
+        return _as_stored(found, map_fields(self._maps[target])) if _are_mostly_distinct(found) else None
 
     def _output(self, query: Relation | None) -> pa.Table:
         if query is None:
@@ -182,11 +216,31 @@ class _Filling:
         return table
 
 
+def _are_mostly_distinct(rows: pa.Table) -> bool:
+    """True if three in four rows are distinct, by a sample.
+
+    Of n draws from d values, about n * n / 2d are equal to an earlier one: so the sample tells d, and that tells how
+    many values all rows have.
+    """
+    step = max(rows.num_rows // SAMPLED_ROWS, 1)
+    sample = rows.take(pa.array(np.arange(0, rows.num_rows, step)))
+    distinct = sample.group_by(sample.column_names, use_threads=False).aggregate([]).num_rows
+    if distinct == sample.num_rows:
+        return True
+    values = sample.num_rows**2 / (2 * (sample.num_rows - distinct))
+    return bool(values * (1 - math.exp(-rows.num_rows / values)) >= 0.75 * rows.num_rows)
+
+
 def _clustered(entries: pa.Table, keys: Sequence[Field]) -> pa.Table:
     """Entries in the order of their first key: then a change that looks some up reads few row groups of their file."""
     if entries.num_rows <= ROW_GROUP or not keys or isinstance(keys[0].type, t.Array | t.Struct):
         return entries
-    return entries.take(pc.sort_indices(entries.column(0).combine_chunks()))
+    order = pc.sort_indices(entries.column(0).combine_chunks())
+    weights = entries.column(WEIGHT)
+    bounds = pc.min_max(weights)
+    if bounds["min"] != bounds["max"]:
+        return entries.take(order)
+    return entries.drop_columns([WEIGHT]).take(order).append_column(entries.schema.field(WEIGHT), weights)
 
 
 def _once(entries: pa.Table) -> pa.Table:

@@ -47,6 +47,18 @@ def entries_query(
     return entries if keys and not signed else Filter(entries, there)
 
 
+def unsummed_entries(keys: Sequence[Field], query: Query) -> Relation | None:
+    """The rows of a query as entries of a map without values, each of weight 1; None if it may have more than it reads.
+
+    They add up to the entries of the map, so a store may hold them as they are.
+    """
+    if len(query.sources) != 1:
+        return None
+    rows = _outputs(query, [key.name for key in keys], len(keys), frozenset())
+    columns = tuple(Named(f.name, column(f)) for f in rows.fields)
+    return Project(rows, (*columns, Named(ENTRY_WEIGHT, Literal(1, BIGINT))))
+
+
 def _outputs(query: Query, names: Sequence[str], keys: int, signed: Set[str]) -> Relation:
     """The outputs of a query under the names of the columns that they are added to, and the sign if there is any."""
     if query.weight is not None:
