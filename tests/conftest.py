@@ -14,8 +14,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark's queries here run once, over few rows: the second compiler of Java would take more time than it saves.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+# Queries here run once, over few rows: the second compiler of Java would take more time than it saves. Their plans are
+# garbage at once: where there is room for those of many queries, Java looks through what is left half as often.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xms1g -Xmn640m")
 
 hypothesis.settings.register_profile(
     "tests", deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)

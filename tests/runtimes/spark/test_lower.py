@@ -17,11 +17,14 @@ CUSTOMERS = RelationLoop(
 COUNT = Map("m", (Field("who", t.STRING),), (RingField("s", t.BIGINT),))
 
 
-def lower(query: Query, change: int = 1, state: int = 1_000) -> str:
+def lower(query: Query, change: int = 1, state: int = 1_000, single_task: bool = False) -> str:
     def size(source: RelationLoop) -> int:
         return change if source.version is Version.CHANGE else state
 
-    return lower_add(Add("m", query), COUNT, lambda source: f"{source.relation}_{source.version.value}", size)
+    def bind(source: RelationLoop) -> str:
+        return f"{source.relation}_{source.version.value}"
+
+    return lower_add(Add("m", query), COUNT, bind, size, single_task=single_task)
 
 
 def test_a_lookup_is_a_join_that_sends_the_small_change():
@@ -40,7 +43,12 @@ def test_the_smaller_side_of_a_join_is_sent_where_it_is_small_enough():
     query = Query((ORDERS, CUSTOMERS), (Named("k", Column("c.name", t.STRING)), Named("v", Column("o.n", t.INT))))
     assert "/*+ BROADCAST(r) */" in lower(query, change=2_000)
     assert "/*+ BROADCAST(l) */" in lower(query, change=2_000, state=3_000)
-    assert "BROADCAST" not in lower(query, change=BROADCAST_ROWS + 1, state=BROADCAST_ROWS + 1)
+    assert "(SELECT * FROM" in lower(query, change=BROADCAST_ROWS + 1, state=BROADCAST_ROWS + 1)
+
+
+def test_in_a_single_task_no_side_is_sent_and_the_rows_are_one_partition():
+    query = Query((ORDERS, CUSTOMERS), (Named("k", Column("c.name", t.STRING)), Named("v", Column("o.n", t.INT))))
+    assert lower(query, single_task=True) == lower(query).replace("BROADCAST(l)", "COALESCE(1)")
 
 
 def test_without_sources_there_is_one_row():

@@ -360,3 +360,36 @@ def test_rollback_leaves_the_next_epoch_clean(drive):
     view.runtime.absorb("customers", change)
     view.runtime.rollback()
     assert view.apply(customers=[(("bob", "south"), 1)]) == ZSet({("south", 1): 1})
+
+
+def test_what_joins_nothing_takes_no_job(drive):
+    view = drive(
+        [NUMBERS, CUSTOMERS],
+        "SELECT region, SUM(n) AS s FROM numbers JOIN customers ON k = length(name) GROUP BY region",
+    )
+    view.load()
+    assert view.runtime.counters.jobs == 0
+    assert view.apply(numbers=[((3, 5, 0.5), 1)]) == ZSet()
+    assert view.runtime.counters.jobs == 0
+    assert view.apply(customers=[(("ann", "north"), 1)]) == ZSet({("north", 5): 1})
+    assert view.runtime.counters.jobs > 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT c.region, SUM(n.n) AS s FROM numbers n JOIN customers c ON n.k = length(c.name) "
+        "JOIN numbers m ON m.n = length(c.region) GROUP BY c.region",
+        "SELECT COUNT(*) AS n, SUM(n) AS s FROM numbers CROSS JOIN customers",
+    ],
+    ids=["a join over a join", "a sum over a product"],
+)
+def test_a_small_query_is_one_stage(drive, spark, query):
+    """A job with an exchange has a stage for each side of it."""
+    view = drive([NUMBERS, CUSTOMERS], query)
+    view.load()
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    for row in ((3, 5, 0.5), (3, 7, 1.5)):
+        before = scheduler.nextStageId()
+        view.apply(numbers=[(row, 1)], customers=[(("ann", "north"), 1)])
+        assert scheduler.nextStageId() - before == view.runtime.counters.jobs > 0

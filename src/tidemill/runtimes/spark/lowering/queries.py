@@ -75,8 +75,8 @@ def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None
         else:
             right = size(step) if size else 0
             on = _lower_match(step)
-            hint = join_hint("", single_task=True) if single_task else _hint(left, right)
-            joined = f"(SELECT {hint} * FROM {joined} AS l JOIN {_lower_source(step, bind)} AS r{on})"
+            hint = join_hint("l", single_task=True) if single_task else _hint(left, right)
+            joined = f"(SELECT {hint and f'{hint} '}* FROM {joined} AS l JOIN {_lower_source(step, bind)} AS r{on})"
             left *= FAN_OUT if right > left else 1
     return f"FROM {joined}{guard}" if joined else guard
 
