@@ -26,7 +26,7 @@ from tidemill.compiler.strategies import DEFAULT, STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
-from tidemill.program.reads import row_wise
+from tidemill.program.reads import reads_old, row_wise, steps_of
 from tidemill.program.stages import Program, Stage
 
 BATCH = 10.0
@@ -103,8 +103,10 @@ def _has_subqueries(start: Compilation) -> bool:
 def _planned(start: Compilation, plan: Plan, sizes: Mapping[str, RelationSize], choice: Choice) -> PlannedView:
     stages = _CheapestStages(sizes, choice)
     program = run_passes(replace(start, requested=AUTO, plan=plan, compile_stage=stages))
-    estimate = stages.estimate
-    return PlannedView(replace(plan, strategies=stages.chosen), program, estimate.work, estimate.bytes)
+    plan = replace(plan, strategies=stages.chosen)
+    if not stages.compared:
+        return PlannedView(plan, program, 0.0, 0.0)
+    return PlannedView(plan, program, stages.estimate.work, stages.estimate.bytes)
 
 
 def predicted_work(program: Program, tables: Mapping[str, Table], statistics: Statistics) -> float:
@@ -118,19 +120,33 @@ def predicted_work(program: Program, tables: Mapping[str, Table], statistics: St
 
 
 class _CheapestStages:
-    """Compiles each stage by the strategy that costs least; ``chosen`` are those other than first-order deltas."""
+    """Compiles each stage by the strategy that costs least; ``chosen`` are those other than first-order deltas.
+
+    A stage that reads nothing but the change has no rival. An estimate may count the values of columns, so there is
+    none until stages are ``compared``.
+    """
 
     def __init__(self, sizes: Mapping[str, RelationSize], choice: Choice) -> None:
-        self.estimate = ProgramEstimate(sizes, BATCH)
         self.chosen: dict[str, str] = {}
+        self.compared = False
+        self._estimate = ProgramEstimate(sizes, BATCH)
         self._choice = choice
+        self._waiting: list[Stage] = []
+
+    @property
+    def estimate(self) -> ProgramEstimate:
+        """The estimate of all stages so far."""
+        for stage in self._waiting:
+            self._estimate.add(stage)
+        self._waiting.clear()
+        return self._estimate
 
     def __call__(self, draft: StageDraft, context: StageContext, requested: str) -> Stage:
         """The cheapest stage for ``draft``."""
         stage = self._cheapest(draft, context)
         if stage.strategy != DEFAULT.name:
             self.chosen[stage.name] = stage.strategy
-        self.estimate.add(stage)
+        self._waiting.append(stage)
         return stage
 
     def _cheapest(self, draft: StageDraft, context: StageContext) -> Stage:
@@ -138,10 +154,14 @@ class _CheapestStages:
         score = inf
         if not draft.has_subqueries:
             best = compile_requested(draft, context, AUTO)
+            if best.strategy != DEFAULT.name or not any(map(reads_old, steps_of(best))):
+                return best
+            self.compared = True
             work, held = self._cost(best)
-            if best.strategy != DEFAULT.name or work <= self._choice.cheap:
+            if work <= self._choice.cheap:
                 return best
             score = self._choice.score(work, held) / self._choice.better
+        self.compared = True
         for other in _others(draft, context):
             if self._choice.row_by_row or not row_wise(other):
                 found = self._choice.score(*self._cost(other))

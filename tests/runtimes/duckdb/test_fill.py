@@ -99,7 +99,7 @@ def _play(told: Expected, way: str) -> None:
                 _take(wh, moment)
                 if place >= late:
                     for name, query in views.items():
-                        wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+                        wh.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = 'delta') AS {query}")
                     views.clear()
                     _check(wh, told, moment)
 
@@ -235,7 +235,7 @@ def test_edges(comparing: Comparing, edges: tidemill.Warehouse, monkeypatch: pyt
 
     monkeypatch.setattr(fill._Filling, "_evaluated", noted)
     for name, query in EDGES.items():
-        edges.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        edges.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = 'delta') AS {query}")
     print(dict(comparing.counts), dict(comparing.reasons), sep="\n")
     assert not comparing.wrong, "\n".join(comparing.wrong)
     assert set(comparing.reasons) == {"SUM of DOUBLE"}

@@ -125,7 +125,7 @@ class History:
         return {name: self.change(name, self.draw.choice((1, 2, 80))) for name in some}
 
 
-def create(wh: tidemill.Warehouse, name: str, options: str = "") -> None:
+def create(wh: tidemill.Warehouse, name: str, options: str = "WITH (strategy = 'delta')") -> None:
     wh.sql(f"CREATE MATERIALIZED VIEW {name} {options} AS {VIEWS[name]}")
 
 
