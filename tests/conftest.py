@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Queries here run once, over few rows: the second compiler of Java would take more time than it saves. Their plans are
-# garbage at once: where there is room for those of many queries, Java looks through what is left half as often.
+# garbage at once: with room for those of many queries, Java looks through what is left less often.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xms1g -Xmn640m")
 
 hypothesis.settings.register_profile(
