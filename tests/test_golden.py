@@ -26,10 +26,11 @@ def is_quick(way: str, strategy: str, form: str) -> bool:
 
     On dictionaries all. Elsewhere in this process ``delta`` in both forms and others whole; recomputation is the same
     on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark some strategies, whole.
-    Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what columns are asked for.
+    Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what columns are asked for; a
+    budget without room asks the store whatever the first epochs after opening ask it.
     """
     if way in STORED:
-        return (strategy, form) == ("delta", "rows")
+        return way != "fresh" and (strategy, form) == ("delta", "rows")
     if way in MOVING:
         return (way, strategy, form) == ("moving", "delta", "rows")
     if way == "driver":

@@ -12,6 +12,7 @@ import tidemill
 from docs.reference.constructs import written
 from docs.reference.functions import THEMES, page
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
+from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.ring_arithmetic import RING
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
@@ -35,7 +36,7 @@ def test_constructs_are_current() -> None:
 
 def test_every_function_has_its_theme() -> None:
     within_programs = {
-        function.name for function in (*RING, *VARIANCE_FUNCTIONS, *TIME_WINDOWS)
+        function.name for function in (*RING, *INTEGER_BOUNDS, *VARIANCE_FUNCTIONS, *TIME_WINDOWS)
     }  # no SQL text calls these
     named = {function.name for _, _, functions in THEMES for function in functions}
     own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # others have registered some of their own

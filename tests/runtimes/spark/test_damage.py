@@ -103,7 +103,8 @@ def joined(spark: SparkSession, tmp_path: Path) -> Iterator[tidemill.Warehouse]:
     """A warehouse with a join, so that what comes to one table makes Spark read the runs of the other."""
     with written_by_spark(), tidemill.open(tmp_path / "w[1] %41", spark=spark, runtime="spark") as wh:
         wh.sql("CREATE TABLE t (id BIGINT, k INT); CREATE TABLE u (k INT, name STRING)")
-        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT name, SUM(id) AS total FROM t JOIN u ON t.k = u.k GROUP BY name")
+        wh.sql("""CREATE MATERIALIZED VIEW v WITH (strategy = 'delta') AS
+                  SELECT name, SUM(id) AS total FROM t JOIN u ON t.k = u.k GROUP BY name""")
         wh.apply({"t": spark.range(ROWS).selectExpr("id", "CAST(id % 7 AS INT) AS k")})
         numbers = range(ROWS, 2 * ROWS)
         wh.apply({"t": pa.table({"id": numbers, "k": pa.array([n % 7 for n in numbers], pa.int32())})})

@@ -31,7 +31,7 @@ FIELDS = (Field("user", BIGINT), Field("text", STRING))
 
 
 def test_few_keys_read_few_pages_of_a_sorted_run(spark: SparkSession, tmp_path: Path) -> None:
-    """By the column that the run is sorted by; another one is read whole, and the same rows are found."""
+    """By the column that the run is sorted by; of another one few pages can be skipped, and the same rows are found."""
     random = np.random.default_rng(1)
     texts = [f"{number:016x}" for number in random.permutation(ROWS)]
     ones = np.ones(ROWS, dtype=np.int64)
@@ -53,7 +53,7 @@ def test_few_keys_read_few_pages_of_a_sorted_run(spark: SparkSession, tmp_path: 
     assert sorted(base.fetch((1,), [(row[1],) for row, _ in found], (0, 1))) == sorted(found)
     stored = pq.read_metadata(file)
     texts_bytes = sum(stored.row_group(i).column(1).total_compressed_size for i in range(stored.num_row_groups))
-    assert meter.read().bytes_read > texts_bytes > 2 * by_user
+    assert meter.read().bytes_read > 0.9 * texts_bytes > 2 * by_user
 
 
 def test_members_are_stored_in_the_order_of_the_vertex_that_walks_enter_by(
