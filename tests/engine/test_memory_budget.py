@@ -32,6 +32,7 @@ def in_process(folder: Path, budget: int) -> dict[str, Any]:
     return measured
 
 
+@pytest.mark.long
 def test_a_tenth_of_the_memory_is_enough(tmp_path: Path) -> None:
     """Changes of 300,000 rows and seven views, in a tenth of the memory that their state takes in dictionaries."""
     budget_process.fill(tmp_path / "whole", ROWS)

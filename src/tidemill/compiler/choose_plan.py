@@ -35,7 +35,7 @@ BATCH = 10.0
 CHEAP = 16.0
 """Work of a changed row in a stage, in visits, up to which no other strategy is tried."""
 
-BETTER, MUCH_BETTER = 1.5, 10.0
+BETTER, MUCH_BETTER = 3.0, 10.0
 """Factors by which another strategy must be better than first-order deltas: where sizes are known, and where not."""
 
 GOALS = ("balanced", "latency", "memory")
