@@ -3,6 +3,7 @@
 Two runtimes share this package, and ``engine`` chooses between them by the size of an epoch:
 
 - ``dataframe_runtime``: ``DataFrameRuntime``, "spark dataframes", in which every stage of an epoch is one job.
+  ``state_in_store`` is its part of the protocol that is about state in memory, of which it has none.
 - ``driver_runtime``: ``DriverRuntime``, "spark driver", in which Spark finds the stored rows that a small change
   touches and the native runtime does the rest in this process.
 

@@ -16,8 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import ZSet
-from tidemill.model.schema import WEIGHT, Table, names_of
+from tidemill.model.schema import Table, names_of
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
@@ -30,7 +29,6 @@ from tidemill.program.stages import (
     Stage,
     TimePartitionEmission,
 )
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.errors import translate_errors
@@ -42,25 +40,25 @@ from tidemill.runtimes.spark.execution.time_partitions import (
     PartitionedMap,
     SparkTimePartitions,
     lower_partition_rows,
-    partition_range,
+    partition_ranges,
     touched_partitions,
 )
 from tidemill.runtimes.spark.lookup import constraint_check, key_check
 from tidemill.runtimes.spark.lookup.touched_rows import TouchedRows
-from tidemill.runtimes.spark.lowering import ring_values, stages
+from tidemill.runtimes.spark.lowering import stages
 from tidemill.runtimes.spark.lowering.change_split import lower_split
 from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
 from tidemill.runtimes.spark.lowering.partitions import lower_partitions, max_changed_rows
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.queries import BindSource, SourceSize, fields_read, lower_add
 from tidemill.runtimes.spark.lowering.sessions import lower_session_change
-from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import StageOutput
+from tidemill.runtimes.spark.state_in_store import StateInStore
 from tidemill.runtimes.time_partitions import recompute_partitions
 from tidemill.storage.store import Store
 
 
-class DataFrameRuntime:
+class DataFrameRuntime(StateInStore):
     """Runs stages on Spark; implements ``runtimes.runtime.Runtime``.
 
     State lives in the store's files alone. Within an epoch it is those files and the changes absorbed so far, so
@@ -102,38 +100,9 @@ class DataFrameRuntime:
         for map_ in stage.maps:
             self._maps.pop(map_.name, None)
 
-    def pause(self, stage: Stage) -> None:
-        """Do nothing: no state is kept in memory."""
-
     def miss_epoch(self) -> None:
         """Reset the cost of the last epoch; no state is kept in memory."""
         self._meter = None
-
-    def release_paused(self) -> None:
-        """Do nothing: no state is kept in memory."""
-
-    def release_state(self, wanted: int) -> int:
-        """Do nothing: no state is kept in memory."""
-        return 0
-
-    def left_in_store(self, stage: Stage) -> Sequence[str]:
-        """All maps of ``stage``, and its inputs."""
-        return *(map_.name for map_ in stage.maps), *stage.inputs
-
-    def forget(self, relation: str) -> None:
-        """Do nothing: no state is kept in memory."""
-
-    def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
-        """Do nothing: no state is kept in memory."""
-
-    def forget_rows(self, forgotten: ExpiredEntries) -> None:
-        """Do nothing: no state is kept in memory."""
-
-    def forget_files(self, relation: str) -> None:
-        """Do nothing: files are listed for each query."""
-
-    def free(self) -> None:
-        """Do nothing: no state is kept in memory."""
 
     def explain(self, stage: Stage) -> str:
         """The form of every stage here."""
@@ -142,13 +111,6 @@ class DataFrameRuntime:
     def sizes(self, stage: Stage) -> dict[str, tuple[int, int | None]]:
         """The stored rows of each map."""
         return {map_.name: (self._store.rows(map_.name), None) for map_ in stage.maps}
-
-    def base_reads(self, stage: str) -> Mapping[str, int]:
-        """An empty mapping: Spark reads the rows, not this process."""
-        return {}
-
-    def machine_code(self, stage: Stage) -> None:
-        """None: events of streams go through epochs."""
 
     # -- an epoch -----------------------------------------------------------------------------------------------
 
@@ -381,10 +343,7 @@ class DataFrameRuntime:
         after = [self._whole(stage, add) for add in adds]
         if self._frames.is_empty(statement.target):
             return after
-        values = map_fields(target)[len(target.keys) :]
-        minus = [f"{ring_values.negated(quote(f.name), f.type)} AS {quote(f.name)}" for f in values]
-        columns = comma_list([*(quote(f.name) for f in target.keys), *minus, f"-{quote(WEIGHT)} AS {quote(WEIGHT)}"])
-        return [*after, f"SELECT {columns} FROM {self._frames.state(statement.target)}"]
+        return [*after, stages.lower_negated(target, self._frames.state(statement.target))]
 
     def _additions(self, map_: Map, rows: int) -> list[str]:
         """The rows that the epoch adds to a map."""
@@ -444,38 +403,27 @@ class DataFrameRuntime:
             made.append(self._collector.collect_bounded(sql, kept.map.name, kept.map.keys, most))
             return self._frames.change(made[-1]) if len(made[-1]) else "", len(made[-1])
 
-        before, now = self._numbers(held[emission.numbers].map, stored)
+        numbers = held[emission.numbers].map
+        log = self._store.read(numbers.name, numbers.keys) if stored else None
+        before, now = partition_ranges(numbers, log, self._changes.get(numbers.name))
         touched = touched_partitions(emission, self._changes)
         recompute_partitions(
             emission, before, now, touched, SparkTimePartitions(emission, held, now, self._answers, land).make
         )
         if not kept.changes:
             return ChangeSet.of([], stage.output)
-        self._changes[kept.map.name] = moved = self._together(made, kept, most)
+        # Each partition is recomputed once, so no row is in two of these changes.
+        sql = stages.lower_linear([f"SELECT * FROM {replace(kept, log=None).rows()}"], kept.map.keys)
+        self._changes[kept.map.name] = moved = self._collector.collect_together(
+            made, sql, kept.map.name, kept.map.keys, most
+        )
         sql = lower_partition_rows(emission, self._frames.change(moved), stage.output)
         return self._collector.collect_bounded(sql, stage.name, stage.output, most)
-
-    def _together(self, made: Sequence[ChangeSet], kept: PartitionedMap, most: int) -> ChangeSet:
-        """All recomputed partitions as one change. Each is recomputed once, so no row is in two of them."""
-        if all(change.files is None for change in made):
-            rows = pa.concat_tables([change.arrow() for change in made])
-            return self._collector.stage(ChangeSet.of_arrow(rows, kept.map.keys), kept.map.name)
-        sql = stages.lower_linear([f"SELECT * FROM {replace(kept, log=None).rows()}"], kept.map.keys)
-        return self._collector.collect_bounded(sql, kept.map.name, kept.map.keys, most)
 
     def _held(self, map_: Map, stored: bool) -> PartitionedMap:
         """A map whose change has been collected."""
         changes = [self._frames.change(self._changes[map_.name])] if map_.name in self._changes else []
         return PartitionedMap(map_, self._frames.log(map_.name) if stored else None, changes)
-
-    def _numbers(self, map_: Map, stored: bool) -> tuple[range, range]:
-        """The range of partitions before and after the epoch: a few numbers, which are read without a job."""
-        before = ZSet()
-        if stored:
-            table = self._store.read(map_.name, map_.keys).select(arrow_schema(map_.keys).names)
-            before = ChangeSet.of_arrow(table, map_.keys).zset()
-        change = self._changes[map_.name].zset() if map_.name in self._changes else ZSet()
-        return partition_range(before), partition_range(before + change)
 
     def _collect_groups(self, stage: Stage, rows: int) -> ChangeSet:
         shown = self._shown(stage, stored=True)

@@ -71,6 +71,15 @@ class ResultCollector:
         with self._held(sql) as (frame, rows):
             return self._collect(frame, fields) if rows <= COLLECT_ROWS else self._write(frame, name, fields)
 
+    def collect_together(
+        self, parts: Sequence[ChangeSet], sql: str, name: str, fields: Sequence[Field], most: int
+    ) -> ChangeSet:
+        """Several changes as one, of which no two have a row in common; ``sql`` reads all of them."""
+        if all(part.files is None for part in parts):
+            rows = pa.concat_tables([part.arrow() for part in parts])
+            return self.stage(ChangeSet.of_arrow(rows, fields), name)
+        return self.collect_bounded(sql, name, fields, most)
+
     def collect_map_and_rows(
         self, sql: str, map_: Map, finish: GroupEmission, name: str, fields: Sequence[Field], rows: int
     ) -> tuple[ChangeSet, ChangeSet]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from tidemill.algebra.relational.time_partitions import PartitionSlice
+from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import WEIGHT, names_of
@@ -109,6 +112,14 @@ def partition_range(counts: ZSet) -> range:
     """All partitions from the first to the last that has rows."""
     there = [number for (number,), rows in counts.items() if rows > 0]
     return range(min(there), max(there) + 1) if there else range(0)
+
+
+def partition_ranges(map_: Map, log: pa.Table | None, change: ChangeSet | None) -> tuple[range, range]:
+    """The partitions before and after an epoch, from the stored ``log`` of their numbers and its change."""
+    before = ZSet()
+    if log is not None:
+        before = ChangeSet.of_arrow(log.select(arrow_schema(map_.keys).names), map_.keys).zset()
+    return partition_range(before), partition_range(before if change is None else before + change.zset())
 
 
 def touched_partitions(emission: TimePartitionEmission, changes: Mapping[str, ChangeSet]) -> TouchedPartitions:

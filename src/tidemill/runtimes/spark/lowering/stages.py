@@ -70,6 +70,14 @@ def lower_linear(additions: Sequence[str], fields: Sequence[Field]) -> str:
     )
 
 
+def lower_negated(map_: Map, rows: str) -> str:
+    """The query for the negated entries of a map: added to it, they leave nothing."""
+    values = map_fields(map_)[len(map_.keys) :]
+    minus = [f"{ring_values.negated(quote(f.name), f.type)} AS {quote(f.name)}" for f in values]
+    columns = [*(quote(f.name) for f in map_.keys), *minus, f"-{quote(WEIGHT)} AS {quote(WEIGHT)}"]
+    return f"SELECT {comma_list(columns)} FROM {rows}"
+
+
 def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> str:
     """The change of a map: its keys, and a struct of the stored columns and the weight. ``keep_all`` keeps zeros."""
     rows, parts = _summed(additions, map_, keep_all=keep_all)
