@@ -24,7 +24,7 @@ ROWS = 300_000
 
 
 def in_process(folder: Path, budget: int) -> dict[str, Any]:
-    """What another process took and held that applied changes within a budget."""
+    """The memory and CPU time of another process that applied changes within a budget."""
     command = [sys.executable, "-m", "tests.engine.budget_process", str(folder), str(ROWS), str(budget), "12"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

@@ -39,12 +39,12 @@ BETTER, MUCH_BETTER = 3.0, 10.0
 """Factors by which another strategy must be better than first-order deltas: where sizes are known, and where not."""
 
 GOALS = ("balanced", "latency", "memory")
-"""What can be optimized: work and memory together, work alone, or memory first."""
+"""Goals of a plan: little work and memory together, little work, or little memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is looked for, and among what: without ``row_by_row`` there are no stages that must run in one process."""
+    """The rules of a choice: its goal, and the candidates. Without ``row_by_row``, these can all run on Spark."""
 
     goal: str = GOALS[0]
     row_by_row: bool = True
@@ -61,7 +61,7 @@ class Choice:
         return 1.0 if self.goal == "latency" else BETTER if self.sizes_known else MUCH_BETTER
 
     def score(self, work: float, held: float) -> float:
-        """What is to be small. In balance, ten times the memory must save more than three times the work."""
+        """Figure of merit, the smaller the better. In balance, ten times the memory must save three times the work."""
         match self.goal:
             case "latency":
                 return work

@@ -70,7 +70,7 @@ def _of_double(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 
 def _not_in_spark(arguments: Sequence[str], types: Sequence[Type], of: Type) -> str:
-    raise NotImplementedError("ranges of ordered maps are summed in this process")
+    raise AssertionError("ranges of ordered maps are summed in this process")
 
 
 INTEGER_BOUNDS = tuple(

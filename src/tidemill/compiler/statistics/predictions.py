@@ -100,7 +100,7 @@ class ProgramEstimate:
 
     def cost(self, estimate: StageEstimate) -> float:
         """The work in a stage for one changed row of a base relation."""
-        return sum(self.arrivals.get(name, 0.0) * work for name, work in estimate.work.items())
+        return _arriving(self.arrivals, estimate.work)
 
     def add(self, stage: Stage) -> StageEstimate:
         """Estimate one more stage; later ones read its rows."""
@@ -108,10 +108,19 @@ class ProgramEstimate:
         self.work += self.cost(estimate)
         self.entries += estimate.entries
         self.bytes += estimate.bytes
-        emitted = sum(self.arrivals.get(name, 0.0) * count for name, count in estimate.emitted.items())
         self.known[stage.name] = rows
-        self.arrivals[stage.name] = min(emitted, REPLACED * max(rows.rows, 1.0) / self._batch)
+        self.arrivals[stage.name] = _emitted(self.arrivals, estimate, rows, self._batch)
         return estimate
+
+
+def _arriving(arrivals: Mapping[str, float], figures: Mapping[str, float]) -> float:
+    """The sum of the figures for one row of each input, each as often as its rows arrive."""
+    return sum(arrivals.get(name, 0.0) * figure for name, figure in figures.items())
+
+
+def _emitted(arrivals: Mapping[str, float], estimate: StageEstimate, rows: RelationSize, batch: float) -> float:
+    """The rows that a stage emits; ``batch`` rows together replace each of its rows at most once."""
+    return min(_arriving(arrivals, estimate.emitted), REPLACED * max(rows.rows, 1.0) / batch)
 
 
 def predict(program: Program, tables: Mapping[str, RelationSize]) -> Prediction:
@@ -137,11 +146,10 @@ def _passing(
     work_of: Callable[[StageEstimate], Mapping[str, float]],
 ) -> float:
     """The work of one changed row of ``relation`` in all stages that it reaches."""
-    changed, work = {relation: 1.0}, 0.0
+    arrivals, work = {relation: 1.0}, 0.0
     for name, estimate in stages.items():
-        work += sum(changed.get(read, 0.0) * cost for read, cost in work_of(estimate).items())
-        emitted = sum(changed.get(read, 0.0) * rows for read, rows in estimate.emitted.items())
-        changed[name] = min(emitted, REPLACED * max(known[name].rows, 1.0))
+        work += _arriving(arrivals, work_of(estimate))
+        arrivals[name] = _emitted(arrivals, estimate, known[name], batch=1.0)
     return work
 
 
@@ -244,7 +252,7 @@ def _joined(query: Query, keys: int, known: Mapping[str, RelationSize]) -> Relat
 
 
 class _StatementCost(NamedTuple):
-    """What one changed row makes of a statement: the work, and the entries of its target that it touches."""
+    """The cost of a statement for one changed row: the work, and the entries of its target that are touched."""
 
     target: str
     work: float
@@ -256,10 +264,9 @@ def _cost(statement: TriggerStatement, known: Mapping[str, RelationSize]) -> _St
     loops = [estimate_loops(query, known) for query in queries]
     found = sum(one.rows for one in loops)
     visits = sum(one.visits for one in loops)
-    if isinstance(statement, Add):
-        return _StatementCost(statement.target, STATEMENT + visits + UPDATE * found, found)
     # Replaced entries are compared with those before; few of them differ.
-    return _StatementCost(statement.target, STATEMENT + visits + UPDATE * found, min(found, 1.0))
+    touched = found if isinstance(statement, Add) else min(found, 1.0)
+    return _StatementCost(statement.target, STATEMENT + visits + UPDATE * found, touched)
 
 
 def _emission_work(stage: Stage, known: Mapping[str, RelationSize]) -> float:

@@ -42,7 +42,7 @@ class RelationSize:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What is known of base relations: the rows of those that have some, and how to count the values of a column."""
+    """Statistics of base relations: the rows of those that have some, and a function that counts distinct values."""
 
     rows: Mapping[str, int] = field(default_factory=dict)
     distinct: DistinctCounts = nothing_counted

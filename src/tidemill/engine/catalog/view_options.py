@@ -83,7 +83,7 @@ def requires_incremental(options: Mapping[str, str], name: str) -> bool:
 
 
 def optimization_goal(options: Mapping[str, str], name: str) -> str:
-    """What strategy ``auto`` looks for, by the option ``optimize``."""
+    """The goal of strategy ``auto``, by the option ``optimize``."""
     goal = options.get("optimize", GOALS[0])
     if goal not in GOALS:
         known = ", ".join(GOALS)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO
 from tidemill.compiler.choose_plan import predicted_work
+from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.definitions.stored_statistics import stored_statistics
@@ -32,7 +33,12 @@ WORTH = 2.0
 
 
 def planned_view(
-    state: EngineState, name: str, query: str, options: Mapping[str, str], tree: ViewTree | None = None
+    state: EngineState,
+    name: str,
+    query: str,
+    options: Mapping[str, str],
+    tree: ViewTree | None = None,
+    statistics: Statistics | None = None,
 ) -> View:
     """A view, compiled as strategy ``auto`` plans it by what is stored now, if it names no other."""
     return define_view(
@@ -42,7 +48,7 @@ def planned_view(
         options,
         state.store.epoch,
         tree=tree,
-        statistics=stored_statistics(state.catalog, state.store),
+        statistics=statistics or stored_statistics(state.catalog, state.store),
         row_by_row=not state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
     )
 
@@ -79,10 +85,10 @@ class Planner:
     def _replan(self, old: View) -> None:
         state = self._state
         try:
-            view = planned_view(state, old.name, old.query, old.options)
+            statistics = stored_statistics(state.catalog, state.store)
+            view = planned_view(state, old.name, old.query, old.options, statistics=statistics)
             if view.plan == old.plan:
                 return
-            statistics = stored_statistics(state.catalog, state.store)
             before, after = (predicted_work(one.full_program, state.catalog.tables, statistics) for one in (old, view))
             if after * WORTH < before:
                 self._definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import pyarrow.compute as pc
 
@@ -18,11 +18,9 @@ MAX_COUNTED_ROWS = 1_000_000
 
 
 def stored_statistics(catalog: Catalog, store: Store) -> Statistics:
-    """The statistics of all relations whose rows are kept."""
-    names = (*catalog.tables, *catalog.views)
-    return Statistics(
-        {name: store.rows(name) for name in names if _is_kept(name, catalog)}, partial(_distinct, catalog, store)
-    )
+    """The statistics of all relations whose rows are kept; each column is counted once."""
+    kept = (name for name in (*catalog.tables, *catalog.views) if _is_kept(name, catalog))
+    return Statistics({name: store.rows(name) for name in kept}, cache(partial(_distinct, catalog, store)))
 
 
 def _is_kept(name: str, catalog: Catalog) -> bool:

@@ -208,7 +208,7 @@ class Backends:
         ]
 
     def allow_room(self) -> None:
-        """Let the maps take what the memory budget has left."""
+        """Limit the memory of compiled maps to what the budget has left."""
         if self._shared is not None:
             self._shared[0].allow(self._room())
 

@@ -66,23 +66,27 @@ class FrameRows:
 class WindowFunction(ABC):
     """A window function: how far it reaches, and its values for the rows of an excerpt."""
 
-    def __init__(self, reach: FrameReach, lookup: FrameSums | None = None) -> None:
+    def __init__(self, reach: FrameReach) -> None:
         self.reach = reach
-        self.lookup = lookup
-        """With a ``lookup`` the value of a single row is found without the values of those around it."""
-
-    @property
-    def most_looked_up(self) -> int:
-        """The number of rows whose values are looked up at most."""
-        return 0 if self.lookup is None else LOOKUP_ROWS
-
-    def looked_up(self, side: GroupVersion, entries: WeightedEntries) -> list[Any]:
-        """The value for each row of some entries, where there is a ``lookup``."""
-        raise NotImplementedError
 
     @abstractmethod
     def values(self, excerpt: FrameRows) -> list[Any]:
         """The value for each row; it is correct if the row reaches nothing outside the excerpt except by its sums."""
+
+
+class LookupFunction(WindowFunction):
+    """A window function that, with a ``lookup``, finds the value of a row without the values of those around it."""
+
+    most_looked_up = LOOKUP_ROWS
+    """The number of rows whose values are looked up at most."""
+
+    def __init__(self, reach: FrameReach, lookup: FrameSums | None) -> None:
+        super().__init__(reach)
+        self.lookup = lookup
+
+    @abstractmethod
+    def looked_up(self, side: GroupVersion, entries: WeightedEntries) -> list[Any]:
+        """The value for each row of some entries, where there is a ``lookup``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,10 @@ class PartitionOrder:
         return [self.order_values(row) for row in rows]
 
 
-class FrameFunction(WindowFunction):
+class FrameFunction(LookupFunction):
     """A function whose values come from the rows of the excerpt alone."""
+
+    most_looked_up = READ_FRAMES
 
     def __init__(
         self,
@@ -116,10 +122,6 @@ class FrameFunction(WindowFunction):
     def values(self, excerpt: FrameRows) -> list[Any]:
         arguments = [self._arguments_of(row) for row in excerpt.rows]
         return window_values(self._call, arguments, self._ordering.values(excerpt.rows), self._ordering.order)
-
-    @property
-    def most_looked_up(self) -> int:
-        return 0 if self.lookup is None else READ_FRAMES
 
     def looked_up(self, side: GroupVersion, entries: WeightedEntries) -> list[Any]:
         assert self.lookup is not None
@@ -148,7 +150,7 @@ class FirstValueFunction(WindowFunction):
         return [None if seen is None else seen[0]] * len(excerpt.rows)
 
 
-class SumFunction(WindowFunction):
+class SumFunction(LookupFunction):
     """An aggregate computed from sums, over any frame: the sums up to its end minus those up to its start.
 
     ``addends_of`` gives the addends of a row to the sums of all functions, and ``zeros`` are the weight and the sums of
@@ -218,8 +220,8 @@ class WindowOutput(PartitionOutput):
         super().__init__(source, width, sort_key_of, shown)
         self._functions = functions
         self._reaches = list(dict.fromkeys(function.reach for function in functions))
-        self._lookups = [function for function in functions if function.lookup is not None]
-        self._other_reaches = list(dict.fromkeys(one.reach for one in functions if one.lookup is None))
+        self._lookups = [one for one in functions if isinstance(one, LookupFunction) and one.lookup is not None]
+        self._other_reaches = list(dict.fromkeys(one.reach for one in functions if one not in self._lookups))
         self._addends_of = addends_of
         self._zeros = zeros
 
@@ -260,7 +262,7 @@ class WindowOutput(PartitionOutput):
             return
         columns = [
             [None] * first + function.looked_up(side, few)
-            if few is not None and function.lookup is not None
+            if few is not None and isinstance(function, LookupFunction) and function.lookup is not None
             else function.values(excerpt)
             for function in self._functions
         ]

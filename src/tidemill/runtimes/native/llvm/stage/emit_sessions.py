@@ -154,7 +154,7 @@ class _SessionMove:
         return code.rings.of_flat([part.get() for part in parts])
 
     def _sessions_around(self) -> tuple[IRValue, IRValue, IRValue, IRValue]:
-        """Whether a session begins at the instant or before, and where the last of them does; and the same after it."""
+        """The last session that begins at the instant or before, as a flag and its start, and the next one after it."""
         assert self._kept.present is not None
         found = self._kept.present.neighbours(self._builder, self._kept_handle, self._keys)
         return found.has_before, found.before, found.has_after, found.after
