@@ -24,8 +24,10 @@ view v
 
 v: incremental, delta, O(matches)
 │ why: LINEAR, select, project and join are linear, so the cost follows the change
-│ a change of customers costs O(matches): index lookups only
+│ a change of customers costs O(1): single rows and entries, by their keys
 │ a change of v/1 costs O(matches): index lookups only
+│ join of c, s1: q-hierarchical, by declared keys; O(1) for a change and O(1) for each row read are possible
+│   this plan: O(matches) for a change of v/1, O(1) for each row read: does not meet them
 │ keeps its rows: 1,234 stored
 ├─ customers
 └─ v/1: incremental, delta, O(1)

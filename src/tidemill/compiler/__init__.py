@@ -13,5 +13,6 @@
 - ``statistics``: sizes, costs and predictions
 - ``lineage``: MOVIE: provenance of rows, and which events need no base data
 - ``compare_strategies``: predicted costs of the strategies of a view, for EXPLAIN
+- ``join_bounds``: bounds on the cost of a join by its class, and if a plan meets them
 - ``explain``: the text of EXPLAIN VIEW
 """

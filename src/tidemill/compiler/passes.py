@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 
 from tidemill.algebra.node import Relation
+from tidemill.compiler.analysis.blocks import RelationKeys, blocks
+from tidemill.compiler.analysis.join_classes import classify_joins
 from tidemill.compiler.choose import AUTO, checked_options, choose, require_not_streams, strategy_named
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.compiler.rewrites.decorrelate import decorrelate
@@ -27,6 +29,7 @@ from tidemill.compiler.staging.stages import StageDraft, draft_stages
 from tidemill.compiler.strategies import DEFAULT
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext, Strategy
 from tidemill.model.schema import Table
+from tidemill.program.joins import ClassifiedJoin
 from tidemill.program.stages import Program, Stage
 from tidemill.program.verify import verify
 
@@ -183,7 +186,15 @@ def compile_stages(compilation: Compilation) -> Compilation:
     stages = [c.compile_stage(draft, context, c.plan.strategies.get(draft.name, c.requested)) for draft in c.drafts]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)
+    stages = [replace(stage, joins=_joins(draft, keys)) for stage, draft in zip(stages, c.drafts, strict=True)]
     return replace(c, stages=tuple(stages))
+
+
+def _joins(draft: StageDraft, keys: RelationKeys) -> tuple[ClassifiedJoin, ...]:
+    """The classes of the joins of a stage. What a grouping sums up does not come out."""
+    heads = {map_.name: len(map_.keys) for map_ in draft.maps}
+    found = [(block, heads.get(target, len(block.outputs))) for target, body in draft.sums for block in blocks(body)]
+    return classify_joins(found, keys)
 
 
 def verify_program(compilation: Compilation) -> Compilation:

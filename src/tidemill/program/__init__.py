@@ -4,6 +4,7 @@
 - ``statements``: queries as nested loops, the statements that add their results to maps, and triggers
 - ``stages``: stages, how their rows are emitted from maps, and the program of a view
 - ``joingraph``: join graphs: members, vertices, lookahead (GraphIVM)
+- ``joins``: classes of joins, which EXPLAIN shows
 - ``constraints``: CHECK conditions and foreign keys as runtimes enforce them
 - ``reads``: which relations, indexes and orders a program reads
 - ``linearity``: tells if a query may read a map as unmerged changes

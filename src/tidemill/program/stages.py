@@ -13,15 +13,16 @@ So a trigger sees inputs that were handled before it with their changes and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidemill.algebra.aggregates.call import AggregateCall
-from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.time_partitions import PartitionSlice
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Graph, Serve
+from tidemill.program.joins import ClassifiedJoin
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, Trigger
 
@@ -56,6 +57,13 @@ class GroupEmission:
     always: bool = False
     multiset_reads: tuple[MultisetRead, ...] = ()
     times: Scalar | None = None
+
+
+def key_of_groups(emission: GroupEmission, map_: Map) -> frozenset[str] | None:
+    """Columns of which no two rows have the same values: the keys of ``map_``, if all of them come out."""
+    names = {o.scalar.name: o.name for o in emission.outputs if isinstance(o.scalar, Column)}
+    keys = [f.name for f in map_.keys]
+    return frozenset(names[key] for key in keys) if emission.times is None and names.keys() >= set(keys) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +212,7 @@ class Stage:
 
     ``graphs`` tell which of the maps are one join graph: its triggers can be run by walking it. If ``serve`` says that
     rows are not stored, ``reader`` computes them: its load fills its own maps from those that it shares with this
-    stage, and it has neither inputs nor triggers.
+    stage, and it has neither inputs nor triggers. ``joins`` are the classes of its joins, for EXPLAIN.
     """
 
     name: str
@@ -219,6 +227,7 @@ class Stage:
     graphs: tuple[Graph, ...] = ()
     serve: Serve = Serve.BOTH
     reader: Stage | None = None
+    joins: tuple[ClassifiedJoin, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

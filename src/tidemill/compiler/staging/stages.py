@@ -45,6 +45,7 @@ from tidemill.program.stages import (
     MultisetRead,
     PartitionEmission,
     SessionEmission,
+    key_of_groups,
 )
 from tidemill.program.statements import Trigger
 
@@ -128,11 +129,9 @@ class StageDraft:
         """Output columns of which no two rows have the same values: the map's keys, where all of them come out."""
         if self.identity is not None:
             return self.identity
-        if self.map is None or not isinstance(self.emission, GroupEmission) or self.emission.times is not None:
+        if self.map is None or not isinstance(self.emission, GroupEmission):
             return None
-        names = {o.scalar.name: o.name for o in self.emission.outputs if isinstance(o.scalar, Column)}
-        keys = [f.name for f in self.map.keys]
-        return frozenset(names[key] for key in keys) if all(key in names for key in keys) else None
+        return key_of_groups(self.emission, self.map)
 
 
 def draft_stages(

@@ -6,7 +6,7 @@ number of rows of the view that change can be larger than any of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
@@ -73,9 +73,15 @@ def highest_cost(costs: Sequence[Cost]) -> Cost:
     return max(costs, key=lambda cost: (cost.recomputes, cost.kind))
 
 
-def cost_of_stage(stage: Stage, program: Program) -> Cost:
+DeclaredKeys = Mapping[str, frozenset[str]]
+"""The key columns of tables that declare them."""
+
+NO_KEYS: DeclaredKeys = {}
+
+
+def cost_of_stage(stage: Stage, program: Program, declared: DeclaredKeys = NO_KEYS) -> Cost:
     """Highest cost of a changed row in ``stage``, whichever of its inputs it belongs to."""
-    costs = [cost_of_trigger(trigger, program) for trigger in stage.triggers]
+    costs = [cost_of_trigger(trigger, program, declared) for trigger in stage.triggers]
     return (
         highest_cost([*costs, *filter(None, [cost_of_emission(stage)])])
         if costs
@@ -83,11 +89,11 @@ def cost_of_stage(stage: Stage, program: Program) -> Cost:
     )
 
 
-def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
+def cost_of_trigger(trigger: Trigger, program: Program, declared: DeclaredKeys = NO_KEYS) -> Cost:
     """Cost of a changed row in a trigger.
 
-    A lookup costs the entries that it finds: one if it is by all keys of a map. A loop over all rows of a relation is
-    O(data), unless that is a global aggregate, which has one row.
+    A lookup costs the entries that it finds: one if it is by all keys of a map, or by the ``declared`` key of a table.
+    A loop over all rows of a relation is O(data), unless that is a global aggregate, which has one row.
     """
     keys = {map_.name: {f.name for f in map_.keys} for stage in program.stages for map_ in stage.maps}
     single = {stage.name for stage in program.stages if isinstance(stage.finish, GroupEmission) and stage.finish.always}
@@ -103,14 +109,22 @@ def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
     if scanned:
         hint = "An equality between the tables would make it a lookup."
         return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}", hint)
-    if any({name for name, _ in source.lookup} != keys.get(source.relation) for source in loops):
+    if any(not _finds_one(source, keys, declared) for source in loops):
         return Cost(CostClass.MATCHES, "index lookups only")
     if any(isinstance(step, MapSeek) or (isinstance(step, MapRead) and step.range) for step in state):
         return Cost(CostClass.LOGARITHMIC, "sums over ranges of ordered keys")
     if any(isinstance(step, ArrayLoop) for step in steps):
         return Cost(CostClass.CONSTANT, "the changed row and its elements are enough")
+    if any(source.relation in declared for source in loops):
+        return Cost(CostClass.CONSTANT, "single rows and entries, by their keys")
     why = "single entries of maps, by their keys" if state else "the changed row is enough"
     return Cost(CostClass.CONSTANT, why)
+
+
+def _finds_one(loop: RelationLoop, keys: Mapping[str, set[str]], declared: DeclaredKeys) -> bool:
+    """True if a lookup finds at most one row or entry."""
+    found = {name for name, _ in loop.lookup}
+    return found == keys.get(loop.relation) or (loop.relation in declared and declared[loop.relation] <= found)
 
 
 def cost_of_emission(stage: Stage) -> Cost | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.compiler.explain import explain
 from tidemill.compiler.lineage.self_maintenance import event_maintenance
+from tidemill.compiler.passes import known_keys
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.oql_queries import object_events
 from tidemill.engine.catalog.view import View
@@ -13,7 +14,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.inspect.partition_facts import partition_facts
 from tidemill.engine.inspect.source_explain import source_facts
-from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies
+from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.results import MapSize
 
 __all__ = ["base_reads_of", "explanation_of", "sizes_of"]
@@ -90,7 +91,9 @@ def explanation_of(engine: Engine, name: str) -> str:
         )
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
-        return explain(view.program, facts=facts, sizes=sizes, comparison=comparison)
+        figures = stored_figures(view, engine.catalog, engine.store)
+        keys = known_keys(engine.catalog.tables, ())
+        return explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
 
 
 def _stored_facts(engine: Engine, placed: PlacedProgram) -> Iterator[tuple[str, str]]:

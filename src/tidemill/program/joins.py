@@ -1,0 +1,37 @@
+"""Classes of joins, by which the cost of keeping them is bounded. EXPLAIN shows them; runtimes do not read them.
+
+The *variables* of a join are its columns, those that equalities make equal being one; its *atoms* are the relations,
+each with its variables, and its *head* are the variables that come out: the columns of a SELECT, or of a GROUP BY.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class JoinClass(Enum):
+    """The classes of joins, each contained in the next."""
+
+    Q_HIERARCHICAL = "q-hierarchical"
+    FREE_CONNEX = "free-connex"
+    ACYCLIC = "acyclic"
+    CYCLIC = "cyclic"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedJoin:
+    """A join of the relations ``aliases``, and its class.
+
+    ``by_keys``: only declared keys make it one of this class. ``triangle``: it is three relations, of which each two
+    share a variable of their own. ``further``: it has conditions or results over several relations that are neither
+    equalities nor sums of products, for which the class says nothing. ``bounded_below``: lower bounds are known for it.
+    They are proven for joins that read no relation twice, and in which no relation has a key.
+    """
+
+    aliases: tuple[str, ...]
+    kind: JoinClass
+    by_keys: bool = False
+    triangle: bool = False
+    further: bool = False
+    bounded_below: bool = True
