@@ -43,12 +43,14 @@ class ChangeCounts:
 
     @classmethod
     def of(cls, weights: npt.NDArray[np.int64], epochs: npt.NDArray[np.int64]) -> ChangeCounts:
-        """The counts of weighted rows, each of an epoch."""
+        """The counts of weighted rows, each of an epoch, in the order of epochs."""
         if not len(weights):
             return cls()
-        numbers, places = np.unique(epochs, return_inverse=True)
-        came = np.bincount(places, np.maximum(weights, 0))
-        left = np.bincount(places, np.maximum(-weights, 0))
+        starts = np.flatnonzero(epochs[1:] != epochs[:-1]) + 1
+        firsts = np.concatenate([[0], starts])
+        numbers = epochs[firsts]
+        both, net = (np.add.reduceat(one, firsts) for one in (np.abs(weights), weights))
+        came, left = (both + net) // 2, (both - net) // 2
         updated = np.minimum(came, left)
         kinds = (came - updated, updated, left - updated)
         last = int(numbers[-1])
@@ -101,3 +103,7 @@ class ChangeCounts:
     def changes(self) -> int:
         """All rows that were inserted, updated or deleted."""
         return self.inserted + self.updated + self.deleted
+
+
+NO_CHANGES = ChangeCounts()
+"""The counts of a map that never changed."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.errors import LockHeld
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.storage.change_counts import ChangeCounts
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
 from tidemill.storage.filesystem.durable_files import damaged, fault, sync_folder
 from tidemill.storage.filesystem.writer_lock import WriterLock
@@ -241,7 +241,7 @@ class FolderWriter:
             if part is not None:
                 run = self._write(part.table, now.state, name, self._written)
                 added[name] = (*added.get(name, ()), run)
-                counts[name] = ChangeCounts.of_tables(part.table) + counts.get(name, ChangeCounts())
+                counts[name] = ChangeCounts.of_tables(part.table) + counts.get(name, NO_CHANGES)
         reached = {**now.positions, **manifest.positions}
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
         known = now.state.ids.keys() - set(manifest.dropped)

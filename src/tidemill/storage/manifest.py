@@ -72,8 +72,8 @@ class WarehouseState:
         """The counts of a map; one that was stored before maps were counted has the rows that it holds."""
         if name in self.counts:
             return self.counts[name]
-        rows = sum(run.rows for run in self.runs.get(name, ()) if run.ended is None)
-        return ChangeCounts.of_uncounted(rows, self.epoch)
+        rows = sum(run.rows - 2 * run.retracted for run in self.runs.get(name, ()) if run.ended is None)
+        return ChangeCounts.of_uncounted(max(rows, 0), self.epoch)
 
     def files(self) -> set[str]:
         """The run files that this state references."""
@@ -93,9 +93,9 @@ class Manifest:
     is then the last one that is in runs.
 
     Maps in ``dropped`` are removed and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) are
-    removed, and those in ``added`` are added. ``counts`` are those of the changes in ``added``. A *full* manifest applies to the empty state instead of its parent's.
-    ``previous`` is the checksum of its parent and ``seal`` its own; ``losses`` are those of all earlier repairs, if
-    any.
+    removed, and those in ``added`` are added. ``counts`` are those of the changes that it adds. A *full* manifest
+    applies to the empty state instead of its parent's. ``previous`` is the checksum of its parent and ``seal`` its own;
+    ``losses`` are those of all earlier repairs, if any.
     """
 
     sequence: int

@@ -16,7 +16,7 @@ from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.storage.change_counts import ChangeCounts
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.compaction.consolidate import consolidate
 from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
@@ -52,12 +52,12 @@ class _MapHistory:
     parts: tuple[TableSegment, ...] = ()
     changes: int = 0
     summed: int = 0
-    counts: ChangeCounts = ChangeCounts()
+    counts: ChangeCounts = NO_CHANGES
 
     def ended(self, epoch: int) -> _MapHistory:
         """The same history, with every segment ended at ``epoch``."""
         parts = (part if part.ended is not None else replace(part, ended=epoch) for part in self.parts)
-        return replace(self, parts=tuple(parts), counts=ChangeCounts())
+        return replace(self, parts=tuple(parts), counts=NO_CHANGES)
 
     def reaching(self, oldest: int) -> _MapHistory:
         """The history without segments that ended by the oldest epoch that is kept."""

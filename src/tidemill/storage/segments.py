@@ -23,7 +23,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import Field
-from tidemill.storage.change_counts import ChangeCounts
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.store import ColumnValues
 
 
@@ -120,7 +120,7 @@ class RecentEpochs:
         """The counts of those changes; rows that were never Arrow are not converted for it."""
         changes = self._changes.get(name, ())
         if not changes:
-            return ChangeCounts()
+            return NO_CHANGES
         epochs = np.repeat(np.array(self._numbers[name], dtype=np.int64), [len(change) for change in changes])
         return ChangeCounts.of(np.concatenate([_weights_of(change) for change in changes]), epochs)
 
@@ -211,7 +211,7 @@ def _tables_of(changes: Sequence[ArrowChange]) -> Iterator[pa.Table]:
 def _weights_of(change: ArrowChange) -> npt.NDArray[np.int64]:
     if isinstance(change, ChangeSet) and change.is_python_only:
         return np.array([weight for _, weight in change.pairs()], dtype=np.int64)
-    return change.arrow().column(WEIGHT).to_numpy()
+    return np.asarray(change.arrow().column(WEIGHT), dtype=np.int64)
 
 
 def stored_schema(fields: Iterable[Field]) -> pa.Schema:

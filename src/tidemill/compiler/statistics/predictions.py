@@ -16,9 +16,10 @@ from typing import NamedTuple, assert_never
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.statistics.column_values import NO_SHARES
 from tidemill.compiler.statistics.costs import CostClass, cost_of_emission
 from tidemill.compiler.statistics.loop_estimate import estimate_loops
-from tidemill.compiler.statistics.sizes import MATCHES, UPDATE, RelationSize
+from tidemill.compiler.statistics.sizes import MATCHES, UPDATE, RelationSize, nothing_shared
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
@@ -87,15 +88,14 @@ class ProgramEstimate:
     """The estimate of a program, stage by stage, over base relations of given sizes.
 
     ``known`` are the sizes of what stages can read. ``arrivals`` are the rows of each relation and stage that change
-    for one changed row of a base relation, each of which changes at its rate: as often as it has rows, since each row
-    arrives once. ``batch`` rows come together: a stage of few rows changes once for all of them.
+    for one changed row of a base relation, each of which changes at its rate: as its rows have changed lately, or as
+    often as it has rows, where that is unknown. ``batch`` rows come together: a stage of few rows changes once for all.
     """
 
     def __init__(self, tables: Mapping[str, RelationSize], batch: float = 1.0) -> None:
         self.known = dict(tables)
         self.work = self.entries = self.bytes = 0.0
-        rows = sum(size.rows for size in tables.values())
-        self.arrivals = {name: size.rows / rows if rows else 1.0 for name, size in tables.items()}
+        self.arrivals = _rates(tables)
         self._batch = batch
 
     def cost(self, estimate: StageEstimate) -> float:
@@ -111,6 +111,15 @@ class ProgramEstimate:
         self.known[stage.name] = rows
         self.arrivals[stage.name] = _emitted(self.arrivals, estimate, rows, self._batch)
         return estimate
+
+
+def _rates(tables: Mapping[str, RelationSize]) -> dict[str, float]:
+    """The part of all changes that each relation has."""
+    changes = {name: size.changes for name, size in tables.items() if size.changes is not None}
+    if len(changes) < len(tables):
+        changes = {name: size.rows for name, size in tables.items()}
+    total = sum(changes.values())
+    return {name: count / total if total else 1.0 for name, count in changes.items()}
 
 
 def _arriving(arrivals: Mapping[str, float], figures: Mapping[str, float]) -> float:
@@ -230,7 +239,12 @@ def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> Relat
         ]
         found = [max(added, key=lambda size: size.rows)] if added else []
     values = {name: sum(size.values[str(i)] for size in found) for i, name in enumerate(names) if found}
-    return RelationSize(sum(size.rows for size in found), values)
+    spread = found[0].shares if len(found) == 1 else nothing_shared
+    return RelationSize(
+        sum(size.rows for size in found),
+        values,
+        lambda name: spread(str(names.index(name))) if name in values else NO_SHARES,
+    )
 
 
 def _over_state(query: Query) -> Query:
@@ -244,8 +258,12 @@ def _over_state(query: Query) -> Query:
 def _joined(query: Query, keys: int, known: Mapping[str, RelationSize]) -> RelationSize:
     """The entries that a query gives, and the values of each of its keys, by their numbers."""
     loops = estimate_loops(query, known)
-    values = {str(i): loops.values(output.scalar) for i, output in enumerate(query.outputs[:keys])}
-    return RelationSize(min(loops.rows, prod(values.values())), values)
+    scalars = {str(i): output.scalar for i, output in enumerate(query.outputs[:keys])}
+    values = {number: loops.values(scalar) for number, scalar in scalars.items()}
+    entries = min(loops.rows, prod(values.values()))
+    # Rows that are grouped have each value once in their group, however frequent it was.
+    spread = entries == loops.rows
+    return RelationSize(entries, values, lambda number: loops.shares(scalars[number]) if spread else NO_SHARES)
 
 
 # -------------------------------------------------------------------------------------------------------------- work
