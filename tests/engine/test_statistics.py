@@ -136,7 +136,7 @@ def test_predictions_use_frequent_values() -> None:
         # A row of the even table meets 10 others twice, one of the skewed table half of the time 505.
         assert visits["even"] == pytest.approx(2 * 3 * 10, rel=0.2)
         assert visits["skewed"] == pytest.approx(2 * 3 * (505 * 0.505 + 5 * 0.495), rel=0.05)
-        assert "; k 99 values, 50% 0\n" in text or "; k 99 values, 51% 0\n" in text and "an epoch lately" in text
+        assert re.search(r"an epoch lately; k 99 values, 5[01]% 0\n", text)
 
 
 def test_relations_that_change_often_count_more() -> None:
