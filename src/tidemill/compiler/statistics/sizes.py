@@ -9,9 +9,6 @@ from functools import partial
 from tidemill.compiler.statistics.column_values import NO_SHARES, ValueShares
 from tidemill.model.schema import Table
 
-UPDATE = 2.0
-"""Cost of updating an entry, in visits."""
-
 FANOUT = 4.0
 """Assumed number of rows that refer to one row."""
 
@@ -40,12 +37,14 @@ class RelationSize:
     """Row count of a relation or map, and distinct counts and shares of the values of its columns.
 
     ``changes`` is how often its rows have changed lately, in relation to others; None where that is unknown.
+    ``passed`` is true of the rows of a stage, which are passed on to the stages that read it.
     """
 
     rows: float
     values: Mapping[str, float] = field(default_factory=dict)
     shares: Callable[[str], ValueShares] = nothing_shared
     changes: float | None = None
+    passed: bool = False
 
     def distinct(self, name: str) -> float:
         """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
