@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.passes import compile_view
-from tidemill.compiler.statistics.predictions import Prediction
+from tidemill.compiler.statistics.predictions import Prediction, change_rates
 from tidemill.compiler.statistics.sizes import RelationSize, Statistics
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
@@ -85,10 +85,9 @@ def _lines(found: Mapping[str, Prediction], known: Mapping[str, RelationSize]) -
 
 
 def _mean(work: Mapping[str, float], known: Mapping[str, RelationSize]) -> float:
-    """The work of a change, each relation changing as often as it has rows, since each row arrives once."""
-    rates = {name: known[name].rows if name in known else 0.0 for name in work}
-    rows = sum(rates.values())
-    return sum(work[name] * rate for name, rate in rates.items()) / rows if rows else sum(work.values())
+    """The work of a change, each relation changing at its rate."""
+    rates = change_rates({name: known[name] for name in work if name in known})
+    return sum(work[name] * rate for name, rate in rates.items()) if rates else sum(work.values())
 
 
 def _better(numbers: Mapping[str, float]) -> str:

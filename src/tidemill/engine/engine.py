@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -66,6 +67,8 @@ class Engine:
         self.registry = state.registry
         self.object_epoch_open = False
         """True while an epoch of objects is open, whose draft others would not see."""
+        self.reads: Counter[str] = Counter()
+        """Reads of tables and views by users, since the warehouse was opened."""
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, state.reload, self._republish, self._clean_up)
@@ -154,6 +157,11 @@ class Engine:
         changes = [change for change in self._last.changes.values() if change.files is None]
         stored = sum(table.nbytes for change in changes for table in change.encoded())
         return EpochCosts(jobs, read, written + stored)
+
+    def read_contents(self, name: str) -> ChangeSet:
+        """The rows of a table or view for a user, whose reads are counted."""
+        self.reads[name] += 1
+        return self.contents(name)
 
     # -- epochs -------------------------------------------------------------------------------------------------
 

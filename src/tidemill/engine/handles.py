@@ -30,7 +30,7 @@ class TableHandle(LazyRows):
     """A table of a warehouse; ``definition`` is its declaration."""
 
     def __init__(self, engine: Engine, table: Table) -> None:
-        super().__init__(table.fields, lambda: engine.contents(table.name), engine.placement.frame)
+        super().__init__(table.fields, lambda: engine.read_contents(table.name), engine.placement.frame)
         self.name = table.name
         self.definition = table
         self._engine = engine
@@ -45,7 +45,7 @@ class ViewHandle(LazyRows):
     """A materialized view: its rows, its changes, and its explanation."""
 
     def __init__(self, engine: Engine, view: View) -> None:
-        super().__init__(view.fields, lambda: engine.contents(view.name), engine.placement.frame)
+        super().__init__(view.fields, lambda: engine.read_contents(view.name), engine.placement.frame)
         self.name = view.name
         self._engine = engine
 

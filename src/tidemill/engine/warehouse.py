@@ -23,6 +23,7 @@ from tidemill.engine.epochs.memory_budget import parse_size, resident_bytes
 from tidemill.engine.epochs.placement import Placement, check_runtime_name, reads_files_only
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
+from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
 from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
@@ -323,6 +324,11 @@ class Warehouse:
     def views(self) -> tuple[str, ...]:
         """The names of all views, each after those that it reads."""
         return tuple(self._engine.committed.views)
+
+    def statistics(self, *names: str) -> dict[str, RelationStatistics]:
+        """Rows, changes, rates, reads and analyzed columns of tables, streams and views, of all if none is named."""
+        with self._engine.settled():
+            return {one.name: one for one in relation_statistics(self._engine, *names)}
 
     def at(self, epoch: int) -> WarehouseSnapshot:
         """The warehouse as of ``epoch``."""

@@ -9,6 +9,7 @@
 - ``manifest``: one file per commit; the newest one defines the state of the warehouse.
 - ``log``: the write-ahead log, which holds small epochs until the next manifest.
 - ``logged_rows``: a few rows as JSON, as small changes stand in the log.
+- ``change_counts``: rows that epochs have inserted, updated and deleted, for statistics.
 - ``commit_mark``: how far commits were acknowledged; tells lost log records from torn ones.
 - ``position_history``: the source positions of past epochs.
 - ``format``: the format number of a folder, and migrations.

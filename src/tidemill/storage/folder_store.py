@@ -21,6 +21,7 @@ from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.storage.change_counts import ChangeCounts
 from tidemill.storage.compaction.consolidate import choose_runs
 from tidemill.storage.compaction.expired_rows import expire_map_rows
 from tidemill.storage.compaction.run_merge import RunMerge, merge_map, trim_runs
@@ -234,6 +235,18 @@ class FolderStore:
         """Number of stored rows of the map before summing: an upper bound of its size."""
         now = self._now
         return sum(run.rows for run in now.state.runs.get(name, ()) if run.ended is None) + now.tail.rows(name)
+
+    def counts(self, name: str) -> ChangeCounts:
+        """The rows that epochs have inserted, updated and deleted in the map, those of the log included."""
+        now = self._now
+        return now.state.counts_of(name) + now.tail.counts(name)
+
+    def bytes(self, name: str) -> int:
+        """Bytes of the map's files, and of its changes in the log as columns."""
+        now = self._now
+        waiting = now.tail.part(name)
+        files = sum(run.bytes for run in now.state.runs.get(name, ()) if run.ended is None)
+        return files + (0 if waiting is None else waiting.table.nbytes)
 
     def refresh(self) -> bool:
         """Advance a read-only store to the last commit; True if there was a new one. Lists two folders."""

@@ -19,6 +19,8 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.errors import LockHeld
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
 from tidemill.storage.filesystem.durable_files import damaged, fault, sync_folder
 from tidemill.storage.filesystem.writer_lock import WriterLock
@@ -37,6 +39,8 @@ CHECKPOINT_BYTES = 32 << 20
 """Epochs and bytes in the log at which a checkpoint is due; opening a warehouse replays less than that."""
 
 RunsByMap = Mapping[str, tuple[RunEntry, ...]]
+
+CountsByMap = Mapping[str, ChangeCounts]
 
 
 class FolderWriter:
@@ -158,6 +162,7 @@ class FolderWriter:
     def commit(self, now: CommittedState, epoch: Epoch) -> CommittedState:
         """Write an epoch as runs and commit it by a manifest of its own."""
         fault("before-data")
+        added, counts = self._write_changes(now, epoch)
         commit = replace(
             self.next(now),
             epoch=epoch.number,
@@ -165,7 +170,8 @@ class FolderWriter:
             catalog=epoch.catalog,
             dropped=tuple(epoch.dropped),
             replaced=tuple(epoch.replaced),
-            added=self._write_changes(now, epoch),
+            added=added,
+            counts=counts,
         )
         return self.publish(now, commit)
 
@@ -229,36 +235,43 @@ class FolderWriter:
 
     def _with_tail(self, now: CommittedState, manifest: Manifest) -> Manifest:
         """The manifest with one additional run for each map that has changes in the log."""
-        added = dict(manifest.added)
+        added, counts = dict(manifest.added), dict(manifest.counts)
         for name in now.tail.names():
             part = now.tail.part(name)
             if part is not None:
                 run = self._write(part.table, now.state, name, self._written)
                 added[name] = (*added.get(name, ()), run)
+                counts[name] = ChangeCounts.of_tables(part.table) + counts.get(name, NO_CHANGES)
         reached = {**now.positions, **manifest.positions}
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
         known = now.state.ids.keys() - set(manifest.dropped)
         ids = {name: map_id(name, now.state.ids) for name in added.keys() - known}
-        return replace(manifest, positions=moved, reached=tuple(now.tail.reached), ids=ids, added=added)
+        return replace(manifest, positions=moved, reached=tuple(now.tail.reached), ids=ids, added=added, counts=counts)
 
-    def _write_changes(self, now: CommittedState, epoch: Epoch) -> RunsByMap:
+    def _write_changes(self, now: CommittedState, epoch: Epoch) -> tuple[RunsByMap, CountsByMap]:
         added: dict[str, tuple[RunEntry, ...]] = {}
+        counts: dict[str, ChangeCounts] = {}
         for name, change in epoch.changes.items():
-            if len(change):
-                added[name] = tuple(self._write_change(now.state, name, change, epoch.number))
-        return added
+            written = list(self._write_change(now.state, name, change, epoch.number)) if len(change) else []
+            if written:
+                added[name] = tuple(run for run, _ in written)
+                counts[name] = ChangeCounts.of_tables(*(marks for _, marks in written))
+        return added, counts
 
-    def _write_change(self, state: WarehouseState, name: str, change: ChangeSet, number: int) -> Iterator[RunEntry]:
-        """One run, or one for each staged file. Files outside the staging folder are copied: linking them is not
-        safe."""
+    def _write_change(
+        self, state: WarehouseState, name: str, change: ChangeSet, number: int
+    ) -> Iterator[tuple[RunEntry, pa.Table]]:
+        """One run with the weights and epochs of its rows, or one for each staged file. Files outside the staging
+        folder are copied: linking them is not safe."""
         staged = change.files or ()
         if not staged or not all(file.resolve().is_relative_to(self._layout.staging) for file in staged):
-            yield self._write(with_epoch(change.arrow(), number), state, name, self._written)
+            table = with_epoch(change.arrow(), number)
+            yield self._write(table, state, name, self._written), table.select([WEIGHT, EPOCH])
             return
         for file in staged:
-            run = adopt_run(file, number, self._layout.maps, self._new_file(state, name, self._written))
-            if run is not None:
-                yield run
+            adopted = adopt_run(file, number, self._layout.maps, self._new_file(state, name, self._written))
+            if adopted is not None:
+                yield adopted
 
     def write(self, table: pa.Table, now: CommittedState, name: str) -> RunEntry:
         """Store rows of a map, each with its epoch, as a run for the next manifest."""

@@ -12,11 +12,11 @@ from tidemill.model.errors import FormatMismatch, StorageError
 from tidemill.storage.filesystem.durable_files import damaged, make_folder, missing, write_new, write_over
 from tidemill.storage.filesystem.symlinks import read_file
 
-FORMAT = 3
+FORMAT = 4
 """The format that this version writes.
 
 In format 1, log records and manifests do not name their predecessor. Up to format 2, log records repeat the schemas of
-all maps that they change.
+all maps that they change. Up to format 3, manifests do not count changes.
 """
 
 FORMAT_FILE = "tidemill.json"
@@ -28,7 +28,7 @@ def _leave_as_it_is(folder: Path) -> None:
     """Rewrite nothing: manifests and records of the format stay readable."""
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is, 2: _leave_as_it_is}
+MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is, 2: _leave_as_it_is, 3: _leave_as_it_is}
 """Migration ``n`` takes a folder from format ``n`` to ``n + 1``. An interrupted one is run again from its start."""
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.model.errors import Corrupt
+from tidemill.storage.change_counts import ChangeCounts
 from tidemill.storage.filesystem.durable_files import RESTORE_HINT, damaged, write_new
 from tidemill.storage.filesystem.symlinks import read_file
 from tidemill.storage.runs import RunEntry
@@ -59,12 +60,20 @@ class WarehouseState:
     ids: Mapping[str, str] = field(default_factory=dict)
     runs: Mapping[str, tuple[RunEntry, ...]] = field(default_factory=dict)
     losses: tuple[LostEpochs, ...] = ()
+    counts: Mapping[str, ChangeCounts] = field(default_factory=dict)
     seal: int = field(default=0, compare=False)
 
     @property
     def log_start(self) -> tuple[int, int]:
         """The manifest after which the log of the next epochs begins, and its seal."""
         return self.log or (self.sequence, self.seal)
+
+    def counts_of(self, name: str) -> ChangeCounts:
+        """The counts of a map; one that was stored before maps were counted has the rows that it holds."""
+        if name in self.counts:
+            return self.counts[name]
+        rows = sum(run.rows - 2 * run.retracted for run in self.runs.get(name, ()) if run.ended is None)
+        return ChangeCounts.of_uncounted(max(rows, 0), self.epoch)
 
     def files(self) -> set[str]:
         """The run files that this state references."""
@@ -84,9 +93,9 @@ class Manifest:
     is then the last one that is in runs.
 
     Maps in ``dropped`` are removed and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) are
-    removed, and those in ``added`` are added. A *full* manifest applies to the empty state instead of its parent's.
-    ``previous`` is the checksum of its parent and ``seal`` its own; ``losses`` are those of all earlier repairs, if
-    any.
+    removed, and those in ``added`` are added. ``counts`` are those of the changes that it adds. A *full* manifest
+    applies to the empty state instead of its parent's. ``previous`` is the checksum of its parent and ``seal`` its own;
+    ``losses`` are those of all earlier repairs, if any.
     """
 
     sequence: int
@@ -106,6 +115,7 @@ class Manifest:
     removed: tuple[str, ...] = ()
     added: Mapping[str, tuple[RunEntry, ...]] = field(default_factory=dict)
     losses: tuple[LostEpochs, ...] | None = None
+    counts: Mapping[str, ChangeCounts] = field(default_factory=dict)
     previous: int | None = None
     seal: int = field(default=0, compare=False)
 
@@ -132,8 +142,17 @@ class Manifest:
             ids={name: id_ for name, id_ in {**old.ids, **self.ids}.items() if name in runs},
             runs=runs,
             losses=tuple(loss for loss in _either(self.losses, old.losses) if loss.last >= self.oldest),
+            counts=self._counts_after(old),
             seal=self.seal,
         )
+
+    def _counts_after(self, old: WarehouseState) -> dict[str, ChangeCounts]:
+        """The counts after this commit. A name that was dropped or replaced denotes other rows from here on."""
+        ended = {*self.dropped, *self.replaced}
+        counts = {name: known for name, known in old.counts.items() if name not in ended}
+        for name, new in self.counts.items():
+            counts[name] = new if name in ended else old.counts_of(name) + new
+        return counts
 
     def whole(self, after: WarehouseState) -> Manifest:
         """The full manifest of the same commit, which leads to the state ``after``."""
@@ -148,6 +167,7 @@ class Manifest:
             removed=(),
             added=after.runs,
             losses=after.losses,
+            counts=after.counts,
         )
 
 
@@ -221,6 +241,7 @@ def _decoded(body: dict[str, Any]) -> Manifest:
     runs = body.pop("added", {})
     if "losses" in body:
         body["losses"] = tuple(LostEpochs(**loss) for loss in body["losses"])
+    body["counts"] = {name: ChangeCounts.from_json(said) for name, said in body.get("counts", {}).items()}
     added = {name: tuple(map(_run, some)) for name, some in runs.items()}
     _require_inside(body.get("ids", {}).values(), _ID)
     _require_inside((run.file for some in added.values() for run in some), _RUN)

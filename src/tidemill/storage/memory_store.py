@@ -16,6 +16,7 @@ from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.compaction.consolidate import consolidate
 from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
@@ -44,17 +45,19 @@ class _MapHistory:
     """The combined segments of a map: tables, and counts since they were last summed.
 
     ``changes`` is the number of changes added since then, ``summed`` the number of rows at that time, or of the largest
-    change since: the rows of one change are summed already, so a bulk load alone gives nothing to combine.
+    change since: the rows of one change are summed already, so a bulk load alone gives nothing to combine. ``counts``
+    are those of all changes that were ever combined.
     """
 
     parts: tuple[TableSegment, ...] = ()
     changes: int = 0
     summed: int = 0
+    counts: ChangeCounts = NO_CHANGES
 
     def ended(self, epoch: int) -> _MapHistory:
         """The same history, with every segment ended at ``epoch``."""
         parts = (part if part.ended is not None else replace(part, ended=epoch) for part in self.parts)
-        return replace(self, parts=tuple(parts))
+        return replace(self, parts=tuple(parts), counts=NO_CHANGES)
 
     def reaching(self, oldest: int) -> _MapHistory:
         """The history without segments that ended by the oldest epoch that is kept."""
@@ -94,7 +97,13 @@ class _CommittedEpoch(NamedTuple):
             return self
         history, count = self.history(name), self.tail.count(name)
         summed = max(history.summed, self.tail.largest(name))
-        history = replace(history, parts=(*history.parts, part), changes=history.changes + count, summed=summed)
+        history = replace(
+            history,
+            parts=(*history.parts, part),
+            changes=history.changes + count,
+            summed=summed,
+            counts=history.counts + ChangeCounts.of_tables(part.table),
+        )
         return self.having(name, history, self.tail.without(name))
 
     def after(self, epoch: Epoch) -> _CommittedEpoch:
@@ -200,6 +209,19 @@ class MemoryStore:
             self._require_open()
             settled = sum(int(p.table.num_rows) for p in self._now.history(name).parts if p.ended is None)
             return settled + self._now.tail.rows(name)
+
+    def counts(self, name: str) -> ChangeCounts:
+        """The rows that epochs have inserted, updated and deleted in the map."""
+        with self._lock:
+            self._require_open()
+            return self._now.history(name).counts + self._now.tail.counts(name)
+
+    def bytes(self, name: str) -> int:
+        """Bytes of the map's changes as columns."""
+        with self._lock:
+            self._require_open()
+            self._now = self._now.settled(name)
+            return sum(part.table.nbytes for part in self._now.history(name).parts if part.ended is None)
 
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files of the next epoch; it is deleted with the store."""
@@ -321,7 +343,7 @@ class MemoryStore:
         kept = [part for part in history.parts if not is_due(part)]
         after = _summed(due, map_, now.oldest)
         rows = sum(part.table.num_rows for part in (*kept, *after) if part.ended is None)
-        self._now = now.having(name, _MapHistory((*kept, *after), summed=rows))
+        self._now = now.having(name, replace(history, parts=(*kept, *after), changes=0, summed=rows))
         return int(sum(part.table.nbytes for part in due) - sum(part.table.nbytes for part in after))
 
     def _forget(self, forgotten: ExpiredEntries) -> None:

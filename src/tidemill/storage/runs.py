@@ -303,8 +303,10 @@ def write_run(table: pa.Table, maps: Path, name: str) -> RunEntry:
     return _describe(maps, name, table.num_rows, table.select([WEIGHT, EPOCH]))
 
 
-def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> RunEntry | None:
+def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> tuple[RunEntry, pa.Table] | None:
     """Make a Parquet file that a runtime staged the run ``name``, without copying it; None if it has no rows.
+
+    Returns its entry, and the weights and epochs of its rows.
 
     The file holds the map's fields and ``_weight``. If it has ``_epoch`` too it is hard-linked; otherwise it is
     rewritten with ``epoch`` in that column. The staged file stays, so a failed commit can be retried.
@@ -315,13 +317,14 @@ def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> RunEntry | Non
         if not rows:
             return None
         if EPOCH not in columns:
-            return write_run(with_epoch(parquet.read(), epoch), maps, name)
+            table = with_epoch(parquet.read(), epoch)
+            return write_run(table, maps, name), table.select([WEIGHT, EPOCH])
         marks = parquet.read(columns=[WEIGHT, EPOCH])
     target = maps / name
     make_folder(target.parent)
     os.link(staged, target)
     sync_file(target)
-    return _describe(maps, name, rows, marks)
+    return _describe(maps, name, rows, marks), marks
 
 
 def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:

@@ -14,6 +14,7 @@ from itertools import accumulate, chain, groupby, takewhile
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import Field
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.store import ColumnValues
 
 
@@ -114,6 +116,14 @@ class RecentEpochs:
         """Number of rows in the largest of those changes; 0 if there is none."""
         return self._largest.get(name, 0)
 
+    def counts(self, name: str) -> ChangeCounts:
+        """The counts of those changes; rows that were never Arrow are not converted for it."""
+        changes = self._changes.get(name, ())
+        if not changes:
+            return NO_CHANGES
+        epochs = np.repeat(np.array(self._numbers[name], dtype=np.int64), [len(change) for change in changes])
+        return ChangeCounts.of(np.concatenate([_weights_of(change) for change in changes]), epochs)
+
     def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
         """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
         numbers = self._numbers.get(name, [])
@@ -196,6 +206,12 @@ def _tables_of(changes: Sequence[ArrowChange]) -> Iterator[pa.Table]:
             yield to_arrow(chain.from_iterable(change.pairs() for change in plain), plain[0].fields)
         else:
             yield from (change.arrow() for change in neighbours)
+
+
+def _weights_of(change: ArrowChange) -> npt.NDArray[np.int64]:
+    if isinstance(change, ChangeSet) and change.is_python_only:
+        return np.array([weight for _, weight in change.pairs()], dtype=np.int64)
+    return np.asarray(change.arrow().column(WEIGHT), dtype=np.int64)
 
 
 def stored_schema(fields: Iterable[Field]) -> pa.Schema:

@@ -13,6 +13,7 @@ from tidemill.changes.changeset import Epoch
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.storage.change_counts import ChangeCounts
 
 ColumnValues = Mapping[str, pa.Array]
 """Values of some columns by which rows are looked up, each of its column's type; NULL finds NULLs."""
@@ -95,6 +96,12 @@ class Store(ReadableStore, Protocol):
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
         """The files whose rows (of epochs up to ``until``) make up the map; empty for a map never written."""
+
+    def counts(self, name: str) -> ChangeCounts:
+        """The rows that epochs have inserted, updated and deleted in the map since it was created."""
+
+    def bytes(self, name: str) -> int:
+        """Bytes that the map takes: compressed in files, and as columns in memory."""
 
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them."""

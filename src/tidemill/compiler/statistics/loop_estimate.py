@@ -1,7 +1,9 @@
 """Estimate of nested loops, as query planners make it: rows visited, rows found, and distinct values of their columns.
 
-A lookup finds the rows of a relation divided by the values of the columns that it goes by. Conditions keep an assumed
-part of the rows.
+A lookup finds the rows of a relation divided by the values of the columns that it goes by. Where the most frequent
+values of these columns are known, and those of the columns that its keys come from, it finds the mean over keys that
+come as often as they occur: a lookup of a self-join finds more than the rows of a mean value. Conditions keep an
+assumed part of the rows.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import assert_never
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.statistics.column_values import NO_SHARES, ValueShares
 from tidemill.compiler.statistics.sizes import MANY, RelationSize
 from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Version
 
@@ -33,6 +36,7 @@ class LoopEstimate:
     def __init__(self, known: Mapping[str, RelationSize]) -> None:
         self._known = known
         self._owners: dict[str, tuple[RelationSize, str] | None] = {}
+        self._spread: dict[str, tuple[RelationSize, str]] = {}
         self._changed = False
         self.rows = 1.0
         self.visits = 0.0
@@ -54,6 +58,7 @@ class LoopEstimate:
                 assert_never(step)
 
     def _take_source(self, source: RelationLoop) -> None:
+        contents = self._size(source.relation)
         if source.version is Version.CHANGE:
             self.visits += 1
             # One row seldom joins with itself: a second loop over the change finds nothing.
@@ -61,13 +66,15 @@ class LoopEstimate:
             self._owners |= {f"{source.alias}.{f.name}": None for f in source.columns}
             self._changed = True
         else:
-            contents = self._size(source.relation)
             found = contents.rows
             for name, key in source.lookup:
-                found /= max(contents.distinct(name), self.values(key))
+                values = max(contents.distinct(name), self.values(key))
+                shares = contents.shares(name)
+                found *= shares.matching(self.shares(key) if shares.frequent else NO_SHARES, values)
             self.rows *= found
             self.visits += self.rows
             self._owners |= {f"{source.alias}.{f.name}": (contents, f.name) for f in source.columns}
+        self._spread |= {f"{source.alias}.{f.name}": (contents, f.name) for f in source.columns}
         self.rows *= prod(map(self._passing, source.filters))
 
     def _size(self, name: str) -> RelationSize:
@@ -76,11 +83,16 @@ class LoopEstimate:
 
     def _passing(self, condition: Scalar) -> float:
         match condition:
-            case Call(function="eq", arguments=(Column() as one, Literal())):
-                return 1 / self.values(one)
+            case Call(function="eq", arguments=(Column() as one, Literal(value=value))):
+                return self.shares(one).frequent.get(str(value), 1 / self.values(one))
             case Call(function="is_not_null"):
                 return 1.0
         return PASSING
+
+    def shares(self, scalar: Scalar) -> ValueShares:
+        """Shares of the values of an expression among the rows that come; unknown unless it is a column."""
+        owner = self._spread.get(scalar.name) if isinstance(scalar, Column) else None
+        return NO_SHARES if owner is None else owner[0].shares(owner[1])
 
     def values(self, scalar: Scalar) -> float:
         """Number of distinct values of an expression, at most the number of rows."""

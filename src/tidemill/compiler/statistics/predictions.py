@@ -1,9 +1,9 @@
 """Predicted entries, bytes and work of a program, from the sizes of the relations that it reads.
 
-A map has as many entries as its keys can have values, or as rows come to it. Work is counted as in
-``viewlets.materialization_costs``: entries that statements visit, and entries that they update, each of which counts
-``UPDATE`` visits. A change passes through the stages: what a stage emits is the change that the next ones have to take.
-So an aggregate without groups, whose one row is joined with a table, costs a visit of that whole table.
+A map has as many entries as its keys can have values, or as rows come to it. Work is counted in elementary operations,
+whose costs are ``work_counts.CONSTANTS``. A change passes through the stages: what a stage emits is the change that the
+next ones have to take. So an aggregate without groups, whose one row is joined with a table, costs a visit of that
+whole table.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import NamedTuple, assert_never
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.statistics.column_values import NO_SHARES
 from tidemill.compiler.statistics.costs import CostClass, cost_of_emission
 from tidemill.compiler.statistics.loop_estimate import estimate_loops
-from tidemill.compiler.statistics.sizes import MATCHES, UPDATE, RelationSize
+from tidemill.compiler.statistics.sizes import MATCHES, RelationSize, nothing_shared
+from tidemill.compiler.statistics.work_counts import CONSTANTS, NOTHING, WorkCounts
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
@@ -43,9 +45,6 @@ ROW_BYTES = 64
 
 WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 16, t.String: 24}
 """Bytes of a value; those of other types take 8."""
-
-STATEMENT = 1.0
-"""Cost of a statement besides its visits, in visits: its call, shared by the rows of an epoch."""
 
 PARTITIONS = 100.0
 """Assumed number of time partitions."""
@@ -78,34 +77,39 @@ class StageEstimate:
 
     entries: float
     bytes: float
-    work: Mapping[str, float]
+    work: Mapping[str, WorkCounts]
     emitted: Mapping[str, float]
-    kept: Mapping[str, float] | None
+    kept: Mapping[str, WorkCounts] | None
 
 
 class ProgramEstimate:
     """The estimate of a program, stage by stage, over base relations of given sizes.
 
     ``known`` are the sizes of what stages can read. ``arrivals`` are the rows of each relation and stage that change
-    for one changed row of a base relation, each of which changes at its rate: as often as it has rows, since each row
-    arrives once. ``batch`` rows come together: a stage of few rows changes once for all of them.
+    for one changed row of a base relation, each of which changes at its rate: as its rows have changed lately, or as
+    often as it has rows, where that is unknown. ``batch`` rows come together: a stage of few rows changes once for all.
     """
 
     def __init__(self, tables: Mapping[str, RelationSize], batch: float = 1.0) -> None:
         self.known = dict(tables)
-        self.work = self.entries = self.bytes = 0.0
-        rows = sum(size.rows for size in tables.values())
-        self.arrivals = {name: size.rows / rows if rows else 1.0 for name, size in tables.items()}
+        self.entries = self.bytes = 0.0
+        self.counts = NOTHING
+        self.arrivals = change_rates(tables)
         self._batch = batch
 
     def cost(self, estimate: StageEstimate) -> float:
         """The work in a stage for one changed row of a base relation."""
-        return _arriving(self.arrivals, estimate.work)
+        return CONSTANTS.cost(_work_of(self.arrivals, estimate.work))
+
+    @property
+    def work(self) -> float:
+        """The work in all stages so far for one changed row of a base relation."""
+        return CONSTANTS.cost(self.counts)
 
     def add(self, stage: Stage) -> StageEstimate:
         """Estimate one more stage; later ones read its rows."""
         estimate, rows = estimate_stage(stage, self.known)
-        self.work += self.cost(estimate)
+        self.counts += _work_of(self.arrivals, estimate.work)
         self.entries += estimate.entries
         self.bytes += estimate.bytes
         self.known[stage.name] = rows
@@ -113,9 +117,23 @@ class ProgramEstimate:
         return estimate
 
 
+def change_rates(tables: Mapping[str, RelationSize]) -> dict[str, float]:
+    """The part of all changes that each relation has."""
+    changes = {name: size.changes for name, size in tables.items() if size.changes is not None}
+    if len(changes) < len(tables):
+        changes = {name: size.rows for name, size in tables.items()}
+    total = sum(changes.values())
+    return {name: count / total if total else 1.0 for name, count in changes.items()}
+
+
 def _arriving(arrivals: Mapping[str, float], figures: Mapping[str, float]) -> float:
     """The sum of the figures for one row of each input, each as often as its rows arrive."""
     return sum(arrivals.get(name, 0.0) * figure for name, figure in figures.items())
+
+
+def _work_of(arrivals: Mapping[str, float], work: Mapping[str, WorkCounts]) -> WorkCounts:
+    """The sum of the work for one row of each input, each as often as its rows arrive."""
+    return sum((arrivals.get(name, 0.0) * counts for name, counts in work.items()), NOTHING)
 
 
 def _emitted(arrivals: Mapping[str, float], estimate: StageEstimate, rows: RelationSize, batch: float) -> float:
@@ -143,14 +161,14 @@ def _passing(
     relation: str,
     stages: Mapping[str, StageEstimate],
     known: Mapping[str, RelationSize],
-    work_of: Callable[[StageEstimate], Mapping[str, float]],
+    work_of: Callable[[StageEstimate], Mapping[str, WorkCounts]],
 ) -> float:
     """The work of one changed row of ``relation`` in all stages that it reaches."""
-    arrivals, work = {relation: 1.0}, 0.0
+    arrivals, work = {relation: 1.0}, NOTHING
     for name, estimate in stages.items():
-        work += _arriving(arrivals, work_of(estimate))
+        work += _work_of(arrivals, work_of(estimate))
         arrivals[name] = _emitted(arrivals, estimate, known[name], batch=1.0)
-    return work
+    return CONSTANTS.cost(work)
 
 
 def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[StageEstimate, RelationSize]:
@@ -161,14 +179,15 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
     rows = _rows_of(stage, sizes)
     members = {member.map for graph in stage.graphs for member in graph.members}
     emitting = stage.name if stage.finish is None else _source_of(stage.finish)
-    work: dict[str, float] = {}
-    kept: dict[str, float] = {}
+    work: dict[str, WorkCounts] = {}
+    kept: dict[str, WorkCounts] = {}
     emitted: dict[str, float] = {}
     for trigger in stage.triggers:
         costs = [_cost(statement, sizes) for statement in trigger.statements]
         touched = sum(cost.touched for cost in costs if cost.target == emitting)
-        work[trigger.relation] = sum(cost.work for cost in costs) + touched * _emission_work(stage, sizes)
-        kept[trigger.relation] = sum(cost.work for cost in costs if cost.target in members)
+        passed = WorkCounts(passed=1.0 if known[trigger.relation].passed else 0.0)
+        work[trigger.relation] = sum((cost.work for cost in costs), passed) + touched * _emission_work(stage, sizes)
+        kept[trigger.relation] = sum((cost.work for cost in costs if cost.target in members), NOTHING)
         emitted[trigger.relation] = touched * _emission_rows(stage, sizes)
     entries = {map_: sizes[map_.name].rows for map_ in stage.maps}
     estimate = StageEstimate(
@@ -178,7 +197,7 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
         emitted,
         kept if stage.graphs else None,
     )
-    return estimate, rows
+    return estimate, replace(rows, passed=True)
 
 
 def _source_of(emission: Emission) -> str:
@@ -230,7 +249,12 @@ def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> Relat
         ]
         found = [max(added, key=lambda size: size.rows)] if added else []
     values = {name: sum(size.values[str(i)] for size in found) for i, name in enumerate(names) if found}
-    return RelationSize(sum(size.rows for size in found), values)
+    spread = found[0].shares if len(found) == 1 else nothing_shared
+    return RelationSize(
+        sum(size.rows for size in found),
+        values,
+        lambda name: spread(str(names.index(name))) if name in values else NO_SHARES,
+    )
 
 
 def _over_state(query: Query) -> Query:
@@ -244,8 +268,12 @@ def _over_state(query: Query) -> Query:
 def _joined(query: Query, keys: int, known: Mapping[str, RelationSize]) -> RelationSize:
     """The entries that a query gives, and the values of each of its keys, by their numbers."""
     loops = estimate_loops(query, known)
-    values = {str(i): loops.values(output.scalar) for i, output in enumerate(query.outputs[:keys])}
-    return RelationSize(min(loops.rows, prod(values.values())), values)
+    scalars = {str(i): output.scalar for i, output in enumerate(query.outputs[:keys])}
+    values = {number: loops.values(scalar) for number, scalar in scalars.items()}
+    entries = min(loops.rows, prod(values.values()))
+    # Rows that are grouped have each value once in their group, however frequent it was.
+    spread = entries == loops.rows
+    return RelationSize(entries, values, lambda number: loops.shares(scalars[number]) if spread else NO_SHARES)
 
 
 # -------------------------------------------------------------------------------------------------------------- work
@@ -255,7 +283,7 @@ class _StatementCost(NamedTuple):
     """The cost of a statement for one changed row: the work, and the entries of its target that are touched."""
 
     target: str
-    work: float
+    work: WorkCounts
     touched: float
 
 
@@ -266,25 +294,25 @@ def _cost(statement: TriggerStatement, known: Mapping[str, RelationSize]) -> _St
     visits = sum(one.visits for one in loops)
     # Replaced entries are compared with those before; few of them differ.
     touched = found if isinstance(statement, Add) else min(found, 1.0)
-    return _StatementCost(statement.target, STATEMENT + visits + UPDATE * found, touched)
+    return _StatementCost(statement.target, WorkCounts(statements=1.0, visits=visits, updates=found), touched)
 
 
-def _emission_work(stage: Stage, known: Mapping[str, RelationSize]) -> float:
-    """Visits to make the rows of one touched entry."""
+def _emission_work(stage: Stage, known: Mapping[str, RelationSize]) -> WorkCounts:
+    """The work to make the rows of one touched entry."""
     cost = cost_of_emission(stage)
     if stage.finish is None:
-        return 0.0
+        return NOTHING
     if cost is None:
-        return UPDATE
+        return WorkCounts(emissions=1.0)
     match cost.kind:
         case CostClass.CONSTANT:
-            return UPDATE
+            return WorkCounts(emissions=1.0)
         case CostClass.LOGARITHMIC:
-            return UPDATE + log2(_share(stage, known) + 2)
+            return WorkCounts(emissions=1.0, visits=log2(_share(stage, known) + 2))
         case CostClass.MATCHES:
-            return UPDATE * MATCHES
+            return WorkCounts(emissions=MATCHES)
         case CostClass.GROUP | CostClass.PARTITION | CostClass.DATA:
-            return UPDATE * _share(stage, known)
+            return WorkCounts(emissions=_share(stage, known))
         case _:
             assert_never(cost.kind)
 
@@ -318,7 +346,7 @@ def _emission_rows(stage: Stage, known: Mapping[str, RelationSize]) -> float:
         case PartitionEmission(rows=TopK(limit=limit, offset=offset)) if limit is not None:
             return REPLACED * min(1.0, (limit + offset) / _share(stage, known))
         case PartitionEmission(rows=Window()):
-            return REPLACED * _emission_work(stage, known) / UPDATE
+            return REPLACED * CONSTANTS.cost(_emission_work(stage, known)) / CONSTANTS.emission
         case PartitionEmission() | IterationEmission() | TimePartitionEmission() | SessionEmission():
             return REPLACED
         case _:

@@ -1,14 +1,13 @@
-"""Row counts and distinct counts of relations, and the estimates that stand in for unknown ones."""
+"""Row counts, distinct counts and rates of relations, and the estimates that stand in for unknown ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from tidemill.compiler.statistics.column_values import NO_SHARES, ValueShares
 from tidemill.model.schema import Table
-
-UPDATE = 2.0
-"""Cost of updating an entry, in visits."""
 
 FANOUT = 4.0
 """Assumed number of rows that refer to one row."""
@@ -28,12 +27,24 @@ def nothing_counted(relation: str, column: str) -> int | None:
     return None
 
 
+def nothing_shared(*column: str) -> ValueShares:
+    """Shares of the values of a column if none are known."""
+    return NO_SHARES
+
+
 @dataclass(frozen=True, slots=True)
 class RelationSize:
-    """Row count of a relation or map, and distinct counts of its columns."""
+    """Row count of a relation or map, and distinct counts and shares of the values of its columns.
+
+    ``changes`` is how often its rows have changed lately, in relation to others; None where that is unknown.
+    ``passed`` is true of the rows of a stage, which are passed on to the stages that read it.
+    """
 
     rows: float
     values: Mapping[str, float] = field(default_factory=dict)
+    shares: Callable[[str], ValueShares] = nothing_shared
+    changes: float | None = None
+    passed: bool = False
 
     def distinct(self, name: str) -> float:
         """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
@@ -42,10 +53,15 @@ class RelationSize:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of base relations: the rows of those that have some, and a function that counts distinct values."""
+    """Statistics of base relations: the rows of those that have some, and functions that count values and their shares.
+
+    ``changes`` are the rows of each that have changed lately, late ones counting more; empty if that is unknown.
+    """
 
     rows: Mapping[str, int] = field(default_factory=dict)
     distinct: DistinctCounts = nothing_counted
+    shares: Callable[[str, str], ValueShares] = nothing_shared
+    changes: Mapping[str, float] = field(default_factory=dict)
 
     def sizes(self, relations: Iterable[str], tables: Mapping[str, Table]) -> dict[str, RelationSize]:
         """The sizes of relations. One without rows is assumed to become large; values are counted when asked for."""
@@ -55,8 +71,13 @@ class Statistics:
             key = tables[name].primary_key if name in tables else ()
             single = dict.fromkeys(key, rows) if len(key) == 1 else {}
             counted = self.distinct if self.rows.get(name) else nothing_counted
-            found[name] = RelationSize(rows, _CountedValues(name, counted, single))
+            shares = partial(self._shares_of, name, single) if self.rows.get(name) else nothing_shared
+            found[name] = RelationSize(rows, _CountedValues(name, counted, single), shares, self.changes.get(name))
         return found
+
+    def _shares_of(self, relation: str, keys: Collection[str], column: str) -> ValueShares:
+        """The shares of a column; a key has each value once, and is not counted."""
+        return NO_SHARES if column in keys else self.shares(relation, column)
 
 
 class _CountedValues(Mapping[str, float]):

@@ -1,9 +1,10 @@
 """The cost model of materialization decisions.
 
-Work is counted in entries: those that statements visit, and those that they update (``UPDATE`` visits each). A map has
-to be updated whenever a relation in it changes, at that relation's rate; a statement visits what it joins with, at the
-rate of its own trigger. So a map of a join is worth its upkeep where it is read often and its inputs change rarely.
-Otherwise it is cheaper to loop over the rows of one relation and look up the others: the atom is *exposed*.
+Work is counted in entries: those that statements visit, and those that they update (``CONSTANTS.update`` visits each).
+A map has to be updated whenever a relation in it changes, at that relation's rate; a statement visits what it joins
+with, at the rate of its own trigger. So a map of a join is worth its upkeep where it is read often and its inputs
+change rarely. Otherwise it is cheaper to loop over the rows of one relation and look up the others: the atom is
+*exposed*.
 
 Rates follow from sizes, since each row arrives once. Where sizes are not given they follow from keys: a relation whose
 primary key others are joined by is smaller than these by ``FANOUT``. A join without estimates is materialized: then a
@@ -16,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 
 from tidemill.compiler.analysis.blocks import RelationKeys
-from tidemill.compiler.statistics.sizes import FANOUT, MANY, MATCHES, UPDATE
+from tidemill.compiler.statistics.sizes import FANOUT, MANY, MATCHES
+from tidemill.compiler.statistics.work_counts import CONSTANTS
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, variables
 
 
@@ -94,14 +96,15 @@ class MaterializationCosts:
         upkeep = 0.0
         for atom in atoms:
             others = [other for other in atoms if other is not atom]
-            upkeep += self.rate(atom.relation) * UPDATE * self._found(others, set(atom.variables))
+            upkeep += self.rate(atom.relation) * CONSTANTS.update * self._found(others, set(atom.variables))
         return rate * self._found(atoms, known) + upkeep
 
     def _exposed(self, atom: Atom, atoms: tuple[Atom, ...], known: Set[str], rate: float) -> float:
         visits = rate * self._matches(atom, known)
         reached = known | set(atom.variables)
         rest = connected([other for other in atoms if other is not atom], reached)
-        return visits + self.rate(atom.relation) * UPDATE + sum(self._cheapest(p, reached, visits)[0] for p in rest)
+        updates = self.rate(atom.relation) * CONSTANTS.update
+        return visits + updates + sum(self._cheapest(p, reached, visits)[0] for p in rest)
 
     def _found(self, atoms: Sequence[Atom], known: Set[str]) -> float:
         """Number of rows of a join for given values of ``known``."""

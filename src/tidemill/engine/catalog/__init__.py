@@ -15,5 +15,6 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``source_entry``, ``feed_entry``: catalog entries of sources and folder feeds
 - ``remote_subplans``: the subplans of a view that read sources, each with its protocol
 - ``unique_keys``: columns that identify the rows of a view
+- ``analyzed_columns``: statistics of columns, as of the epoch that they were computed in
 - ``object_module``: the ODL module of a warehouse; ``oql_queries``: OQL over it
 """

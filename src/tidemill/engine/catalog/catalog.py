@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tidemill.algebra.user_functions import Registry
+from tidemill.engine.catalog.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.object_module import ObjectModule
@@ -46,12 +47,15 @@ class Catalog:
         self.sources: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
         self.module: ObjectModule | None = None
+        self.analyzed: AnalyzedColumns = {}
+        """Statistics of columns, by relation and column."""
 
     def copy(self) -> Catalog:
         """An independent copy."""
         copy = Catalog(self.registry)
         copy._entries, copy.module = dict(self._entries), self.module
         copy.sources, copy.feeds = dict(self.sources), dict(self.feeds)
+        copy.analyzed = {name: dict(columns) for name, columns in self.analyzed.items()}
         copy._sort()
         return copy
 
@@ -206,6 +210,7 @@ class Catalog:
                 f'"{name}" cannot be dropped', detail=f"It is fed by {', '.join(feeds)}.", hint="Drop those first."
             )
         gone = self._entries.pop(name)
+        self.analyzed.pop(name, None)
         if late is not None:
             del self._entries[name + LATE]
         for kept in gone.remote_subplans if isinstance(gone, View) else ():

@@ -15,6 +15,7 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Plan
+from tidemill.engine.catalog.analyzed_columns import analyzed_from_json, analyzed_to_json
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.constraints import without_enforcement
 from tidemill.engine.catalog.ddl import ddl
@@ -42,6 +43,8 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         entries["feeds"] = [feed.to_json() for feed in catalog.feeds.values()]
     if catalog.module is not None:
         entries["objects"] = catalog.module.text
+    if catalog.analyzed:
+        entries["statistics"] = analyzed_to_json(catalog.analyzed)
     called = catalog.functions_in_use()
     known = [signature_to_json(function.signature) for function in catalog.registry if function.key in called]
     return entries | ({"functions": known} if known else {})
@@ -72,6 +75,8 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     for item in _items(data, "feeds"):
         with _read(item):
             catalog.add_feed(FeedEntry.from_json(item))
+    with _read(data):
+        catalog.analyzed = analyzed_from_json(data.get("statistics", {}))
     return catalog, outdated
 
 

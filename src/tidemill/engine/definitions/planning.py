@@ -15,7 +15,7 @@ from tidemill.compiler.choose_plan import predicted_work
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
-from tidemill.engine.definitions.stored_statistics import stored_statistics
+from tidemill.engine.definitions.stored_statistics import counted_rows, stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import TidemillError
@@ -80,7 +80,8 @@ class Planner:
         return self._rows_of(view) >= max(GROWTH * planned, LEAST)
 
     def _rows_of(self, view: View) -> int:
-        return sum(map(self._state.store.rows, view.inputs))
+        catalog, store = self._state.catalog, self._state.store
+        return sum(counted_rows(catalog, store, name) for name in view.inputs)
 
     def _replan(self, old: View) -> None:
         state = self._state

@@ -7,5 +7,6 @@
 - ``verify``: a view compared with its recomputation by Spark or the evaluator; ``differences``: two multisets compared
 - ``audit``: a view over sources compared with the answers of these
 - ``lineage``: the base rows of a row
+- ``relation_statistics``: rows, changes, rates, reads and analyzed columns of tables and views
 - ``staleness``: epochs, partitions and seconds by which a view is behind
 """

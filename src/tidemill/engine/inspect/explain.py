@@ -13,6 +13,7 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.inspect.partition_facts import partition_facts
+from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.results import MapSize
@@ -89,8 +90,9 @@ def explanation_of(engine: Engine, name: str) -> str:
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
             | dict(_lineage_facts(engine, view))
         )
-        sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
+        facts["statistics"] = statistics_text(engine, view)
+        sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         figures = stored_figures(view, engine.catalog, engine.store)
         keys = known_keys(engine.catalog.tables, ())
         return explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)

@@ -13,6 +13,7 @@ from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.source_entry import SourceEntry
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.planning import planned_view
+from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explain import explanation_of
 from tidemill.engine.partitions.late_replay import replay_late_changes
@@ -144,6 +145,13 @@ def explain_view(engine: Engine, statement: sql.ExplainView) -> Result:
     return Result([(explanation_of(engine, statement.name),)], (Field("explanation", STRING),))
 
 
+def analyze(engine: Engine, statement: sql.Analyze) -> Result:
+    """Count the values of all columns of tables and views."""
+    found = analyze_relations(engine.state, engine.epochs, engine.settled, statement.names)
+    told = f"analyzed {sum(found.values())} columns of {', '.join(found)}" if found else "there is nothing to analyze"
+    return Result(message=told)
+
+
 def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
     """Bring a deferred view up to date."""
     return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
@@ -161,6 +169,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateTable: create_table,
     sql.CreateView: create_view,
     sql.AlterView: alter_view,
+    sql.Analyze: analyze,
     sql.Delete: delete,
     sql.Drop: drop,
     sql.ExplainView: explain_view,
@@ -172,6 +181,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ShowCreateTable: show.show_create_table,
     sql.ShowPartitions: show.show_partitions,
     sql.ShowSources: show.show_sources,
+    sql.ShowStatistics: show.show_statistics,
     sql.ShowTables: show.show_tables,
     sql.ShowViews: show.show_views,
     sql.Update: update,

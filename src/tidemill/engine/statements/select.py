@@ -9,6 +9,7 @@ from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import TopK
+from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -24,6 +25,7 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
     first = _first_rows(translated)
+    engine.reads.update(scans(translated.relation))
     if until is None:
         found = engine.answer(translated.relation, first)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.inspect.staleness import staleness_of
 from tidemill.engine.partitions.listing import partitions_of
 from tidemill.engine.results import Result
@@ -51,6 +52,36 @@ def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
     ]
     names = ("name", "type", "tables", "sync", "trouble")
     return Result(rows, tuple(Field(name, STRING) for name in names))
+
+
+def show_statistics(engine: Engine, statement: sql.ShowStatistics) -> Result:
+    """List the statistics of all tables and views, or of the analyzed columns of one."""
+    with engine.settled():
+        if statement.name is None:
+            return _relation_rows(list(relation_statistics(engine)))
+        (found,) = relation_statistics(engine, statement.name)
+        return _column_rows(found)
+
+
+def _relation_rows(found: list[RelationStatistics]) -> Result:
+    texts, rates = ("name", "kind"), ("insert_rate", "update_rate", "delete_rate")
+    counts = ("rows", "bytes", "inserted", "updated", "deleted", "epochs")
+    names = (*texts, *counts, *rates, "reads", "subscribers")
+    kinds = dict.fromkeys(texts, STRING) | dict.fromkeys(rates, DOUBLE)
+    rows = [tuple(getattr(one, name) for name in names) for one in found]
+    return Result(rows, tuple(Field(name, kinds.get(name, BIGINT)) for name in names))
+
+
+def _column_rows(found: RelationStatistics) -> Result:
+    rows = []
+    for name, column in found.columns.items():
+        known = column.statistics
+        frequent = ", ".join(f"{value} ({count / known.rows:.1%})" for value, count in known.frequent)
+        bounds = (known.least, known.greatest)
+        rows.append((name, known.rows, known.distinct, known.nulls, known.matches, *bounds, frequent, column.epoch))
+    kinds = {"column": STRING, "rows": BIGINT, "distinct": BIGINT, "nulls": BIGINT, "matches": DOUBLE}
+    kinds |= {"least": STRING, "greatest": STRING, "frequent": STRING, "epoch": BIGINT}
+    return Result(rows, tuple(Field(name, kind) for name, kind in kinds.items()))
 
 
 def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:

@@ -97,6 +97,11 @@ class Publisher:
             self._views.setdefault(view, ChangeQueue(fields)).add(inbox)
         return inbox
 
+    def subscribers(self, view: str) -> int:
+        """The number of listeners of a view."""
+        with self.lock:
+            return len(self._views[view].listeners) if view in self._views else 0
+
     def leave(self, inbox: Inbox) -> None:
         """Remove a listener, and wake a thread that waits for it."""
         with self.lock:

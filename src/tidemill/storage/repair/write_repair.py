@@ -76,7 +76,8 @@ def write_repair(layout: Layout, lock: WriterLock, found: Examination, remedy: R
 
 def _publish(layout: Layout, lock: WriterLock, found: Examination, remedy: RepairContent) -> None:
     assert found.now is not None
-    now = replace(found.now, state=replace(found.now.state, sequence=found.top))
+    counts = {name: known for name, known in found.now.state.counts.items() if name not in _damaged_maps(found)}
+    now = replace(found.now, state=replace(found.now.state, sequence=found.top, counts=counts))
     writer = FolderWriter(layout, lock, now, synced=True)
     gone = [damage.part.run.file for damage in found.damages if damage.part is not None]
     manifest = replace(
@@ -91,6 +92,11 @@ def _publish(layout: Layout, lock: WriterLock, found: Examination, remedy: Repai
         writer.publish(now, manifest, whole=True)
     finally:
         writer.close()
+
+
+def _damaged_maps(found: Examination) -> set[str]:
+    """The maps with damaged runs: what was counted of them may be lost, so they start with the rows that are left."""
+    return {damage.part.name for damage in found.damages if damage.part is not None}
 
 
 def _saved(writer: FolderWriter, now: CommittedState, parts: Sequence[RunSegment]) -> dict[str, tuple[RunEntry, ...]]:

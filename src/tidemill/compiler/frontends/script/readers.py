@@ -237,6 +237,26 @@ def read_show_create_table(cursor: StatementCursor, place: TextLocation) -> st.S
     return st.ShowCreateTable(place, cursor.name("table"))
 
 
+def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
+    """``ANALYZE``, or ``ANALYZE [TABLE | VIEW] name [, …] [COMPUTE STATISTICS [FOR ALL COLUMNS]]``, as Spark has it."""
+    if cursor.token is None:
+        return st.Analyze(place, ())
+    if not cursor.accept("TABLE"):
+        cursor.accept("VIEW")
+    names = [cursor.name("table or view")]
+    while cursor.accept(","):
+        names.append(cursor.name("table or view"))
+    if cursor.accept("COMPUTE"):
+        cursor.expect("STATISTICS")
+        cursor.accept("FOR", "ALL", "COLUMNS")
+    return st.Analyze(place, tuple(names))
+
+
+def read_show_statistics(cursor: StatementCursor, place: TextLocation) -> st.ShowStatistics:
+    """``SHOW STATISTICS [FOR name]``."""
+    return st.ShowStatistics(place, cursor.name("table or view") if cursor.accept("FOR") else None)
+
+
 def without_operands(statement: type[st.Statement]) -> StatementReader:
     """The reader of a statement that is its first words alone."""
     return lambda cursor, place: statement(place)
@@ -252,6 +272,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("CREATE", "VIEW"): read_plain_view,
     ("CREATE", "OR", "REPLACE", "VIEW"): read_plain_view,
     ("ALTER",): read_alter_view,
+    ("ANALYZE",): read_analyze,
     ("DEFINE",): read_define,
     ("OQL",): read_oql,
     ("DROP",): read_drop,
@@ -262,6 +283,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("SHOW", "CREATE", "TABLE"): read_show_create_table,
     ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),
+    ("SHOW", "STATISTICS"): read_show_statistics,
     ("SHOW", "TABLES"): without_operands(st.ShowTables),
     ("SHOW", "VIEWS"): without_operands(st.ShowViews),
     ("SHOW", "MATERIALIZED", "VIEWS"): without_operands(st.ShowViews),

@@ -183,6 +183,20 @@ class ShowSources(Statement):
 
 
 @dataclass(frozen=True)
+class Analyze(Statement):
+    """``ANALYZE``: the relations whose columns are counted; all if none is named."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ShowStatistics(Statement):
+    """``SHOW STATISTICS``: of all relations, or of the columns of one."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
 class ShowTables(Statement):
     """``SHOW TABLES``."""
 

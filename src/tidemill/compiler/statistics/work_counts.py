@@ -1,0 +1,53 @@
+"""Predicted work as counts of elementary operations, and what each of these costs."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+__all__ = ["CONSTANTS", "NOTHING", "CostConstants", "WorkCounts"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCounts:
+    """Elementary operations for a changed row.
+
+    These are ``statements`` that run, entries that loops ``visit``, entries that statements ``update``, touched entries
+    whose rows are emitted anew (``emissions``), and rows that a stage gets from another one (``passed``).
+
+    >>> WorkCounts(visits=2.0) + 3 * WorkCounts(updates=1.0)
+    WorkCounts(statements=0.0, visits=2.0, updates=3.0, emissions=0.0, passed=0.0)
+    """
+
+    statements: float = 0.0
+    visits: float = 0.0
+    updates: float = 0.0
+    emissions: float = 0.0
+    passed: float = 0.0
+
+    def __add__(self, other: WorkCounts) -> WorkCounts:
+        return WorkCounts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    def __rmul__(self, factor: float) -> WorkCounts:
+        return WorkCounts(*(factor * one for one in astuple(self)))
+
+
+NOTHING = WorkCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class CostConstants:
+    """The cost of each elementary operation, in visits."""
+
+    statement: float
+    visit: float
+    update: float
+    emission: float
+    passed: float
+
+    def cost(self, counts: WorkCounts) -> float:
+        """The cost of counted work."""
+        return sum(one * each for one, each in zip(astuple(self), astuple(counts), strict=True))
+
+
+CONSTANTS = CostConstants(statement=1.0, visit=1.0, update=2.0, emission=2.0, passed=0.0)
+"""The constants that plans are made by."""

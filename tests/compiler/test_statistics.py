@@ -1,0 +1,58 @@
+"""The estimator with statistics of columns and rates: frequent values, NULLs, and which relation changes how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.compiler.shop import TABLES, relation_of
+from tidemill.compiler.choose_plan import predicted_work
+from tidemill.compiler.passes import compile_view
+from tidemill.compiler.statistics.column_values import ColumnStatistics, ValueShares
+from tidemill.compiler.statistics.sizes import Statistics
+
+PAIRS = "SELECT a.id, b.id AS other FROM orders a JOIN orders b ON a.customer = b.customer"
+LOOKUP = "SELECT o.id, c.region FROM orders o JOIN customers c ON c.id = o.customer"
+ROWS = {"orders": 1_000, "customers": 100}
+
+
+def work(sql: str, shares: ValueShares | None = None, changes: dict[str, float] | None = None) -> float:
+    program = compile_view("v", relation_of(sql), TABLES, strategy="delta")
+    found = ValueShares() if shares is None else shares
+    statistics = Statistics(ROWS, lambda relation, column: 100, lambda relation, column: found, changes or {})
+    return predicted_work(program, TABLES, statistics)
+
+
+def test_a_self_join_costs_the_mean_over_rows_and_not_over_values() -> None:
+    even, skewed, missing = work(PAIRS), work(PAIRS, ValueShares({"7": 0.5})), work(PAIRS, ValueShares(nulls=0.9))
+    # Two lookups, each of whose rows is visited once and updates an entry: three visits.
+    assert skewed - even == pytest.approx(2 * 3 * 1_000 * (0.5 * 0.5 + 0.5 * 0.5 / 99 - 1 / 100))
+    assert even - missing == pytest.approx(2 * 3 * 1_000 * (1 - 0.1) / 100)
+
+
+def test_a_lookup_by_key_finds_one_row_however_frequent_its_keys_are() -> None:
+    assert work(LOOKUP, ValueShares({"7": 0.5}), {"orders": 1.0, "customers": 0.0}) == work(
+        LOOKUP, None, {"orders": 1.0, "customers": 0.0}
+    )
+
+
+def test_relations_change_as_often_as_they_have_changed_lately() -> None:
+    by_rows = work(LOOKUP)
+    assert by_rows == work(LOOKUP, changes={"orders": 1_000.0, "customers": 100.0})
+    assert by_rows == work(LOOKUP, changes={"orders": 5.0})  # nothing is known of customers
+    orders, customers = (
+        work(LOOKUP, changes=one) for one in ({"orders": 1.0, "customers": 0.0}, {"orders": 0.0, "customers": 1.0})
+    )
+    assert orders < by_rows < customers
+    assert work(LOOKUP, changes={"orders": 3.0, "customers": 1.0}) == pytest.approx(0.75 * orders + 0.25 * customers)
+
+
+def test_a_condition_on_a_frequent_value_keeps_its_share() -> None:
+    sql = "SELECT a.id FROM orders a JOIN orders b ON a.customer = b.customer WHERE b.day = 7"
+    rare, frequent = (work(sql, ValueShares({"7": share})) for share in (0.001, 0.4))
+    assert rare < frequent
+
+
+def test_values_that_are_not_heavy_are_taken_as_even() -> None:
+    column = ColumnStatistics(rows=100, distinct=10, frequent=(("a", 21), ("b", 20)))
+    assert column.shares == ValueShares({"a": 0.21}, 0.0)
+    assert ColumnStatistics(rows=10, distinct=0, nulls=10).shares == ValueShares({}, 1.0)
