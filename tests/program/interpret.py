@@ -24,7 +24,7 @@ from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import DOUBLE
 from tidemill.program.maps import Map, RingField
-from tidemill.program.reads import reads_state
+from tidemill.program.reads import reads_state, touched_of
 from tidemill.program.stages import GroupEmission, Program, Stage
 from tidemill.program.statements import (
     ArrayLoop,
@@ -35,6 +35,7 @@ from tidemill.program.statements import (
     RelationLoop,
     Replace,
     Step,
+    Touched,
     Trigger,
     TriggerStatement,
     Version,
@@ -81,6 +82,8 @@ class Interpreter:
         self.pending: dict[str, ZSet] = defaultdict(ZSet)
         self.emitted: dict[str, ZSet] = defaultdict(ZSet)
         self.replacing: dict[str, Replace] = {}
+        self.compared: dict[str, Replace] = {}
+        self.loading = False
 
     @property
     def rows(self) -> ZSet:
@@ -88,6 +91,7 @@ class Interpreter:
 
     def load(self) -> None:
         """Fill every stage; while that lasts, each stage's rows can be read even where they are not kept."""
+        self.loading = True
         for stage in self.program.stages:
             for statement in stage.load:
                 self._run(statement, {})
@@ -97,6 +101,7 @@ class Interpreter:
             self._settle()
             self.contents[stage.name] = self._emit(stage)
         self.contents = {name: rows for name, rows in self.contents.items() if name in self.kept}
+        self.loading = False
 
     def run(self, changes: Changes) -> ZSet:
         """One epoch; the net change of the view."""
@@ -121,10 +126,20 @@ class Interpreter:
 
     def _fire(self, trigger: Trigger, change: ZSet) -> None:
         parts = [ZSet({row: weight}) for row, weight in change.items()] if trigger.each else [change]
+        touched = [] if self.loading else touched_of(trigger)
         for part in parts:
+            changes = {trigger.relation: part}
+            before = [self._guarded(of, target, changes) for target, of in touched]
             for statement in trigger.statements:
-                self._run(statement, {trigger.relation: part})
+                if not (touched and isinstance(statement, Replace)):
+                    self._run(statement, changes)
+            for (target, of), taken in zip(touched, before, strict=True):
+                for row, amounts in self._guarded(of, target, changes).items():
+                    self._add(target, row, amounts)
+                for row, amounts in taken.items():
+                    self._add(target, row, [-amount for amount in amounts])
             self._settle()
+        self.compared |= {s.target: s for s in trigger.statements if touched and isinstance(s, Replace)}
 
     def _settle(self) -> None:
         for name, sums in self.maps.items():
@@ -151,6 +166,8 @@ class Interpreter:
         for target in [target for target in self.replacing if self._belongs(target, stage)]:
             self._replace(self.replacing.pop(target))
         self._settle()
+        for target in [target for target in self.compared if self._belongs(target, stage)]:
+            self._compare(self.compared.pop(target))
         if stage.finish is None:
             change = self.pending.pop(stage.name, ZSet())
         else:
@@ -161,13 +178,26 @@ class Interpreter:
     def _belongs(self, target: str, stage: Stage) -> bool:
         return target == stage.name or target in {map_.name for map_ in stage.maps}
 
-    def _replace(self, statement: Replace) -> None:
-        rows = self._summed(statement.queries, statement.target)
+    def _compare(self, statement: Replace) -> None:
+        """What rows have touched one by one is what the whole gives."""
+        rows, target = self._guarded(statement, statement.target, {}), statement.target
+        if target in self.maps:
+            assert self.maps[target].entries == rows, f"{target} differs from its recomputation"
+        else:
+            emitted = self.emitted[target] + self.pending[target]
+            assert emitted == ZSet({row: weight for row, (weight, *_) in rows.items()}), f"{target} differs"
+
+    def _guarded(self, statement: Replace | Touched, target: str, changes: Changes) -> dict[Row, Amounts]:
+        rows = self._summed(statement.queries, target, changes)
         if statement.guards:
-            otherwise = self._summed(statement.otherwise, statement.target)
+            otherwise = self._summed(statement.otherwise, target, changes)
             negative = any(self._is_negative(name, value) for name, value in statement.guards)
-            assert negative or rows == otherwise, f"{statement.target} differs with and without seeks"
+            assert negative or rows == otherwise, f"{target} differs with and without seeks"
             rows = otherwise if negative else rows
+        return rows
+
+    def _replace(self, statement: Replace) -> None:
+        rows = self._guarded(statement, statement.target, {})
         if statement.target in self.maps:
             self.maps[statement.target].entries.clear()
         else:
@@ -175,10 +205,10 @@ class Interpreter:
         for row, amounts in rows.items():
             self._add(statement.target, row, amounts)
 
-    def _summed(self, queries: Sequence[Query], target: str) -> dict[Row, Amounts]:
+    def _summed(self, queries: Sequence[Query], target: str, changes: Changes) -> dict[Row, Amounts]:
         sums: dict[Row, Amounts] = {}
         for query in queries:
-            for row, amounts in self._rows(query, target, {}):
+            for row, amounts in self._rows(query, target, changes):
                 sums[row] = _sum(sums[row], amounts) if row in sums else amounts
         return {row: amounts for row, amounts in sums.items() if any(amounts)}
 

@@ -32,6 +32,7 @@ from tidemill.program.statements import (
     RelationLoop,
     Replace,
     Step,
+    Touched,
     Trigger,
     TriggerStatement,
     Version,
@@ -42,8 +43,25 @@ MapOrder = tuple[tuple[str, ...], str]
 
 
 def queries_of(statement: TriggerStatement) -> tuple[Query, ...]:
-    """The queries that a statement sums; those that replace others while a guard fails are the last."""
-    return (statement.query,) if isinstance(statement, Add) else (*statement.queries, *statement.otherwise)
+    """The queries that a statement sums; those that replace others while a guard fails come after these."""
+    if isinstance(statement, Add):
+        return (statement.query,)
+    touched = statement.touched
+    rest = () if touched is None else (*touched.queries, *touched.otherwise)
+    return (*statement.queries, *statement.otherwise, *rest)
+
+
+def row_queries(statement: TriggerStatement) -> tuple[Query, ...]:
+    """The queries that run for one changed row while no guard fails."""
+    if isinstance(statement, Add):
+        return (statement.query,)
+    return statement.queries if statement.touched is None else statement.touched.queries
+
+
+def touched_of(trigger: Trigger) -> list[tuple[str, Touched]]:
+    """The parts of targets that a row of ``trigger`` can affect, with their targets."""
+    found = ((s.target, s.touched) for s in trigger.statements if isinstance(s, Replace))
+    return [(target, touched) for target, touched in found if touched is not None]
 
 
 def triggers_of(stage: Stage) -> tuple[Trigger, ...]:
@@ -241,9 +259,16 @@ def guards(stage: Stage) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for trigger in stage.triggers:
         for statement in trigger.statements:
-            for name, value in () if isinstance(statement, Add) else statement.guards:
+            for name, value in guards_of(statement):
                 found.setdefault(name, set()).add(value)
     return found
+
+
+def guards_of(statement: TriggerStatement) -> tuple[tuple[str, str], ...]:
+    """The sums, as map and value, of which a statement relies on none being negative."""
+    if isinstance(statement, Add):
+        return ()
+    return statement.guards + (statement.touched.guards if statement.touched is not None else ())
 
 
 def _state_steps(program: Program) -> Iterator[RelationLoop | MapRead | MapSeek]:

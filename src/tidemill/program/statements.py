@@ -170,18 +170,38 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
+class Touched:
+    """The part of a target that one changed row can affect: the sum of ``queries``, which find it by that row.
+
+    It is summed before the other statements of the trigger and after them, and the target changes by the difference.
+    ``guards`` and ``otherwise`` are as those of a ``Replace``.
+    """
+
+    queries: tuple[Query, ...]
+    guards: tuple[tuple[str, str], ...] = ()
+    otherwise: tuple[Query, ...] = ()
+
+    @property
+    def loops(self) -> bool:
+        """True if it visits stored entries one by one, rather than sums of them."""
+        steps = [step for query in self.queries for step in query.sources]
+        return any(isinstance(step, RelationLoop) and step.version is Version.STATE for step in steps)
+
+
+@dataclass(frozen=True, slots=True)
 class Replace:
     """``target := the sum of queries``, from the state after the epoch; the change is the difference.
 
     A seek is right only while its running sums are monotone. ``guards`` name them, as map and value: while an entry of
     such a map has a negative value (or weight, if the value is ``_weight``), ``otherwise`` is computed instead, which
-    means the same and scans.
+    means the same and scans. With ``touched`` a change of few rows replaces only what each row can affect.
     """
 
     target: str
     queries: tuple[Query, ...]
     guards: tuple[tuple[str, str], ...] = ()
     otherwise: tuple[Query, ...] = ()
+    touched: Touched | None = None
 
 
 TriggerStatement = Add | Replace

@@ -6,7 +6,8 @@ weight gets ``+= 1``. ``emit`` turns the touched entries of the map into rows.
 
 Values in parentheses are multiplied by the weights of the rows that were found. Amounts in braces are not: they are
 added as they are, the weight among them. ``let`` reads sums at one key or over a range of keys and multiplies nothing,
-``seek`` finds the key at which a condition on a running sum changes.
+``seek`` finds the key at which a condition on a running sum changes. ``-+=`` takes out what was there before the
+other statements of the trigger, and adds what is there after them.
 """
 
 from __future__ import annotations
@@ -110,11 +111,24 @@ def text_of_statement(statement: TriggerStatement, stage: Stage) -> str:
 
 
 def _replace_text(statement: Replace, target: Map) -> str:
-    texts = _sum_text(target, statement.queries)
-    if statement.guards:
-        texts.insert(0, f"unless negative {' or '.join(f'{name}.{value}' for name, value in statement.guards)}:")
-        texts = [_headed(texts[0], texts[1:]), _headed("otherwise:", _sum_text(target, statement.otherwise))]
-    return "\n".join(texts)
+    whole = _guarded_texts(
+        statement.guards, _sum_text(target, statement.queries), _sum_text(target, statement.otherwise)
+    )
+    if statement.touched is None:
+        return "\n".join(whole)
+    usual, otherwise = (
+        [_query_text(target, "-+=", query) for query in queries]
+        for queries in (statement.touched.queries, statement.touched.otherwise)
+    )
+    touched = _guarded_texts(statement.touched.guards, usual, otherwise)
+    return "\n".join([_headed("few rows, one by one:", touched), _headed("many rows:", whole)])
+
+
+def _guarded_texts(guards: Sequence[tuple[str, str]], usual: list[str], otherwise: list[str]) -> list[str]:
+    if not guards:
+        return usual
+    head = f"unless negative {' or '.join(f'{name}.{value}' for name, value in guards)}:"
+    return [_headed(head, usual), _headed("otherwise:", otherwise)]
 
 
 def _sum_text(target: Map, queries: Sequence[Query]) -> list[str]:

@@ -4,7 +4,9 @@
 - Each stage has one trigger for each of its inputs, and no other.
 - A column is bound before it is used, with its own type; a source reads only existing columns.
 - A statement adds to a map of its stage or to the stage's own output, with as many columns, of types that fit.
-- An Add reads the change of its trigger's relation at least once and no other change; a load and a Replace read none.
+- An Add reads the change of its trigger's relation at least once and no other change, and so does what a Replace has
+  for the part that a row touches; a load and all else of a Replace read none. Only a trigger for each row has such
+  parts.
 - No statement reads a map that an earlier statement of its trigger has added to: triggers see the state before them.
 - Only exact sums of a map are bound. A read names every key of its map, by lookup or by range; so does a seek.
 - A weight is a BIGINT. A statement has an ``otherwise`` if and only if it has guards.
@@ -35,7 +37,7 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
 from tidemill.program.compatible_types import comparable, sums_up
 from tidemill.program.maps import Map, RingField
-from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of
+from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of, touched_of
 from tidemill.program.stages import (
     GroupEmission,
     IterationEmission,
@@ -55,6 +57,7 @@ from tidemill.program.statements import (
     Replace,
     Split,
     Step,
+    Touched,
     Trigger,
     TriggerStatement,
     Version,
@@ -139,6 +142,8 @@ class _Checker:
                 raise self._broken(f'value "{value.name}" of map "{map_.name}" has type {value.type}, which is no ring')
 
     def _verify_trigger(self, trigger: Trigger) -> None:
+        if touched_of(trigger) and not trigger.each:
+            raise self._broken(f'a trigger for all rows of "{trigger.relation}" has parts that each of them touches')
         added: set[str] = set()
         for statement in trigger.statements:
             self._verify_statement(statement, trigger.relation)
@@ -152,14 +157,19 @@ class _Checker:
         for query in queries_of(statement):
             self._verify_query(query, statement)
             self._verify_target(query, statement)
-            self._verify_changes(query, statement, changed if isinstance(statement, Add) else None)
+        for query in (statement.query,) if isinstance(statement, Add) else _touched_queries(statement):
+            self._verify_changes(query, statement, changed)
         if isinstance(statement, Replace):
-            self._verify_guards(statement)
+            for query in (*statement.queries, *statement.otherwise):
+                self._verify_changes(query, statement, None)
+            self._verify_guards(statement, statement)
+            if statement.touched is not None:
+                self._verify_guards(statement.touched, statement)
 
-    def _verify_guards(self, statement: Replace) -> None:
-        if bool(statement.guards) != bool(statement.otherwise):
+    def _verify_guards(self, guarded: Replace | Touched, statement: Replace) -> None:
+        if bool(guarded.guards) != bool(guarded.otherwise):
             raise self._broken("guards and what to do otherwise belong together", statement)
-        for name, value in statement.guards:
+        for name, value in guarded.guards:
             if value != WEIGHT and value not in (known.name for known in self._map(name, statement).values):
                 raise self._broken(f'"{name}" has no value "{value}" to guard', statement)
 
@@ -391,6 +401,11 @@ class _Checker:
 
 
 _WEIGHT: dict[str, Type] = {WEIGHT: t.BIGINT}
+
+
+def _touched_queries(statement: Replace) -> tuple[Query, ...]:
+    touched = statement.touched
+    return () if touched is None else (*touched.queries, *touched.otherwise)
 
 
 def _columns(scalars: Iterable[Scalar]) -> Iterator[Column]:

@@ -129,3 +129,24 @@ def rows(table: Table) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(
         *(value | st.none() if f.nullable else value for value, f in zip(known, table.fields, strict=True))
     )
+
+
+# ------------------------------------------------------------------------------------------------------- running sums
+
+
+@st.composite
+def running_views(draw: st.DrawFn) -> str:
+    """A view whose rows are chosen by a sum over the rows beyond them, of the whole relation or of their own group."""
+    table = draw(st.sampled_from(sorted(TABLES)))
+    group, order = draw(st.permutations("abv"))[:2]
+    side = draw(st.sampled_from(("<", "<=", ">", ">=")))
+    value = draw(st.sampled_from(("SUM(n.v)", "COALESCE(SUM(n.v), 0)", "COUNT(*)", "SUM(n.v * n.v)", "COUNT(n.b)")))
+    tie = draw(st.sampled_from((f"n.{group} = x.{group} AND ", f"n.{group} = x.{group} AND ", "")))
+    running = f"(SELECT {value} FROM {table} n WHERE {tie}n.{order} {side} x.{order})"
+    limit = draw(st.sampled_from(("2", "NULL", f"0.5 * (SELECT SUM(m.v) FROM {table} m WHERE m.{group} = x.{group})")))
+    comparison = draw(st.sampled_from(("<", "<=", ">", ">=")))
+    key = draw(st.sampled_from(("", f"x.{group}", f"x.{order}")))
+    chosen = f"FROM {table} x WHERE {limit} {comparison} {running}"
+    if not key:
+        return f"SELECT COUNT(*) AS c0, SUM(x.v) AS c1 {chosen}"
+    return f"SELECT {key} AS c0, SUM(x.v) AS c1 {chosen} GROUP BY {key}"

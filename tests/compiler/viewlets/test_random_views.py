@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.viewlets.blocks import TABLES, changes, relation_of, views
+from tests.compiler.viewlets.blocks import TABLES, changes, relation_of, running_views, views
 from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.walk import scans
@@ -17,7 +17,7 @@ from tidemill.compiler.viewlets.depths import DEPTHS
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @settings(max_examples=40)
-@given(view=views(), data=st.data())
+@given(view=views() | running_views(), data=st.data())
 def test_a_program_shows_what_the_oracle_computes(depth: str, view: str, data: st.DataObject) -> None:
     relation = relation_of(view)
     program = compile_view("v", relation, TABLES, "viewlet", depth=depth)

@@ -17,7 +17,7 @@ from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
 from tidemill.algebra.text import function_text
 from tidemill.algebra.user_functions import aggregate_of
-from tidemill.program.reads import reads_old
+from tidemill.program.reads import reads_old, row_queries, touched_of
 from tidemill.program.stages import (
     GroupEmission,
     IterationEmission,
@@ -28,7 +28,7 @@ from tidemill.program.stages import (
     Stage,
     TimePartitionEmission,
 )
-from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, RelationLoop, Replace, Step, Trigger
+from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, RelationLoop, Replace, Step, Trigger
 
 
 class CostClass(IntEnum):
@@ -109,6 +109,10 @@ def cost_of_trigger(trigger: Trigger, program: Program, declared: DeclaredKeys =
     if scanned:
         hint = "An equality between the tables would make it a lookup."
         return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}", hint)
+    if any(touched.loops for _, touched in touched_of(trigger)):
+        return Cost(
+            CostClass.GROUP, "the rows that have the keys of nested aggregates in common with it are read again"
+        )
     if any(not _finds_one(source, keys, declared) for source in loops):
         return Cost(CostClass.MATCHES, "index lookups only")
     if any(isinstance(step, MapSeek) or (isinstance(step, MapRead) and step.range) for step in state):
@@ -225,5 +229,5 @@ def _is_near(call: WindowCall) -> bool:
 def _steps(trigger: Trigger) -> Iterator[Step]:
     """The steps of a trigger, without those that run only while a guard fails."""
     for statement in trigger.statements:
-        for query in (statement.query,) if isinstance(statement, Add) else statement.queries:
+        for query in row_queries(statement):
             yield from query.sources

@@ -24,7 +24,7 @@ from tidemill.compiler.statistics.work_counts import CONSTANTS, NOTHING, WorkCou
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
-from tidemill.program.reads import reads_change, reads_old, sources_of
+from tidemill.program.reads import reads_change, reads_old, row_queries, sources_of
 from tidemill.program.stages import (
     Emission,
     GroupEmission,
@@ -35,7 +35,7 @@ from tidemill.program.stages import (
     Stage,
     TimePartitionEmission,
 )
-from tidemill.program.statements import Add, Query, TriggerStatement, Version
+from tidemill.program.statements import Add, Query, Replace, TriggerStatement, Version
 
 ENTRY_BYTES = 16
 """Bytes of an entry besides its columns: its slot in a table, and the hash of its key."""
@@ -288,10 +288,11 @@ class _StatementCost(NamedTuple):
 
 
 def _cost(statement: TriggerStatement, known: Mapping[str, RelationSize]) -> _StatementCost:
-    queries = (statement.query,) if isinstance(statement, Add) else statement.queries
-    loops = [estimate_loops(query, known) for query in queries]
-    found = sum(one.rows for one in loops)
-    visits = sum(one.visits for one in loops)
+    # What a row touches is read before it and after it.
+    times = 2 if isinstance(statement, Replace) and statement.touched is not None else 1
+    loops = [estimate_loops(query, known) for query in row_queries(statement)]
+    found = times * sum(one.rows for one in loops)
+    visits = times * sum(one.visits for one in loops)
     # Replaced entries are compared with those before; few of them differ.
     touched = found if isinstance(statement, Add) else min(found, 1.0)
     return _StatementCost(statement.target, WorkCounts(statements=1.0, visits=visits, updates=found), touched)

@@ -63,6 +63,12 @@ class AuxiliaryViews:
     def __iter__(self) -> Iterator[AuxiliaryView]:
         return iter(self._views.values())
 
+    def copy(self) -> AuxiliaryViews:
+        """The same views, to which others can be added without an effect on these."""
+        copied = AuxiliaryViews(self._stage)
+        copied._views = {form: replace(view, values=[*view.values]) for form, view in self._views.items()}
+        return copied
+
     def find(self, query: CalculusQuery) -> ViewMatch:
         """The view for ``query``, created if there is none."""
         named = canonical(query)

@@ -52,15 +52,20 @@ def delta_queries(query: CalculusQuery, relation: str) -> Iterator[DeltaQuery]:
     ``is_restricted``.
     """
     moves = {lift.alias: moved(lift, relation) for lift in query.lifts if relation in lift.query.relations}
-    for chosen in _choices([atom for atom in query.atoms if atom.relation == relation and not atom.event]):
-        atoms = tuple(replace(atom, event=True) if atom in chosen else atom for atom in query.atoms)
-        yield DeltaQuery(replace(query, atoms=atoms), moves=moves)
+    yield from (replace(delta, moves=moves) for delta in event_queries(query, relation))
     settled: dict[str, tuple[Polynomial, ...]] = {}
     for bound, lifts in _restrictions(query, relation):
         # Telescoping sum: the lifts before these are new, those after them old.
         yield DeltaQuery(query, -1, bound, dict(settled))
         settled |= {lift.alias: moves[lift.alias] for lift in lifts}
         yield DeltaQuery(query, 1, bound, dict(settled))
+
+
+def event_queries(query: CalculusQuery, relation: str) -> Iterator[DeltaQuery]:
+    """The products whose sum is the change of ``query`` by its atoms alone, as if nested aggregates stayed."""
+    for chosen in _choices([atom for atom in query.atoms if atom.relation == relation and not atom.event]):
+        atoms = tuple(replace(atom, event=True) if atom in chosen else atom for atom in query.atoms)
+        yield DeltaQuery(replace(query, atoms=atoms))
 
 
 def _choices(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:
@@ -71,7 +76,7 @@ def _choices(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:
 def moved(lift: Lift, relation: str) -> tuple[Polynomial, ...]:
     """The change of a nested aggregate over ``relation`` alone by one changed row, at the keys that are read."""
     (atom,) = lift.query.atoms
-    row = _row(atom, relation)
+    row = row_of(atom, relation)
     keys = [substitute(key, row) for key in lift.query.keys]
     conditions = [substitute(condition, row) for condition in lift.query.conditions]
     conditions += [call("eq", key, own) for key, own in zip(lift.lookup, keys, strict=False)]
@@ -88,13 +93,13 @@ def _restrictions(query: CalculusQuery, relation: str) -> list[tuple[Mapping[str
     groups: dict[tuple[tuple[str, Scalar], ...], list[Lift]] = {}
     for lift in query.lifts:
         if relation in lift.query.relations:
-            row = _row(lift.query.atoms[0], relation)
+            row = row_of(lift.query.atoms[0], relation)
             bound = tuple((name, substitute(key, row)) for name, key in sorted(tied(lift, query).items()))
             groups.setdefault(bound, []).append(lift)
     return [(dict(bound), lifts) for bound, lifts in groups.items()]
 
 
-def _row(atom: Atom, relation: str) -> dict[str, Scalar]:
+def row_of(atom: Atom, relation: str) -> dict[str, Scalar]:
     """The variables of an atom as columns of the one changed row."""
     event = EventStep(relation, "")
     return {name: event.column(f) for name, f in zip(atom.variables, atom.columns, strict=True)}

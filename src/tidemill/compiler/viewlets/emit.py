@@ -148,7 +148,14 @@ class _QueryBuilder:
             case TurningPointStep():
                 condition = under(step.condition, step.own, step.id)
                 return MapSeek(
-                    step.view.name, step.id, (), step.column, step.after, self._values(step), condition, filters
+                    step.view.name,
+                    step.id,
+                    step.lookup,
+                    step.column,
+                    step.after,
+                    self._values(step),
+                    condition,
+                    filters,
                 )
             case ReadStep() if not self._multiplies(step):
                 ends = Range(step.ordered, step.lower, step.upper) if step.bounds else None

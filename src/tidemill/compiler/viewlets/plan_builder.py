@@ -26,6 +26,7 @@ from tidemill.compiler.viewlets.ring_calculus.polynomials import (
 )
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, Lift, variables
 from tidemill.compiler.viewlets.ring_calculus.ranges import bound_on, is_empty
+from tidemill.compiler.viewlets.ring_calculus.running_sums import falling
 from tidemill.model.types import BOOLEAN
 from tidemill.program.maps import RingField
 from tidemill.program.statements import RangeBound
@@ -48,9 +49,20 @@ def plans(
     With ``turning`` a condition on a running sum is answered by a descent where it can be.
     """
     for part in _disjoint(delta) if decisions.depth.ranges else (delta,):
-        plan = PlanBuilder(decisions, part, relation, turning).plan()
-        if plan is not None:
-            yield plan
+        signed = falling(part.query) if turning and decisions.depth.ranges else None
+        turned = [replace(part, query=query, sign=sign * part.sign) for query, sign in signed or ()]
+        # Tried on a copy: a plan adds the views that it reads to those of the stage.
+        tried = replace(decisions, views=decisions.views.copy())
+        if turned and all(_descends(PlanBuilder(tried, one, relation, turning).plan()) for one in turned):
+            found = [PlanBuilder(decisions, one, relation, turning).plan() for one in turned]
+        else:
+            found = [PlanBuilder(decisions, part, relation, turning).plan()]
+        yield from (plan for plan in found if plan is not None)
+
+
+def _descends(plan: StatementPlan | None) -> bool:
+    """True if a plan visits no single entries of maps; that is so if the product is always zero."""
+    return plan is None or not any(isinstance(step, LoopStep) for step in plan.steps)
 
 
 def _disjoint(delta: DeltaQuery) -> Iterator[DeltaQuery]:

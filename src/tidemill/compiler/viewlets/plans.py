@@ -95,10 +95,13 @@ class ReadStep:
 class TurningPointStep:
     """The key from which on ``condition`` holds of the running sums of a map: those before it, or ``after``.
 
+    The sums are over the entries whose keys have the values of ``lookup``.
+
     ``own`` is the id under which the condition reads these sums.
     """
 
     view: AuxiliaryView
+    lookup: tuple[tuple[str, Scalar], ...]
     column: Field
     after: bool
     condition: Scalar
@@ -106,7 +109,7 @@ class TurningPointStep:
 
     @property
     def id(self) -> str:
-        return f"{self.view.name}/{self.after}/{text_of(self.condition)}"
+        return f"{self.view.name}{_found(self.lookup)}/{self.after}/{text_of(self.condition)}"
 
     @property
     def key(self) -> Column:
@@ -161,6 +164,7 @@ def scalars(step: PlanStep) -> Iterator[Scalar]:
     """The expressions of a step."""
     match step:
         case TurningPointStep():
+            yield from (key for _, key in step.lookup)
             yield step.condition
         case EventStep() | LoopStep():
             yield from (key for _, key in step.lookup)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews
@@ -56,24 +57,24 @@ class _Spanning:
 
     def span(self) -> VariableRange | None:
         conditions = [c for c in self.pattern.pulled if self.variable in self.pattern.reached(columns_in(c))]
-        limits: list[VariableBound] = []
-        turns: list[TurningPointStep] = []
-        for condition in conditions:
-            found = self._limit(condition, turns)
-            if found is None:
-                return None
-            limits.append(found)
-        ends = range_of(limits)
-        return None if ends is None else VariableRange(self.variable, *ends, tuple(conditions), tuple(turns))
+        running = {c: lifts for c in conditions if (lifts := self._running(c))}
+        limits = [self._limit(condition) for condition in conditions if condition not in running]
+        turns = [
+            self._turn(lifts, [c for c, read in running.items() if read == lifts])
+            for lifts in dict.fromkeys(running.values())
+        ]
+        limits += [turn and VariableBound(self.variable, turn.after, RangeBound(turn.key, True)) for turn in turns]
+        known = [limit for limit in limits if limit is not None]
+        ends = range_of(known) if len(known) == len(limits) else None
+        if ends is None:
+            return None
+        return VariableRange(self.variable, *ends, tuple(conditions), tuple(turn for turn in turns if turn is not None))
 
-    def _limit(self, condition: Scalar, turns: list[TurningPointStep]) -> VariableBound | None:
-        lifts = [lift for lift in self.pattern.lifts_in(columns_in(condition)) if self.variable in lift.inputs]
-        if lifts:
-            turn = self._turn(condition, lifts)
-            if turn is None:
-                return None
-            turns.append(turn)
-            return VariableBound(self.variable, turn.after, RangeBound(turn.key, closed=True))
+    def _running(self, condition: Scalar) -> tuple[Lift, ...]:
+        """The lifts that a condition reads and that sum up keys next to the variable."""
+        return tuple(lift for lift in self.pattern.lifts_in(columns_in(condition)) if self.variable in lift.inputs)
+
+    def _limit(self, condition: Scalar) -> VariableBound | None:
         found = bound_on(condition, self.variable)
         if found is None or self._is_unknown(columns_in(found.bound.scalar)):
             return None
@@ -85,12 +86,14 @@ class _Spanning:
         """True if ``names`` depend on variables that are not bound yet."""
         return not self.pattern.reached(names).isdisjoint(self.pattern.unknown)
 
-    def _turn(self, condition: Scalar, lifts: list[Lift]) -> TurningPointStep | None:
-        """The condition as a turning point: it must be monotonic in sums over all keys beyond the variable."""
+    def _turn(self, lifts: Sequence[Lift], conditions: Sequence[Scalar]) -> TurningPointStep | None:
+        """Conditions as one turning point: they must be monotonic in sums over all keys beyond the variable."""
         lift, *others = lifts
         numbers = {number_.name for number_ in lift.numbers}
+        condition = conjunction(conditions)
+        assert condition is not None
         known = not self._is_unknown(columns_in(condition) - numbers)
-        if not (self.turning and known and not others and falls(condition, numbers)):
+        if not (self.turning and known and not others and all(falls(one, numbers) for one in conditions)):
             return None
         if not (self._is_beyond(lift) and self._covers(lift)):
             return None
@@ -98,22 +101,37 @@ class _Spanning:
         own = f"sums of {found.view.name}"
         columns = (weight(own), *(number(own, value) for value in found.values))
         names = {name.name: column for name, column in zip(lift.numbers, columns, strict=True)}
+        lookup = {f.name: self.resolve(key) for f, key in zip(found.keys, lift.lookup, strict=False)}
+        in_order = tuple((f.name, lookup[f.name]) for f in found.view.keys if f.name in lookup)
+        after = lift.lower is not None
         return TurningPointStep(
-            found.view, found.keys[-1], lift.lower is not None, self.resolve(substitute(condition, names)), own
+            found.view, in_order, found.keys[-1], after, self.resolve(substitute(condition, names)), own
         )
 
     def _is_beyond(self, lift: Lift) -> bool:
         """True if the lift sums up all keys on one side of the variable, the variable's own value excluded."""
         match lift.bounds:
             case (RangeBound(scalar=Column(name=self.variable), closed=False),):
-                return not lift.lookup
+                return not self._is_unknown({name for key in lift.lookup for name in columns_in(key)})
         return False
 
     def _covers(self, lift: Lift) -> bool:
-        """True if every value of the variable is a key of the lift, so that it can be found among these."""
-        atom, key = lift.query.atoms[0], lift.query.keys[0]
+        """True if every value of the variable is a key of the lift, so that it can be found among these.
+
+        It is, if an atom of the part has the rows that the lift sums up: those whose columns equal its lookup.
+        """
+        atom = lift.query.atoms[0]
+        *equal, key = lift.query.keys
         if len(lift.query.atoms) > 1 or lift.query.conditions or lift.query.lifts or not isinstance(key, Column):
             return False
-        column = atom.column(key.name)
-        own = [a for a in self.part.atoms if a.relation == atom.relation and self.variable in a.variables]
-        return not column.nullable and any(a.column(self.variable) == column for a in own)
+        bound = {
+            self.variable: key,
+            **{k.name: own for k, own in zip(lift.lookup, equal, strict=True) if isinstance(k, Column)},
+        }
+        if len(bound) <= len(equal) or atom.column(key.name).nullable:
+            return False
+        columns = {name: atom.column(own.name) for name, own in bound.items() if isinstance(own, Column)}
+        same = [a for a in self.part.atoms if a.relation == atom.relation and columns.keys() <= set(a.variables)]
+        return columns.keys() == bound.keys() and any(
+            all(a.column(name) == column for name, column in columns.items()) for a in same
+        )

@@ -9,10 +9,11 @@ of a trigger reads a map that an earlier one has changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryView
 from tidemill.compiler.viewlets.delta_queries import DeltaQuery, delta_queries
+from tidemill.compiler.viewlets.domains import Domain, domain_of
 from tidemill.compiler.viewlets.emit import guards_of, query_of
 from tidemill.compiler.viewlets.load import load_of
 from tidemill.compiler.viewlets.materialize import Materialization
@@ -81,10 +82,18 @@ class Transform:
 
     def _keep_target(self, relation: str) -> None:
         readers = [query for query in self.queries if relation in query.relations]
-        if self.decisions.depth.recomputes or not all(_is_incremental(query, relation) for query in readers):
+        if self.decisions.depth.recomputes:
             self.statements[relation].append(self._replacement())
-            return
-        self._add(self.target, relation, [plan for query in readers for plan in self._plans(query, relation)])
+        elif all(_is_incremental(query, relation) for query in readers):
+            self._add(self.target, relation, [plan for query in readers for plan in self._plans(query, relation)])
+        else:
+            found = [domain_of(query, relation) for query in readers] if self.decisions.depth.ranges else [None]
+            domains = [domain for domain in found if domain is not None]
+            touched = self._touched(relation, domains) if len(domains) == len(found) else None
+            self.statements[relation].append(replace(self._replacement(), touched=touched))
+            if touched is not None:
+                apart = [delta for domain in domains for delta in domain.apart]
+                self._add(self.target, relation, [p for delta in apart for p in plans(self.decisions, delta, relation)])
 
     def _keep(self, view: AuxiliaryView) -> None:
         for relation in view.query.relations:
@@ -105,16 +114,28 @@ class Transform:
             self.statements[relation].append(s.Add(target.name, query_of(plan, target, row)))
 
     def _replacement(self) -> s.Replace:
-        """The target recomputed from maps; a plan with descents has a scan as the alternative for negative sums."""
-        turning = self._again(turning=True)
-        guards = tuple(dict.fromkeys(guard for plan in turning for guard in guards_of(plan)))
-        queries = tuple(query_of(plan, self.target) for plan in turning)
-        scans = tuple(query_of(plan, self.target) for plan in self._again(turning=False)) if guards else ()
-        return s.Replace(self.target.name, queries, guards, scans)
+        """The target recomputed from maps."""
+        return s.Replace(self.target.name, *self._guarded([DeltaQuery(query) for query in self.queries], None))
 
-    def _again(self, turning: bool) -> list[StatementPlan]:
-        found = [plan for query in self.queries for plan in plans(self.decisions, DeltaQuery(query), None, turning)]
+    def _touched(self, relation: str, domains: Sequence[Domain]) -> s.Touched:
+        """The part of the target that a changed row of ``relation`` can affect."""
+        return s.Touched(*self._guarded([delta for domain in domains for delta in domain.parts], relation))
+
+    def _guarded(self, deltas: Sequence[DeltaQuery], relation: str | None) -> _GuardedQueries:
+        """Queries that sum up ``deltas``; with descents also the sums that these rely on, and scans instead of them."""
+        turning = self._summed(deltas, relation, turning=True)
+        guards = tuple(dict.fromkeys(guard for plan in turning for guard in guards_of(plan)))
+        scans = self._summed(deltas, relation, turning=False) if guards else []
+        queries, otherwise = (tuple(query_of(plan, self.target) for plan in found) for found in (turning, scans))
+        return queries, guards, otherwise
+
+    def _summed(self, deltas: Sequence[DeltaQuery], relation: str | None, turning: bool) -> list[StatementPlan]:
+        found = [plan for delta in deltas for plan in plans(self.decisions, delta, relation, turning)]
         return merge_plans(found, self.decisions.row_by_row)
+
+
+_GuardedQueries = tuple[tuple[s.Query, ...], tuple[tuple[str, str], ...], tuple[s.Query, ...]]
+"""Queries, the guards of their descents, and the queries that replace them while a guard is broken."""
 
 
 def _is_incremental(query: CalculusQuery, relation: str) -> bool:

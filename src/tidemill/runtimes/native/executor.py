@@ -6,6 +6,7 @@ import decimal
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -37,12 +38,12 @@ from tidemill.runtimes.native.python.compile import (
     KeyProbe,
     compile_probes,
 )
+from tidemill.runtimes.native.row_by_row import RowQuery, TouchedPart, changed_rows, recomputes, take_rows
 from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
-from tidemill.runtimes.native.state.table_lookup import group_by_columns
 
 NO_TRIGGER = CompiledTrigger((), each=False)
 
@@ -191,35 +192,51 @@ class PythonExecutor:
             self._sum(alone, stage, inputs, sums)
             yield PlannedLookup(held, held.first, sums)
 
-    def _fire(self, compiled: CompiledStage, relation: str, inputs: StatementInputs) -> None:
+    def _fire(self, compiled: CompiledStage, relation: str, inputs: StatementInputs, *, filling: bool = False) -> None:
         trigger = compiled.triggers.get(relation, NO_TRIGGER)
         stage = compiled.stage
+        parts = [] if filling else [s.touched for s in trigger.replaces if self._takes_rows(s.touched, inputs)]
         for step in trigger.replaces:
-            self._replaces.setdefault(stage.name, {})[step.target] = step
+            if step.touched not in parts:
+                self._replaces.setdefault(stage.name, {})[step.target] = step
         # Entries left in the store are looked up for the whole change, including those that statements add to.
         if trigger.each and not self._state.left(stage):
-            self._add_each(trigger.adds, stage, inputs)
+            self._add_each(trigger.adds, [part for part in parts if part is not None], stage, inputs)
             return
         sums: dict[str, dict[Row, Any]] = {}
         for step in trigger.adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
         self._add_all(stage, inputs.maps, sums)
 
-    def _add_each(self, steps: Sequence[CompiledStatement], stage: Stage, inputs: StatementInputs) -> None:
+    def _takes_rows(self, part: CompiledStatement | None, inputs: StatementInputs) -> bool:
+        """True if a change is few enough rows to take the part that each of them touches."""
+        if part is None or inputs.change is None:
+            return False
+        return not recomputes(len(inputs.change), part.loops, part.is_broken(inputs.maps))
+
+    def _add_each(
+        self,
+        steps: Sequence[CompiledStatement],
+        touched: Sequence[CompiledStatement],
+        stage: Stage,
+        inputs: StatementInputs,
+    ) -> None:
         """Run the statements of a trigger row by row, on maps that are updated in between."""
         assert inputs.change is not None
-        # Maps and their indexes are updated in place, so they are looked up once for all rows.
-        routines = [
-            (step.target, routine.run, [(a, None if a.changes else self._rows(a, inputs)) for a in routine.accesses])
-            for step in steps
-            for routine in step.routines
+        queries = [(step.target, query) for step in steps for query in self._row_queries(step.routines, inputs)]
+        parts = [self._touched_part(step, inputs) for step in touched]
+        take_rows(inputs.change.pairs(), queries, parts, partial(self._add_all, stage, inputs.maps))
+
+    def _row_queries(self, routines: Iterable[CompiledQuery], inputs: StatementInputs) -> list[RowQuery]:
+        """Routines with what they read. Maps and their indexes are updated in place: it is the same for all rows."""
+        return [
+            RowQuery(routine.run, [(a, None if a.changes else self._rows(a, inputs)) for a in routine.accesses])
+            for routine in routines
         ]
-        for pair in inputs.change.pairs():
-            sums: dict[str, dict[Row, Any]] = {}
-            for target, run, given in routines:
-                found = [_changed((pair,), access) if rows is None else rows for access, rows in given]
-                run(sums.setdefault(target, {}), *found)
-            self._add_all(stage, inputs.maps, sums)
+
+    def _touched_part(self, step: CompiledStatement, inputs: StatementInputs) -> TouchedPart:
+        usual, otherwise = (self._row_queries(queries, inputs) for queries in (step.routines, step.otherwise))
+        return TouchedPart(step.target, usual, otherwise, partial(step.is_broken, inputs.maps))
 
     def _add_all(self, stage: Stage, maps: StageMaps, sums: Mapping[str, dict[Row, Any]]) -> None:
         """Add the sums of a trigger, by target, to maps and to the change of the stage's own rows.
@@ -238,9 +255,8 @@ class PythonExecutor:
 
     def _replace(self, step: CompiledStatement, stage: Stage, maps: StageMaps) -> None:
         """Run a statement that recomputes its target; the change is the difference."""
-        negative = any(maps[name].negatives(number) for name, number in step.guards)
         sums: dict[Row, Any] = {}
-        self._sum(step.otherwise if negative else step.routines, stage, StatementInputs(maps, {}), sums)
+        self._sum(step.otherwise if step.is_broken(maps) else step.routines, stage, StatementInputs(maps, {}), sums)
         if step.target in maps:
             maps[step.target].replace(sums)
             return
@@ -275,7 +291,7 @@ class PythonExecutor:
         for relation in stage.inputs:
             # Summed first: a row that was inserted and deleted again must not make a sum pass through an invalid value.
             whole = ZSet.summed(self._rows(Access(relation, Version.STATE), StatementInputs(maps, beside)))
-            self._fire(compiled, relation, StatementInputs(maps, beside, ChangeSet.of(whole.items(), ())))
+            self._fire(compiled, relation, StatementInputs(maps, beside, ChangeSet.of(whole.items(), ())), filling=True)
         for step in self._replaces.pop(stage.name, {}).values():
             self._replace(step, stage, maps)
         return ZSet.summed(self._outputs.pop(stage.name, {}).items())
@@ -418,7 +434,7 @@ class StatementInputs:
         assert self.change is not None
         if access.part is None:
             pairs = self.change.pairs()
-            return pairs if access.form is AccessForm.ROWS else _changed(pairs, access)
+            return pairs if access.form is AccessForm.ROWS else changed_rows(pairs, access)
         parts = self.parted.get(access.places)
         if parts is None:
             parts = self.parted[access.places] = split.split_change(self.change.pairs(), access.places)
@@ -481,8 +497,3 @@ def _in_form(held: RowMap | RingMap, access: Access) -> Any:
             return held.entries
         case AccessForm.ORDER:
             return held.order(access.positions, access.column, access.floats)
-
-
-def _changed(pairs: Sequence[tuple[Row, int]], access: Access) -> Any:
-    """The rows of a change, all of them or by some of their columns."""
-    return group_by_columns(pairs, access.positions) if access.form is AccessForm.INDEX else pairs

@@ -185,11 +185,11 @@ def tied(lift: Lift, query: CalculusQuery) -> dict[str, Scalar]:
     """The variables of ``query`` that must equal a key of the lift, each with that key."""
     own = variables(query.state)
     pairs = zip(lift.lookup, lift.query.keys, strict=False)
-    found = {key: _as_type(scalar, key.type) for key, scalar in pairs if isinstance(key, Column) and key.name in own}
+    found = {key: as_type(scalar, key.type) for key, scalar in pairs if isinstance(key, Column) and key.name in own}
     return {key.name: scalar for key, scalar in found.items() if scalar is not None}
 
 
-def _as_type(scalar: Scalar, type_: Type) -> Scalar | None:
+def as_type(scalar: Scalar, type_: Type) -> Scalar | None:
     """``scalar`` cast to ``type_``; None if it might not fit."""
     if scalar.type == type_:
         return scalar

@@ -10,15 +10,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from types import CodeType
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Named
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
-from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of, triggers_of
+from tidemill.program.reads import guards_of, queries_of, reads_change, reads_old, relation_of, triggers_of
 from tidemill.program.stages import Program, Stage, TimePartitionEmission
-from tidemill.program.statements import Query, RelationLoop, Replace, Trigger, TriggerStatement, Version
+from tidemill.program.statements import Query, RelationLoop, Replace, Touched, Trigger, TriggerStatement, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes, zero_entry
@@ -59,6 +60,7 @@ class CompiledStatement:
     """A compiled statement: the sums of its routines are added to the target, or replace its entries.
 
     If one of the sums ``guards``, given as map and number, is negative somewhere, ``otherwise`` is run instead.
+    ``touched`` is the same for the part that one changed row can affect; it ``loops`` if it visits single entries.
     """
 
     target: str
@@ -66,6 +68,12 @@ class CompiledStatement:
     routines: tuple[CompiledQuery, ...]
     guards: tuple[tuple[str, int], ...] = ()
     otherwise: tuple[CompiledQuery, ...] = ()
+    touched: CompiledStatement | None = None
+    loops: bool = False
+
+    def is_broken(self, maps: Mapping[str, RowMap | RingMap]) -> bool:
+        """True if a sum that the usual routines rely on is negative somewhere."""
+        return any(maps[name].negatives(number) for name, number in self.guards)
 
 
 @dataclass(frozen=True)
@@ -250,15 +258,23 @@ class _StatementText:
     """A statement whose functions have names but are not compiled yet."""
 
     statement: TriggerStatement
-    guards: tuple[tuple[str, int], ...]
+    numbers: Mapping[tuple[str, str], tuple[str, int]]
     functions: tuple[tuple[str, tuple[Access, ...], Query], ...]
 
     def found_in(self, space: dict[str, Any]) -> CompiledStatement:
-        routines = tuple(CompiledQuery(space[name], accesses, query) for name, accesses, query in self.functions)
+        routines = [CompiledQuery(space[name], accesses, query) for name, accesses, query in self.functions]
         if not isinstance(self.statement, Replace):
-            return CompiledStatement(self.statement.target, False, routines)
-        usual = len(self.statement.queries)
-        return CompiledStatement(self.statement.target, True, routines[:usual], self.guards, routines[usual:])
+            return CompiledStatement(self.statement.target, False, tuple(routines))
+        left, touched = iter(routines), self.statement.touched
+        whole = self._guarded(self.statement, left)
+        if touched is None:
+            return whole
+        return replace(whole, touched=replace(self._guarded(touched, left), loops=touched.loops))
+
+    def _guarded(self, guarded: Replace | Touched, left: Iterator[CompiledQuery]) -> CompiledStatement:
+        usual, otherwise = (tuple(islice(left, len(queries))) for queries in (guarded.queries, guarded.otherwise))
+        guards = tuple(map(self.numbers.__getitem__, guarded.guards))
+        return CompiledStatement(self.statement.target, True, usual, guards, otherwise)
 
 
 @dataclass
@@ -289,8 +305,7 @@ class _StageModule:
             loops = LoopWriter(query, values, self.shapes, self.known)
             self.add(name, loops.write(name, document))
             functions.append((name, loops.accesses, query))
-        guards = statement.guards if isinstance(statement, Replace) else ()
-        numbers = tuple((name, self.shapes.exact(name).index(value)) for name, value in guards)
+        numbers = {(name, value): (name, self.shapes.exact(name).index(value)) for name, value in guards_of(statement)}
         return _StatementText(statement, numbers, tuple(functions))
 
     def add(self, name: str, body: FunctionWriter) -> None:

@@ -37,6 +37,7 @@ from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.journal import LARGE_JOURNAL
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS
+from tidemill.runtimes.native.llvm.maps.secondary_indexes import counter_of
 from tidemill.runtimes.native.state import double_sums
 
 FEW_RECORDS = 16
@@ -72,6 +73,7 @@ class NativeMap:
         self._reader = RecordReader(self.map, self._record, strings)
         self._ordered = code.changing.ordered
         self._functions = _functions(code, library)
+        self._layout = code.changing.handle
         self._handle = (ctypes.c_int64 * (code.changing.handle.size // 8))()
         self._journal, self._limbo = (_count_slot(code.changing.handle, name) for name in ("journal", "limbo"))
         self.address = ctypes.addressof(self._handle)
@@ -101,6 +103,10 @@ class NativeMap:
     def touches(self) -> int:
         """The number of entries that the epoch has touched; one that has left and come again counts twice."""
         return self._handle[self._journal]
+
+    def negatives(self, value: str) -> int:
+        """The number of entries with a negative ``value`` (or ``_weight``), which must be guarded."""
+        return self._handle[self._layout.offset(counter_of(value)) // 8]
 
     def changes(self) -> ChangeSet:
         """The epoch's net change, new minus old, in the form in which it is stored."""

@@ -33,7 +33,7 @@ class SecondaryIndexes:
 
     def negatives(self, builder: ir.IRBuilder, handle: IRValue, name: str) -> IRValue:
         """The number of entries with a negative number of that name."""
-        return self._handle.load(builder, handle, _counter(name))
+        return self._handle.load(builder, handle, counter_of(name))
 
     def reserve(self, builder: ir.IRBuilder, handle: IRValue) -> None:
         """Make room for one more entry, or return the status of the failure."""
@@ -67,7 +67,7 @@ class SecondaryIndexes:
         for order in self._orders:
             order.clear(builder, handle)
         for name in self._guarded:
-            self._handle.store(builder, handle, _counter(name), number(0))
+            self._handle.store(builder, handle, counter_of(name), number(0))
 
     def _count_negatives(
         self, builder: ir.IRBuilder, handle: IRValue, name: str, old: EntryNumbers | None, new: EntryNumbers | None
@@ -78,7 +78,7 @@ class SecondaryIndexes:
                 found = self._rings.guarded(numbers, name)
                 negative = builder.icmp_signed("<", found, number(0, found.type))
                 count = step(count, builder.zext(negative, I64))
-        self._handle.store(builder, handle, _counter(name), count)
+        self._handle.store(builder, handle, counter_of(name), count)
 
     def _add_to_orders(
         self,
@@ -108,10 +108,11 @@ class SecondaryIndexes:
 def add_counters(handle: StructLayout, guarded: Sequence[str]) -> None:
     """Lay out the counters of negative numbers in the handle of a map."""
     for name in guarded:
-        handle.field(_counter(name), I64)
+        handle.field(counter_of(name), I64)
 
 
-def _counter(name: str) -> str:
+def counter_of(name: str) -> str:
+    """The field of a handle that counts entries with a negative number of that name."""
     return f"negative {name}"
 
 

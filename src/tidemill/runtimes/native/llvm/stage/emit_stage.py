@@ -24,7 +24,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of
+from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of, touched_of
 from tidemill.program.stages import (
     GroupEmission,
     IterationEmission,
@@ -215,7 +215,7 @@ class _StageEmitter:
             if source.version is Version.CHANGE and source.relation == relation:
                 used |= {f.name for f in source.columns}
         record = InputRecord([f for f in self._fields_of(relation) if f.name in used])
-        mine = [s for s in trigger.statements if isinstance(s, Replace)]
+        mine = [replace(s, touched=None) for s in trigger.statements if isinstance(s, Replace)]
         replaces = tuple(self._replaces.index(s) for s in mine)
         return StageInput(relation, number, record, trigger, replaces, self._table_lookups(trigger))
 
@@ -284,9 +284,7 @@ class _StageEmitter:
         statements = StatementCode(
             frame, self._stage, self._maps, self._graph.lookahead, self._graph.output, self._tables, self._session_code
         )
-        for statement in input_.trigger.statements:
-            if isinstance(statement, Add):
-                statements.add(statement, ChangeRow(cells, weight))
+        statements.run(input_.trigger, ChangeRow(cells, weight))
         if input_.relation in self._maps:
             statements.absorb(self._maps[input_.relation], ChangeRow(cells, weight))
         frame.done()
@@ -390,11 +388,13 @@ class _StageEmitter:
     def _freshen(self, frame: FunctionFrame, input_: StageInput) -> None:
         """Complete an event: recompute what its input replaces."""
         self._sweep(frame, input_)
-        for number in input_.replaces:
+        for number in () if touched_of(input_.trigger) else input_.replaces:
             frame.check(frame.builder.call(self._module.globals[f"replace.{number}"], []))
 
     def _sweep(self, frame: FunctionFrame, input_: StageInput) -> None:
-        targets = dict.fromkeys(s.target for s in input_.trigger.statements if isinstance(s, Add))
+        trigger = input_.trigger
+        targets = dict.fromkeys(s.target for s in trigger.statements if isinstance(s, Add))
+        targets |= dict.fromkeys(target for target, _ in touched_of(trigger))
         for held in (self._maps[target] for target in targets if target in self._maps):
             if held.map.values:  # without values an entry of weight 0 is gone at once
                 frame.check(held.code.sweep(frame.builder, held.handle(frame.builder)))
@@ -447,7 +447,7 @@ def _reading_themselves(stage: Stage) -> set[str]:
 def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
     """Each statement that recomputes its target, once."""
     found = (s for trigger in stage.triggers for s in trigger.statements if isinstance(s, Replace))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(replace(s, touched=None) for s in found))
 
 
 def _check_finish(stage: Stage) -> None:

@@ -22,8 +22,9 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.reads import row_wise
+from tidemill.program.reads import row_wise, touched_of
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
+from tidemill.program.statements import Touched
 from tidemill.runtimes.native.llvm.codegen.jit import load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
@@ -43,10 +44,12 @@ from tidemill.runtimes.native.llvm.stage.multiset_groups import end_of, multiset
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.stage_functions import StageFunctions
 from tidemill.runtimes.native.llvm.stage.stage_state import StageState, StateSource
+from tidemill.runtimes.native.llvm.stage.statements import RECOMPUTING
 from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput, TouchedGroup
 from tidemill.runtimes.native.python.compile import compile_stage
+from tidemill.runtimes.native.row_by_row import recomputes
 
 LARGE_STATE = 2 << 20
 """Maps of more bytes are not in the fastest caches: then it pays to look at rows before they are taken in."""
@@ -150,12 +153,20 @@ class LlvmStage:
         self.prepare(relation)
         self._take(self.code.inputs[relation], change)
 
-    def _take(self, input_: StageInput, change: ChangeSet) -> None:
+    def _take(self, input_: StageInput, change: ChangeSet, *, filling: bool = False) -> None:
+        parts = touched_of(input_.trigger)
+        whole = filling or any(recomputes(len(change), part.loops, self._is_broken(part)) for _, part in parts)
+        if parts:
+            ctypes.c_int8.from_address(self._library.address(RECOMPUTING)).value = whole
         if change.is_python_only and len(change) <= FEW_ROWS:
             self._take_pairs(input_, change)
         else:
             self._take_columns(input_, change)
-        self._state.pending.update(input_.replaces)
+        if whole or not parts:
+            self._state.pending.update(input_.replaces)
+
+    def _is_broken(self, part: Touched) -> bool:
+        return any(self._state.maps[name].negatives(value) for name, value in part.guards)
 
     def _take_pairs(self, input_: StageInput, change: ChangeSet) -> None:
         pairs = change.pairs()
@@ -266,7 +277,7 @@ class LlvmStage:
             rows = self._source.rows(relation)
             # Where sums are read on the way, a row that has come and gone must not be met.
             whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
-            self._take(input_, whole)
+            self._take(input_, whole, filling=True)
             if relation in self.code.tables:
                 self._state.show_tables([relation])
         return self._output(self._all_rows)

@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 from llvmlite import ir
 
-from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.reads import queries_of, reads_old, relation_of, touched_of
 from tidemill.program.stages import Stage
-from tidemill.program.statements import Add, Query, Replace, TriggerStatement
+from tidemill.program.statements import Add, Query, Replace, Touched, Trigger, TriggerStatement
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, FunctionFrame, NotCompiled
-from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NullableValue, RingValue
+from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, I128, NullableValue, RingValue
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.joingraph.lookups import LookupColumns, LookupResult
 from tidemill.runtimes.native.llvm.joingraph.walks import WalkCode, WalkLookAhead
@@ -25,6 +25,9 @@ from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, ModuleMaps, ModuleTables, QueryCode
 from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
 from tidemill.runtimes.native.llvm.stage.emit_sessions import SessionCode
+
+RECOMPUTING = "recomputing"
+"""A byte that is set while a change is taken as a whole: its rows need not keep targets fresh that are recomputed."""
 
 
 class StatementCode:
@@ -55,6 +58,30 @@ class StatementCode:
         self._lookahead = lookahead
         self._output = output
         self._known: dict[LookupColumns, LookupResult] = {}
+
+    def run(self, trigger: Trigger, row: ChangeRow) -> None:
+        """The statements of a trigger for one row; what its targets have of the row is taken out first, and put back.
+
+        Unless all of it is recomputed anyway, at the end of the change.
+        """
+        parts = touched_of(trigger)
+        self._touch(parts, row, -1)
+        for statement in trigger.statements:
+            if isinstance(statement, Add):
+                self.add(statement, row)
+        self._touch(parts, row, 1)
+
+    def _touch(self, parts: Sequence[tuple[str, Touched]], row: ChangeRow, sign: int) -> None:
+        """Add the parts of targets that a row touches, as maps have them now, so many times."""
+        if not parts:
+            return
+        builder, module = self._frame.builder, self._frame.module
+        if RECOMPUTING not in module.globals:
+            ir.GlobalVariable(module, I8, RECOMPUTING).initializer = ir.Constant(I8, 0)
+        recomputing = builder.load(module.globals[RECOMPUTING], typ=I8)
+        with builder.if_then(builder.icmp_unsigned("==", recomputing, ir.Constant(I8, 0))):
+            for target, touched in parts:
+                self._sum_guarded(touched, self._maps[target], row, sign)
 
     def add(self, statement: Add, row: ChangeRow | None) -> None:
         """``target += query``, for the one row of a change, or where there is none for all that maps hold."""
@@ -113,25 +140,47 @@ class StatementCode:
         check_reads(statement)
         builder = self._frame.builder
         target = self._maps[statement.target]
-        if statement.guards:
-            broken: ir.Value = FALSE
-            for name, value in statement.guards:
-                held = self._maps[name]
-                count = held.code.negatives(builder, held.handle(builder), value)
-                broken = builder.or_(broken, builder.icmp_signed("!=", count, ir.Constant(I64, 0)))
-            with builder.if_else(broken, likely=False) as (otherwise, then):
-                with otherwise:
-                    self._sum(statement.otherwise, scratch)
-                with then:
-                    self._sum(statement.queries, scratch)
-        else:
-            self._sum(statement.queries, scratch)
+        self._sum_guarded(statement, scratch, None, 1)
         self._frame.check(target.code.assign(builder, target.handle(builder), scratch.code, scratch.handle(builder)))
 
-    def _sum(self, queries: Sequence[Query], scratch: MapGlobal) -> None:
+    def _sum_guarded(self, statement: Replace | Touched, target: MapGlobal, row: ChangeRow | None, sign: int) -> None:
+        """Add the queries of a statement to ``target`` so many times; others while a guard is broken."""
+        if not statement.guards:
+            self._sum(statement.queries, target, row, sign)
+            return
+        with self._frame.builder.if_else(self.is_broken(statement), likely=False) as (otherwise, then):
+            with otherwise:
+                self._sum(statement.otherwise, target, row, sign)
+            with then:
+                self._sum(statement.queries, target, row, sign)
+
+    def is_broken(self, statement: Replace | Touched) -> ir.Value:
+        """An i1: whether a sum that must not be negative is."""
+        builder, broken = self._frame.builder, FALSE
+        for name, value in statement.guards:
+            held = self._maps[name]
+            count = held.code.negatives(builder, held.handle(builder), value)
+            broken = builder.or_(broken, builder.icmp_signed("!=", count, ir.Constant(I64, 0)))
+        return broken
+
+    def _sum(self, queries: Sequence[Query], target: MapGlobal, row: ChangeRow | None, sign: int) -> None:
         for query in queries:
-            emitted = QueryCode(self._frame, self._stage, self._maps, query, None)
-            emitted.emit(scratch.map, partial(self._add_to, scratch, query.weight is not None))
+            emitted = QueryCode(self._frame, self._stage, self._maps, query, row)
+            emitted.emit(target.map, partial(self._add_times, sign, target, query.weight is not None))
+
+    def _add_times(
+        self,
+        sign: int,
+        target: MapGlobal,
+        sparse: bool,
+        keys: Sequence[NullableValue],
+        weight: ir.Value,
+        values: Sequence[RingValue],
+    ) -> None:
+        if sign < 0:
+            builder = self._frame.builder
+            weight, values = builder.neg(weight), [builder.neg(value) for value in values]
+        self._add_to(target, sparse, keys, weight, values)
 
 
 def check_reads(statement: TriggerStatement) -> None:
