@@ -293,16 +293,14 @@ def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.pwrite
-
     def refuse(handle: int, content: bytes, at: int) -> int:
-        real(handle, bytes(content)[:10], at)
+        os.pwrite(handle, content[:10], at)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with FolderStore.open(tmp_path) as store:
         commit(store, 1, [(ANN, 1)])
         with monkeypatch.context() as patch:
-            patch.setattr(os, "pwrite", refuse)
+            patch.setattr("tidemill.storage.log.pwrite", refuse)
             with pytest.raises(StorageError, match="No space left"):
                 commit(store, 2, [(BOB, 1)])
         assert (store.epoch, contents(store)) == (1, ZSet({ANN: 1}))

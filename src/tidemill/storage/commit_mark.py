@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from tidemill.storage.filesystem.durable_files import write_over
+from tidemill.storage.filesystem.small_writes import pwrite
 from tidemill.storage.filesystem.symlinks import read_file
 
 MARK_FILE = "acknowledged"
@@ -65,7 +66,7 @@ class CommitMarkFile:
         """Advance the mark. The commit is already durable, so a write error here does not fail it."""
         if self._handle >= 0:
             with suppress(OSError):
-                os.pwrite(self._handle, encode_mark(mark), 0)
+                pwrite(self._handle, encode_mark(mark), 0)
 
     def close(self) -> None:
         """Close the file; the mark stays."""

@@ -79,9 +79,10 @@ class FolderWriter:
     def append(self, now: CommittedState, epoch: Epoch) -> tuple[CommittedState, Callable[[], None]]:
         """Append a small epoch to the log; returns the state after it, and a function that waits until it is durable.
 
-        The epoch is committed by the last byte of its record.
+        The epoch is committed by the last byte of its record. Of epochs that share a sync the first checks the lock.
         """
-        self._lock.check()
+        if not (self._synced and self._log is not None and self._log.awaits_sync):
+            self._lock.check()
         if self._log is None:
             begin, seal = now.state.log_start
             self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._acknowledge)

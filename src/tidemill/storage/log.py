@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +32,9 @@ from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import Row
 from tidemill.model.types import Field
 from tidemill.storage.filesystem.durable_files import armed, fault, make_folder, sync_folder
+from tidemill.storage.filesystem.small_writes import pwrite
 from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.group_sync import GroupSync
 from tidemill.storage.logged_rows import encode_value, table_of
 
 MAGIC, _STREAM_MAGIC = b"TdM3", b"TdM2"
@@ -288,9 +289,7 @@ class Log:
         self.file = file
         self.end = LogEnd(crc=after)
         self._durable = durable
-        self._synced = 0
-        self._syncing = Lock()
-        self._failed: OSError | None = None
+        self._group = GroupSync(self._sync)
         self._schemas = LoggedSchemas()
         self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if resumed is None else 0), 0o644)
         if resumed is not None:
@@ -301,7 +300,7 @@ class Log:
         """Append the record of an epoch; returns its end, for ``sync``. An error may leave a torn record to ``cut``."""
         fault("before-log")
         at = self.end.length
-        record, crc = encode_record(encode_epoch(epoch, self._schemas), at, self.end.crc, self._synced)
+        record, crc = encode_record(encode_epoch(epoch, self._schemas), at, self.end.crc, self._group.durable)
         half = len(record) // 2 if armed("torn-log") else len(record)
         _write_all(self._handle, record[:half], at)
         fault("torn-log")
@@ -316,25 +315,19 @@ class Log:
         self._schemas.clear()  # the log may have lost some, and has not told which of them it had when it was opened
 
     def sync(self, end: int) -> None:
-        """Wait until everything before ``end`` is durable.
+        """Wait until everything before ``end`` is durable."""
+        self._group.wait(end)
 
-        One thread syncs for all that have written so far; those that come meanwhile are served together by the next
-        sync. After a sync that failed none succeeds: the system may have dropped pages that it could not write, and
-        would report the next sync as a success.
-        """
-        with self._syncing:
-            if self._synced >= end:
-                return
-            if self._failed is not None:
-                raise self._failed
-            target = self.end
-            try:
-                os.fdatasync(self._handle)
-            except OSError as refused:
-                self._failed = refused
-                raise
-            self._synced = max(self._synced, target.length)
-            self._durable(target)
+    def _sync(self) -> int:
+        target = self.end
+        os.fdatasync(self._handle)
+        self._durable(target)
+        return target.length
+
+    @property
+    def awaits_sync(self) -> bool:
+        """True if a record was appended that is not known to be durable."""
+        return self.end.length > self._group.durable
 
     def acknowledge(self, end: LogEnd) -> None:
         """Report how far the log is written in a store that does not sync."""
@@ -342,9 +335,8 @@ class Log:
 
     def retire(self) -> None:
         """Delete the log once a manifest includes all of it; threads that wait for a sync are released."""
-        with self._syncing:
-            self._synced = sys.maxsize
-            self.close()
+        self._group.finish(sys.maxsize)
+        self.close()
         with suppress(OSError):  # it is ignored from now on, and deleted later
             self.file.unlink(missing_ok=True)
 
@@ -357,7 +349,6 @@ class Log:
 
 
 def _write_all(handle: int, content: bytes, at: int) -> None:
-    view = memoryview(content)
-    while view:
-        written = os.pwrite(handle, view, at)
-        view, at = view[written:], at + written
+    while content:
+        written = pwrite(handle, content, at)
+        content, at = content[written:], at + written

@@ -353,6 +353,8 @@ class NativeRuntime:
         runner = self._backends.runner(stage.name)
         if runner is None:
             return self._running.emit(compiled)
+        if runner.is_untouched:
+            return runner.nothing
         with exact_evaluation(compiled):
             return runner.emit()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
@@ -42,6 +43,16 @@ class Library:
         if name in self._names:
             return int(self._tracker[name])
         return next(library for library in self._shared if name in library).address(name)
+
+    def function(self, name: str, result: Any, *arguments: Any, brief: bool = False) -> Any:
+        """An exported function as Python calls it, with the types of its result and arguments.
+
+        Without types it takes ``ctypes`` values, which need not be converted: that takes longer than a brief call.
+        A ``brief`` one keeps the interpreter's lock. Others let threads run meanwhile; for a call of microseconds that
+        is a loss, since a thread that waits takes the lock and this one has to wait for it in turn.
+        """
+        kind = ctypes.PYFUNCTYPE if brief else ctypes.CFUNCTYPE
+        return kind(result, *arguments)(self.address(name))
 
     def __contains__(self, name: str) -> bool:
         return name in self._names

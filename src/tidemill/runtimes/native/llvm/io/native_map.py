@@ -62,6 +62,17 @@ _JOURNAL_SIGNATURES: dict[str, tuple[Any, ...]] = {
     "rollback": (_STATUS, _POINTER),
 }
 
+_BRIEF = {"count", "bytes", "drop_empty", "touched", "net", "settle"}
+"""Functions that every epoch calls, and that take at most some nanoseconds for each entry that it has touched."""
+
+
+class _RecordPair:
+    """Records as they were and as they are."""
+
+    def __init__(self, old: Records, new: Records) -> None:
+        self.old, self.new = old, new
+        self.addresses = old.ctypes.data, new.ctypes.data
+
 
 class NativeMap:
     """One map: its handle, and what the runtime asks of it. ``address`` is what emitted code takes as a handle."""
@@ -74,6 +85,7 @@ class NativeMap:
         self._ordered = code.changing.ordered
         self._functions = _functions(code, library)
         self._layout = code.changing.handle
+        self._few = _RecordPair(*(self.make_records(FEW_RECORDS) for _ in range(2)))
         self._handle = (ctypes.c_int64 * (code.changing.handle.size // 8))()
         self._journal, self._limbo = (_count_slot(code.changing.handle, name) for name in ("journal", "limbo"))
         self.address = ctypes.addressof(self._handle)
@@ -173,9 +185,9 @@ class NativeMap:
     def _touched(self) -> tuple[Records, Records]:
         self.sweep()
         most = self.touches
-        old, new = self.make_records(most), self.make_records(most)
-        count = self._functions["touched"](self.address, old.ctypes.data, new.ctypes.data)
-        return old[:count], new[:count]
+        pair = self._few if most <= FEW_RECORDS else _RecordPair(self.make_records(most), self.make_records(most))
+        count = self._functions["touched"](self.address, *pair.addresses) if most else 0
+        return pair.old[:count], pair.new[:count]
 
     def sweep(self) -> None:
         """Drop the entries that were left with weight 0, at the end of a change."""
@@ -295,7 +307,7 @@ def _decimal(number: int, scale: int) -> Decimal:
 def _functions(code: MapCode, library: Library) -> dict[str, Callable[..., Any]]:
     signatures = _SIGNATURES | (_JOURNAL_SIGNATURES if code.changing.journaled else {})
     return {
-        name: ctypes.CFUNCTYPE(*signature)(library.address(f"{code.changing.symbol}.{name}"))
+        name: library.function(f"{code.changing.symbol}.{name}", *signature, brief=name in _BRIEF)
         for name, signature in signatures.items()
     }
 

@@ -305,11 +305,11 @@ class _DictionaryFunctions:
         pointer, size = ctypes.c_void_p, ctypes.c_int64
         self.create = self._find("create", pointer, pointer)
         self.destroy = self._find("destroy", pointer)
-        self.intern = self._find("intern_one", pointer, ctypes.c_char_p, size)
+        self.intern = self._find("intern_one", pointer, ctypes.c_char_p, size, brief=True)
         self.intern_all = self._find("intern_all", pointer, pointer, pointer, size, pointer)
 
-    def _find(self, name: str, *types: Any) -> Any:
-        return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._loaded.address(f"strings.{name}"))
+    def _find(self, name: str, *types: Any, brief: bool = False) -> Any:
+        return self._loaded.function(f"strings.{name}", ctypes.c_int32, *types, brief=brief)
 
 
 @lru_cache(maxsize=1)

@@ -92,6 +92,11 @@ class LlvmStage:
         self._functions = StageFunctions(self._library)
         self._state = StageState(code, self._library, source, memory, strings, table_of)
         self._packers: dict[str, Any] = {}
+        finish_ = self.stage.finish
+        self._group_maps = (finish_.source, *multiset_maps(finish_)) if isinstance(finish_, GroupEmission) else ()
+        """The maps that the rows of a stage with groups come from."""
+        self.nothing = ChangeSet.of((), self.stage.output)
+        """A change of the stage's rows that has none."""
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -192,6 +197,17 @@ class LlvmStage:
             status = fire(columns.rows, columns.columns, columns.weights, ctypes.byref(failed), large)
             self._check(status, lambda: (input_.relation, _row_of(batch, failed.value, change)))  # noqa: B023
 
+    @property
+    def is_untouched(self) -> bool:
+        """True if the rows of the stage come from groups, none of which the epoch has touched."""
+        state = self._state
+        if not self._group_maps or not state.maps or state.pending or state.is_paused:
+            return False
+        for name in self._group_maps:
+            if state.maps[name].touches:
+                return False
+        return True
+
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""
         if not self.ready or self.is_paused:
@@ -224,8 +240,7 @@ class LlvmStage:
         if (
             declared is None
             or not isinstance(finish, GroupEmission)
-            or sum(self._state.maps[name].touches for name in (finish.source, *multiset_maps(finish)))
-            < MACHINE_CODE_KEYS
+            or sum(self._state.maps[name].touches for name in self._group_maps) < MACHINE_CODE_KEYS
         ):
             return None
         self._state.maps[finish.source].sweep()
@@ -250,14 +265,14 @@ class LlvmStage:
         output = self._state.maps[self.stage.name]
         rows = output.entries() if len(output) else None
         self._clear(self.stage.name)
-        return _nothing(self.stage) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
+        return self.nothing if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
 
     def _drain_output(self, declared: OutputGlobal) -> ChangeSet:
         return self._output_table(self._state.outputs[declared.place.name])
 
     def _output_table(self, output: OutputBuffers, *, distinct: bool = False) -> ChangeSet:
         if not len(output):
-            return _nothing(self.stage)
+            return self.nothing
         return ChangeSet.of_encoded(output.drain(distinct=distinct), self.stage.output)
 
     def _clear(self, name: str) -> None:
@@ -319,7 +334,7 @@ class LlvmStage:
         reader = self.stage.reader
         assert reader is not None
         if reader.finish is None:
-            return _nothing(self.stage)  # nothing is posted where no row can ever be
+            return self.nothing  # nothing is posted where no row can ever be
         filled = {name.removeprefix(READ_MAP): self._state.make(held) for name, held in self._state.passing_maps()}
         try:
             self._check(self._functions.produce()(), None)
@@ -437,10 +452,6 @@ class LlvmStage:
     def _check(self, status: int, row: Callable[[], tuple[str, Row]] | None) -> None:
         if status:
             raise self.error(status, row)
-
-
-def _nothing(stage: Stage) -> ChangeSet:
-    return ChangeSet.of((), stage.output)
 
 
 def _no_fields(relation: str) -> tuple[Field, ...]:

@@ -22,11 +22,11 @@ class StageFunctions:
 
     def rows(self, number: int) -> Any:
         """``rows.k``."""
-        return self._find(f"rows.{number}", ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p)
+        return self._find(f"rows.{number}", ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p, brief=True)
 
     def event(self, number: int) -> Any:
         """``event.k``."""
-        return self._find(f"event.{number}", ctypes.c_void_p)
+        return self._find(f"event.{number}", ctypes.c_void_p, brief=True)
 
     def events(self) -> Any:
         """``events``."""
@@ -50,9 +50,9 @@ class StageFunctions:
 
     def read_groups(self, arrays: int) -> Any:
         """``read_groups``, which writes to that number of arrays."""
-        return self._find(READ_GROUPS, *[ctypes.c_void_p] * arrays, result=ctypes.c_int64)
+        return self._find(READ_GROUPS, *[ctypes.c_void_p] * arrays, result=ctypes.c_int64, brief=True)
 
-    def _find(self, name: str, *arguments: Any, result: Any = ctypes.c_int32) -> Any:
+    def _find(self, name: str, *arguments: Any, result: Any = ctypes.c_int32, brief: bool = False) -> Any:
         if name not in self._known:
-            self._known[name] = ctypes.CFUNCTYPE(result, *arguments)(self._library.address(name))
+            self._known[name] = self._library.function(name, result, *arguments, brief=brief)
         return self._known[name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidemill.changes.zset import Row
 from tidemill.model.schema import Table
-from tidemill.runtimes.native.llvm.codegen.jit import load
+from tidemill.runtimes.native.llvm.codegen.jit import Library, load
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.containers.chained_index import DELETED, MAX_ROWS, emit_index
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray
@@ -38,6 +38,9 @@ FIRST_ROWS = 64
 
 CONVERTED_ROWS = 1 << 16
 """Rows of a large table that are converted at a time: what is made on the way stays in the same few pages."""
+
+FEW_ROWS = 64
+"""Row count up to which rows are linked without letting other threads run."""
 
 _DELETED = np.uint32(DELETED)
 
@@ -297,17 +300,27 @@ class ColumnStore:
         self.version = next(_versions)
 
 
+class _IndexFunctions(NamedTuple):
+    """The functions of an index, which take ``ctypes`` values."""
+
+    link: Any
+    link_unique: Any
+    unlink: Any
+    find: Any
+
+    @classmethod
+    def of(cls, library: Library, *, brief: bool) -> _IndexFunctions:
+        """The functions of a loaded index."""
+        return cls(*[library.function(name, ctypes.c_int64, brief=brief) for name in cls._fields])
+
+
 class _Index:
     """A chained index (see ``containers.chained_index``)."""
 
     def __init__(self, columns: Sequence[CellColumn]) -> None:
         self._columns = columns
         self._library = load(emit_index(tuple(column.type for column in columns)))
-        rows, index = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p], [ctypes.c_void_p] * 2
-        self._link = self._function("link", *rows, ctypes.c_void_p, *index)
-        self._link_unique = self._function("link_unique", *rows, *index)
-        self._unlink = self._function("unlink", *rows, ctypes.c_void_p, *index)
-        self._find = self._function("find", ctypes.c_int64, *[ctypes.c_void_p] * 3, *index)
+        self._few, self._many = (_IndexFunctions.of(self._library, brief=brief) for brief in (True, False))
         self._bits = 1
         self._heads = np.zeros(2, np.uint32)
         self.links = np.zeros(0, np.uint32)
@@ -315,13 +328,13 @@ class _Index:
         self._locate()
         self._ask_for(1)
 
-    def _function(self, name: str, *arguments: Any) -> Any:
-        """A function whose last arguments are the arrays of the index and the shift."""
-        return ctypes.CFUNCTYPE(ctypes.c_int64, *arguments, ctypes.c_int64)(self._library.address(name))
+    def _functions(self, rows: int) -> _IndexFunctions:
+        return self._few if rows <= FEW_ROWS else self._many
 
     def _locate(self) -> None:
         """Note the addresses of all arrays, which are arguments of every call."""
         self.words = [_address(self._heads), _address(self.links), 64 - self._bits]
+        self._arrays = [*map(ctypes.c_void_p, self.words[:2]), ctypes.c_int64(self.words[2])]
         self._cells = _addresses([column.cells for column in self._columns])
         self._nulls = _addresses([column.nulls for column in self._columns])
 
@@ -348,16 +361,21 @@ class _Index:
     def link(self, start: int, stop: int) -> None:
         """Link rows."""
         if start < stop:
-            self._link(start, stop, self._cells, self._nulls, *self.words)
+            rows = ctypes.c_int64(start), ctypes.c_int64(stop)
+            self._functions(stop - start).link(*rows, self._cells, self._nulls, *self._arrays)
 
     def link_unique(self, start: int, stop: int) -> int:
         """Link rows until one has the key of another; returns how far it came."""
-        return int(self._link_unique(start, stop, self._cells, *self.words)) if start < stop else stop
+        if start == stop:
+            return stop
+        rows = ctypes.c_int64(start), ctypes.c_int64(stop)
+        return int(self._functions(stop - start).link_unique(*rows, self._cells, *self._arrays))
 
     def unlink(self, start: int, stop: int) -> None:
         """Unlink the last rows."""
         if start < stop:
-            self._unlink(start, stop, self._cells, self._nulls, *self.words)
+            rows = ctypes.c_int64(start), ctypes.c_int64(stop)
+            self._functions(stop - start).unlink(*rows, self._cells, self._nulls, *self._arrays)
 
     def mark(self, numbers: RowNumbers) -> None:
         """Mark rows as deleted."""
@@ -374,7 +392,8 @@ class _Index:
     def find(self, keys: Sequence[CellArray]) -> RowNumbers:
         """The number of a row under each key, -1 where there is none."""
         numbers = np.empty(len(keys[0]), np.int64)
-        self._find(len(numbers), _addresses(keys), self._cells, _address(numbers), *self.words)
+        found = ctypes.c_void_p(_address(numbers))
+        self._many.find(ctypes.c_int64(len(numbers)), _addresses(keys), self._cells, found, *self._arrays)
         return numbers
 
     def find_few(self, rows: Sequence[Row], places: Sequence[int]) -> list[int]:
@@ -386,15 +405,13 @@ class _Index:
             convert = column.convert_value
             for number, row in enumerate(rows):
                 cells[number] = row[place] if convert is None else convert(row[place])
-        self._find(count, self._asked_addresses, self._cells, self._found_address, *self.words)
-        found: list[int] = self._found[:count].tolist()
-        return found
+        self._few.find(ctypes.c_int64(count), self._asked_addresses, self._cells, self._found, *self._arrays)
+        return self._found[:count]
 
     def _ask_for(self, keys: int) -> None:
         """Have cells for so many keys at once, which are used again and again."""
         self._asked = [column.empty(keys) for column in self._columns]
-        self._found = np.empty(keys, np.int64)
-        self._asked_addresses, self._found_address = _addresses(self._asked), _address(self._found)
+        self._asked_addresses, self._found = _addresses(self._asked), (ctypes.c_int64 * keys)()
 
 
 class VersionedRows(Protocol):
