@@ -297,6 +297,20 @@ def test_of_replayed_events_those_before_a_refused_one_stay(place: int) -> None:
         assert all(wh.verify())
 
 
+@pytest.mark.parametrize("backend", ["llvm", "python"])
+def test_replayed_rows_that_are_put_back_as_they_were_are_one_epoch_with_the_others(backend: str) -> None:
+    rows = [(key, key % 5, "x") for key in range(500)]
+    other = [row if row[0] % 3 else (row[0], row[1] + 1, None) for row in rows]
+    with keyed(backend) as wh:
+        wh.apply({"items": [(+1, row) for row in rows], "notes": [(+1, (key, "a")) for key in range(500)]})
+        events = [(-1, row) for row in rows] + [(+1, row) for row in other]
+        before = wh.epoch
+        wh.replay({"items": events}, np.zeros(len(events), np.int8))
+        assert wh.epoch == before + 1
+        assert Counter(wh.table("items").rows()) == Counter(other)
+        assert all(wh.verify())
+
+
 def test_what_was_fed_to_machine_code_is_on_disk(tmp_path: Path) -> None:
     for expected in (1, 2, 3):
         with tidemill.open(tmp_path / "wh", runtime="native", backend="llvm") as wh:

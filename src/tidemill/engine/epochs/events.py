@@ -13,7 +13,7 @@ whose rows are stored and checked, are applied like the changes of an epoch wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.event_order import EventOrder, order_matters
+from tidemill.engine.epochs.event_order import EventOrder, rows_put_back
 from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
@@ -314,9 +315,12 @@ class EventWriter:
         tables = [state.catalog.tables[name] for name in changes]
         if state.catalog.constraints.keys_of(changes) or any(late_table(t) is not None or not t.kept for t in tables):
             return False
-        if any(order_matters(table, changes[table.name]) for table in tables):
+        put_back = {table: rows_put_back(table, changes[table.name]) for table in tables}
+        if None in put_back.values():
             return False
         self.flush()
+        if not all(self._has_rows(table, rows) for table, rows in put_back.items() if rows):
+            return False
         try:
             with garbage_collection_paused():
                 _, durable = apply_changes(state, self._epochs, changes, {}, objects=False, late=False)
@@ -325,6 +329,11 @@ class EventWriter:
         durable()
         self._after()
         return True
+
+    def _has_rows(self, table: Table, rows: Sequence[Row]) -> bool:
+        places = table.key_positions
+        keyed = {tuple([row[place] for place in places]): [row] for row in rows}
+        return self._state.placement.lookup.find(table.name, places, keyed) == keyed
 
     # -- events in a buffer ---------------------------------------------------------------------------------------
 

@@ -28,8 +28,8 @@ class Cells:
     cells: CellArray
     nulls: Flags | None
 
-    def at(self, places: npt.NDArray[Any]) -> Cells:
-        """Those at some places, or under a mask."""
+    def at(self, places: RowNumbers) -> Cells:
+        """Those at some places."""
         return Cells(self.cells[places], None if self.nulls is None else self.nulls[places])
 
 
@@ -85,12 +85,15 @@ class CellColumn:
         cells = np.ascontiguousarray(cells_of(chunk, self._field.type, self._strings))
         return Cells(cells.view(np.int64).reshape(-1, 2) if self._is_pair else cells, nulls_of(chunk))
 
-    def write(self, first: int, values: Cells) -> None:
-        """Set the cells from row ``first`` on."""
-        last = first + len(values.cells)
-        self.cells[first:last] = values.cells
+    def write(self, first: int, values: Cells, places: RowNumbers | None = None) -> None:
+        """Set the cells from row ``first`` on, to all values or to those at some places."""
+        last = first + len(values.cells if places is None else places)
+        _copy(values.cells, places, self.cells[first:last])
         if self._field.nullable:
-            self.nulls[first:last] = 0 if values.nulls is None else values.nulls
+            if values.nulls is None:
+                self.nulls[first:last] = 0
+            else:
+                _copy(values.nulls.view(np.uint8), places, self.nulls[first:last])
 
     def same(self, numbers: RowNumbers, values: Cells) -> Flags:
         """The mask of the rows ``numbers`` that have the value at the same place of ``values``; NULLs are equal."""
@@ -146,6 +149,14 @@ def resized(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
     larger = np.zeros((room, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def _copy(given: npt.NDArray[Any], places: RowNumbers | None, to: npt.NDArray[Any]) -> None:
+    """Copy elements, or those at some places, which all exist: so NumPy need not look before it writes."""
+    if places is None:
+        to[:] = given
+    else:
+        given.take(places, axis=0, out=to, mode="clip")
 
 
 def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Any] | None:

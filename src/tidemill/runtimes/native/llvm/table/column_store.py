@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +31,7 @@ from tidemill.runtimes.native.llvm.table.cell_column import (
     is_fixed_width,
     resized,
 )
+from tidemill.runtimes.native.llvm.table.sift import SiftedRows, sift
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 
 FIRST_ROWS = 64
@@ -115,20 +116,47 @@ class ColumnStore:
             return False
         for first in range(0, rows.num_rows, CONVERTED_ROWS):
             part = rows.slice(first, CONVERTED_ROWS)
-            if not self.append(self.convert(part), part.num_rows):
+            if not self.append(self.convert(part)):
                 return False
         self.show(rows.num_rows, ())
         return True
 
-    def append(self, rows: RowCells, count: int) -> bool:
-        """Append rows, which are not shown yet. False where a key is there already, or where memory is refused."""
-        first = self.rows
+    @property
+    def names(self) -> Collection[str]:
+        """The columns that are here."""
+        return self._columns.keys()
+
+    def sift(self, weights: RowNumbers, found: RowNumbers, gone: list[RowNumbers]) -> SiftedRows | None:
+        """The rows of a change by what they do, those that leave deleted and noted in ``gone``; None if it is not
+        plain.
+
+        ``found`` has the number of the row under each key.
+        """
+        self._whole = False
+        rows = sift(weights, found, self._key_index.links)
+        if rows is not None:
+            gone.append(rows.left.copy())
+        self._whole = True
+        return rows
+
+    def restore(self, numbers: RowNumbers) -> None:
+        """Take back that rows were deleted, which are shown still."""
+        self._whole = False
+        self._key_index.unmark(numbers)
+        self._whole = True
+
+    def append(self, rows: RowCells, places: RowNumbers | None = None) -> bool:
+        """Append rows, or those at some places, which are not shown yet.
+
+        False where a key is there already, or where memory is refused.
+        """
+        first, count = self.rows, len(rows[self._key_names[0]].cells) if places is None else len(places)
         self._whole = False
         if not self._reserve(first + count):
             self._whole = True
             return False
         for name, column in self._columns.items():
-            column.write(first, rows[name])
+            column.write(first, rows[name], places)
         return self._link_keys(first + count)
 
     def _link_keys(self, last: int) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
@@ -27,8 +28,8 @@ from tidemill.runtimes.native.llvm.containers.chained_index import ABSENT
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableReader
-from tidemill.runtimes.native.llvm.table.cell_column import Flags
 from tidemill.runtimes.native.llvm.table.column_store import ColumnStore, RowCells, stored_columns
+from tidemill.runtimes.native.llvm.table.sift import SiftedRows
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
 
 FEW_ROWS = 64
@@ -150,56 +151,56 @@ class LlvmTable:
     def _take_batch(self, store: ColumnStore, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Take in a batch; returns what it changes, None where that is not plain."""
         weights = batch.column(WEIGHT).to_numpy()
-        leaves, comes = weights == -1, weights == 1
-        if not (leaves | comes).all():
-            return None
         rows = pa.Table.from_batches([batch])
         cells = store.convert(rows)
-        if leaves.any():
-            found = store.find(cells)
-            back = self._unchanged(store, found, leaves, cells, rows.select([f.name for f in self._others]))
-            if back is None:
-                return None
-            if len(back):
-                changed = ~np.isin(found, back)
-                batch, comes = batch.filter(pa.array(changed)), comes & changed
-                leaves = leaves & changed
-            self._gone.append(found[leaves])
-            store.delete(found[leaves])
-            rows = rows.filter(pa.array(comes)) if self._others else rows
-            cells = {name: values.at(comes) for name, values in cells.items()}
+        if (weights == 1).all():
+            if self._others:
+                self._rows.append(rows)
+            return batch if store.append(cells) else None
+        found = store.find(cells)
+        sifted = store.sift(weights, found, self._gone)
+        if sifted is None:
+            return None
+        back = self._unchanged(store, found, sifted, cells, rows.select(self._unshared(store)))
+        if back is None:
+            return None
+        comes = sifted.comes
+        if len(back):
+            store.restore(back)
+            changed = ~_among(found, back, store.rows)
+            batch, comes = batch.filter(pa.array(changed)), comes[changed[comes]]
+            self._gone[-1] = sifted.left[changed[sifted.leaving]]
         if self._others:
-            self._rows.append(rows)
-        return batch if store.append(cells, int(comes.sum())) else None
+            self._rows.append(rows.take(pa.array(comes)))
+        return batch if store.append(cells, comes) else None
+
+    def _unshared(self, store: ColumnStore) -> list[str]:
+        """The columns that only whole rows have, and no stage needs."""
+        return [f.name for f in self._others if f.name not in store.names]
 
     def _unchanged(
-        self, store: ColumnStore, found: RowNumbers, leaves: Flags, cells: RowCells, others: pa.Table
+        self, store: ColumnStore, found: RowNumbers, rows: SiftedRows, cells: RowCells, others: pa.Table
     ) -> RowNumbers | None:
         """The numbers of rows that leave and come back as they were, each once.
 
-        None where a row leaves that is not there or twice, or another row stays under a key that comes.
+        None where a row leaves that differs from the one that is there under its key.
         """
-        leaving, updates = np.flatnonzero(leaves), np.flatnonzero(~leaves & (found >= 0))
-        left, kept = found[leaving], found[updates]
-        sorter = np.argsort(left)
-        ascending = left[sorter]
-        if ascending[0] < 0 or (ascending[1:] == ascending[:-1]).any() or not store.same(left, cells, leaving).all():
+        if not store.same(rows.left, cells, rows.leaving).all():
             return None
-        places = sorter[np.searchsorted(ascending, kept).clip(max=len(left) - 1)]
-        if not (left[places] == kept).all():
-            return None
-        shared = store.same(kept, cells, updates)
-        if self._others:
-            order, held = self._rows.take_by_part(left, others.column_names)
-            if not same_rows(others.take(pa.array(leaving[order])), held):
+        shared = store.same(rows.kept, cells, rows.updates)
+        if others.num_columns:
+            order, held = self._rows.take_by_part(rows.left, others.column_names)
+            if not same_rows(others.take(pa.array(rows.leaving[order])), held):
                 return None
-            equal = shared_rows(others, updates[shared], leaving[places[shared]])
+            sorter = np.argsort(rows.left)
+            before = rows.leaving[sorter[np.searchsorted(rows.left, rows.kept[shared], sorter=sorter)]]
+            equal = shared_rows(others, rows.updates[shared], before)
             if equal is None:
                 return None
             shared[shared] = equal
-        back = kept[shared]
+        back = rows.kept[shared]
         # One row of each sign under each of these keys: anything else is for the caller to sum.
-        plain = not len(back) or np.isin(found, back).sum() == 2 * len(np.unique(back)) == 2 * len(back)
+        plain = not len(back) or _among(found, back, store.rows).sum() == 2 * len(np.unique(back)) == 2 * len(back)
         return back if plain else None
 
     # -- a few rows -----------------------------------------------------------------------------------------------
@@ -381,3 +382,14 @@ class LlvmTable:
         self._taken.clear()
         self._settled = self._shown = 0, 0
         self._epoch = None
+
+
+def _among(found: RowNumbers, numbers: RowNumbers, rows: int) -> npt.NDArray[np.bool_]:
+    """The mask of those of ``found`` that are among ``numbers``, all of them below ``rows``; -1 is not.
+
+    >>> _among(np.array([2, -1, 0]), np.array([0]), 3).tolist()
+    [False, False, True]
+    """
+    flags = np.zeros(rows + 1, np.bool_)
+    flags[numbers] = True
+    return flags[found]
