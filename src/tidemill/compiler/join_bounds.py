@@ -13,6 +13,7 @@ from math import sqrt
 from tidemill.compiler.statistics.costs import Cost, CostClass
 from tidemill.compiler.statistics.predictions import ProgramEstimate
 from tidemill.compiler.statistics.sizes import Statistics
+from tidemill.compiler.statistics.work_counts import CONSTANTS
 from tidemill.model.schema import Table
 from tidemill.program.joingraph import Serve
 from tidemill.program.joins import ClassifiedJoin, JoinClass
@@ -36,8 +37,8 @@ def stage_figures(program: Program, tables: Mapping[str, Table], statistics: Sta
     estimate = ProgramEstimate(statistics.sizes(inputs, tables))
     found = {}
     for stage in program.stages:
-        work = estimate.add(stage).work
-        found[stage.name] = StageFigures(work, sum(estimate.known[name].rows for name in stage.inputs))
+        visits = {name: CONSTANTS.cost(counts) for name, counts in estimate.add(stage).work.items()}
+        found[stage.name] = StageFigures(visits, sum(estimate.known[name].rows for name in stage.inputs))
     return found
 
 
