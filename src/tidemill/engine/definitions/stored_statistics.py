@@ -109,7 +109,8 @@ def _analyze(catalog: Catalog, store: Store, relation: str, field: Field) -> Ana
     table = store.read(relation, [field])
     found = count_values(table.column(field.name), table.column(WEIGHT))
     analyzed = AnalyzedColumn(found, store.epoch, store.counts(relation).changes)
-    catalog.analyzed.setdefault(relation, {})[field.name] = analyzed
+    columns = {**catalog.analyzed.get(relation, {}), field.name: analyzed}
+    catalog.analyzed = {**catalog.analyzed, relation: columns}
     return analyzed
 
 
