@@ -130,16 +130,26 @@ def timed(wh: tidemill.Warehouse, batches: Iterator[Any], count: int) -> float:
 
 
 def fit(counts: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The costs with the least squared relative error, none of them negative: those that want to be are left out."""
-    scaled = counts / times[:, None]
-    used = list(range(counts.shape[1]))
-    while True:
-        found, *_ = np.linalg.lstsq(scaled[:, used], np.ones(len(times)), rcond=None)
-        if (found >= 0).all():
-            costs = np.zeros(counts.shape[1])
-            costs[used] = found
-            return costs
-        used.pop(int(found.argmin()))
+    """The costs with the least squared error of logarithms: twice as long is as wrong as half as long.
+
+    They are found one at a time, by steps that become smaller, from the same cost for each.
+    """
+
+    def error(costs: npt.NDArray[np.float64]) -> float:
+        return float((np.log((counts @ costs + 1.0) / times) ** 2).sum())
+
+    costs = np.full(counts.shape[1], times.sum() / counts.sum())
+    for step in (4.0, 2.0, 1.5, 1.2, 1.1, 1.05, 1.02):
+        better = True
+        while better:
+            better = False
+            for place in range(len(costs)):
+                for factor in (step, 1 / step, 0.0):
+                    other = costs.copy()
+                    other[place] *= factor
+                    if error(other) < error(costs) - 1e-9:
+                        costs, better = other, True
+    return costs
 
 
 def main(batches: list[int]) -> None:
