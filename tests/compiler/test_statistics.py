@@ -56,3 +56,21 @@ def test_values_that_are_not_heavy_are_taken_as_even() -> None:
     column = ColumnStatistics(rows=100, distinct=10, frequent=(("a", 21), ("b", 20)))
     assert column.shares == ValueShares({"a": 0.21}, 0.0)
     assert ColumnStatistics(rows=10, distinct=0, nulls=10).shares == ValueShares({}, 1.0)
+
+
+def test_columns_that_go_together_are_counted_together() -> None:
+    sql = "SELECT a.id, b.id AS other FROM orders a JOIN orders b ON a.customer = b.customer AND a.day = b.day"
+    program = compile_view("v", relation_of(sql), TABLES, strategy="delta")
+    asked: set[str] = set()
+
+    def predicted(combinations: int | None) -> float:
+        def distinct(relation: str, column: str) -> int | None:
+            asked.add(column)
+            return combinations if ", " in column else 100
+
+        return predicted_work(program, TABLES, Statistics(ROWS, distinct))
+
+    apart, together = predicted(None), predicted(100)
+    # By themselves 100 times 100 values would leave a tenth of a row for each pair.
+    assert together - apart == pytest.approx(2 * 3 * (1_000 / 100 - 1_000 / 100 / 100))
+    assert "customer, day" in asked

@@ -139,6 +139,22 @@ def test_predictions_use_frequent_values() -> None:
         assert re.search(r"an epoch lately; k 99 values, 5[01]% 0\n", text)
 
 
+def test_columns_of_a_lookup_are_counted_together() -> None:
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, `a, b` INT)")
+        wh.apply({"t": [(1, (n, n % 10, n % 10 if n else None, n)) for n in range(100)]})
+        wh.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT r.id FROM t r JOIN t s ON r.a = s.a AND r.b = s.b AND r.id <> s.id"
+        )
+        found = columns(wh, "t")
+        assert set(found) >= {"a", "b"}
+        wh.sql("CREATE TABLE p (x INT, y INT, PRIMARY KEY (x, y)); CREATE TABLE q (x INT, y INT)")
+        wh.apply({name: [(1, (n % 10, n)) for n in range(50)] for name in ("p", "q")})
+        wh.sql("CREATE MATERIALIZED VIEW w AS SELECT q.x FROM p JOIN q ON p.x = q.x AND p.y = q.y")
+        assert set(columns(wh, "p")) <= {"x", "y"}  # a key has as many values as rows, and is not counted
+        assert columns(wh, "q")["x, y"]["distinct"] == 50
+
+
 def test_relations_that_change_often_count_more() -> None:
     join = "SELECT f.id, f.a * r.rate AS x FROM facts f JOIN rates r ON f.k = r.k"
     with tidemill.open(":memory:", runtime="native") as wh:

@@ -71,6 +71,9 @@ class LoopEstimate:
                 values = max(contents.distinct(name), self.values(key))
                 shares = contents.shares(name)
                 found *= shares.matching(self.shares(key) if shares.frequent else NO_SHARES, values)
+            if len(source.lookup) > 1:
+                # Values of columns that go together are not as many as each could have with each.
+                found = max(found, contents.rows / contents.combined(name for name, _ in source.lookup))
             self.rows *= found
             self.visits += self.rows
             self._owners |= {f"{source.alias}.{f.name}": (contents, f.name) for f in source.columns}

@@ -182,8 +182,9 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
     work: dict[str, WorkCounts] = {}
     kept: dict[str, WorkCounts] = {}
     emitted: dict[str, float] = {}
+    keys = {map_.name: len(map_.keys) for map_ in stage.maps} | {stage.name: len(stage.output)}
     for trigger in stage.triggers:
-        costs = [_cost(statement, sizes) for statement in trigger.statements]
+        costs = [_cost(statement, keys.get(statement.target, 0), sizes) for statement in trigger.statements]
         touched = sum(cost.touched for cost in costs if cost.target == emitting)
         passed = WorkCounts(passed=1.0 if known[trigger.relation].passed else 0.0)
         work[trigger.relation] = sum((cost.work for cost in costs), passed) + touched * _emission_work(stage, sizes)
@@ -287,14 +288,18 @@ class _StatementCost(NamedTuple):
     touched: float
 
 
-def _cost(statement: TriggerStatement, known: Mapping[str, RelationSize]) -> _StatementCost:
+def _cost(statement: TriggerStatement, keys: int, known: Mapping[str, RelationSize]) -> _StatementCost:
+    """The cost of a statement whose target has so many key columns."""
     # What a row touches is read before it and after it.
     times = 2 if isinstance(statement, Replace) and statement.touched is not None else 1
     loops = [estimate_loops(query, known) for query in row_queries(statement)]
     found = times * sum(one.rows for one in loops)
     visits = times * sum(one.visits for one in loops)
-    # Replaced entries are compared with those before; few of them differ.
-    touched = found if isinstance(statement, Add) else min(found, 1.0)
+    if isinstance(statement, Add):
+        # Rows of one group touch one entry: where all its keys are those of the changed row, there is no other.
+        touched = min(found, prod(loops[0].values(output.scalar) for output in statement.query.outputs[:keys]))
+    else:
+        touched = min(found, 1.0)  # replaced entries are compared with those before; few of them differ
     return _StatementCost(statement.target, WorkCounts(statements=1.0, visits=visits, updates=found), touched)
 
 

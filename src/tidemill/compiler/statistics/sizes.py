@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 
 from tidemill.compiler.statistics.column_values import NO_SHARES, ValueShares
 from tidemill.model.schema import Table
@@ -18,8 +19,11 @@ MATCHES = 10.0
 MANY = 1e6
 """Assumed number of rows of the largest relation."""
 
+TOGETHER = ", "
+"""Separator of the names of columns that are counted together, in the order of their names."""
+
 DistinctCounts = Callable[[str, str], int | None]
-"""Number of distinct values of a column of a relation; None where it is unknown."""
+"""Number of distinct values of a column of a relation, or of several together; None where it is unknown."""
 
 
 def nothing_counted(relation: str, column: str) -> int | None:
@@ -50,6 +54,10 @@ class RelationSize:
         """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
         return max(1.0, self.values.get(name, self.rows / MATCHES))
 
+    def combined(self, names: Iterable[str]) -> float:
+        """The combinations of values of several columns; infinitely many where nothing is known."""
+        return self.values.get(TOGETHER.join(sorted(names)), inf)
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -69,7 +77,7 @@ class Statistics:
         for name in relations:
             rows = float(self.rows.get(name, 0) or MANY)
             key = tables[name].primary_key if name in tables else ()
-            single = dict.fromkeys(key, rows) if len(key) == 1 else {}
+            single = {TOGETHER.join(sorted(key)): rows} if key else {}
             counted = self.distinct if self.rows.get(name) else nothing_counted
             shares = partial(self._shares_of, name, single) if self.rows.get(name) else nothing_shared
             found[name] = RelationSize(rows, _CountedValues(name, counted, single), shares, self.changes.get(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 __all__ = ["CONSTANTS", "NOTHING", "CostConstants", "WorkCounts"]
 
@@ -25,10 +25,22 @@ class WorkCounts:
     passed: float = 0.0
 
     def __add__(self, other: WorkCounts) -> WorkCounts:
-        return WorkCounts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+        return WorkCounts(
+            self.statements + other.statements,
+            self.visits + other.visits,
+            self.updates + other.updates,
+            self.emissions + other.emissions,
+            self.passed + other.passed,
+        )
 
     def __rmul__(self, factor: float) -> WorkCounts:
-        return WorkCounts(*(factor * one for one in astuple(self)))
+        return WorkCounts(
+            factor * self.statements,
+            factor * self.visits,
+            factor * self.updates,
+            factor * self.emissions,
+            factor * self.passed,
+        )
 
 
 NOTHING = WorkCounts()
@@ -46,7 +58,8 @@ class CostConstants:
 
     def cost(self, counts: WorkCounts) -> float:
         """The cost of counted work."""
-        return sum(one * each for one, each in zip(astuple(self), astuple(counts), strict=True))
+        rows = self.visit * counts.visits + self.update * counts.updates + self.emission * counts.emissions
+        return self.statement * counts.statements + rows + self.passed * counts.passed
 
 
 CONSTANTS = CostConstants(statement=1.0, visit=1.0, update=2.0, emission=2.0, passed=0.0)

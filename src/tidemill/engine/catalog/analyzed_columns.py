@@ -27,8 +27,8 @@ class AnalyzedColumn:
         return abs(changes - self.changes) > STALE * self.statistics.rows
 
 
-AnalyzedColumns = dict[str, dict[str, AnalyzedColumn]]
-"""Statistics by relation and column."""
+AnalyzedColumns = Mapping[str, Mapping[str, AnalyzedColumn]]
+"""Statistics by relation and column. It is replaced as a whole, since plans of several threads may add to it."""
 
 
 def analyzed_to_json(analyzed: AnalyzedColumns) -> dict[str, dict[str, Any]]:

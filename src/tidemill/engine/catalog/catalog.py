@@ -55,7 +55,7 @@ class Catalog:
         copy = Catalog(self.registry)
         copy._entries, copy.module = dict(self._entries), self.module
         copy.sources, copy.feeds = dict(self.sources), dict(self.feeds)
-        copy.analyzed = {name: dict(columns) for name, columns in self.analyzed.items()}
+        copy.analyzed = self.analyzed
         copy._sort()
         return copy
 
@@ -210,7 +210,7 @@ class Catalog:
                 f'"{name}" cannot be dropped', detail=f"It is fed by {', '.join(feeds)}.", hint="Drop those first."
             )
         gone = self._entries.pop(name)
-        self.analyzed.pop(name, None)
+        self.analyzed = {other: columns for other, columns in self.analyzed.items() if other != name}
         if late is not None:
             del self._entries[name + LATE]
         for kept in gone.remote_subplans if isinstance(gone, View) else ():

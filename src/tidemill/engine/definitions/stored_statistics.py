@@ -6,19 +6,19 @@ the result, and stores it whenever it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TypeVar
 
 from tidemill.compiler.statistics.column_values import NO_SHARES, ColumnStatistics, ValueShares
-from tidemill.compiler.statistics.sizes import Statistics
+from tidemill.compiler.statistics.sizes import TOGETHER, Statistics
 from tidemill.engine.catalog.analyzed_columns import AnalyzedColumn
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.count_values import count_values
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import Unsupported
-from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import Array, Field, Struct, Void
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.storage.store import Store
@@ -101,15 +101,19 @@ def _column(catalog: Catalog, store: Store, relation: str, column: str) -> Colum
         return known.statistics
     if store.rows(relation) > MAX_COUNTED_ROWS:
         return None if known is None else known.statistics
-    (field,) = (f for f in catalog.entry(relation).fields if f.name == column)
-    return _analyze(catalog, store, relation, field).statistics if _has_plain_values(field) else None
+    fields = {field.name: field for field in catalog.entry(relation).fields if _has_plain_values(field)}
+    names = (column,) if column in fields else tuple(column.split(TOGETHER))
+    if not fields.keys() >= set(names):
+        return None
+    return _analyze(catalog, store, relation, [fields[name] for name in names]).statistics
 
 
-def _analyze(catalog: Catalog, store: Store, relation: str, field: Field) -> AnalyzedColumn:
-    table = store.read(relation, [field])
-    found = count_values(table.column(field.name), table.column(WEIGHT))
+def _analyze(catalog: Catalog, store: Store, relation: str, fields: Sequence[Field]) -> AnalyzedColumn:
+    names = names_of(fields)
+    found = count_values(store.read(relation, fields).select([*names, WEIGHT]))
     analyzed = AnalyzedColumn(found, store.epoch, store.counts(relation).changes)
-    catalog.analyzed.setdefault(relation, {})[field.name] = analyzed
+    columns = {**catalog.analyzed.get(relation, {}), TOGETHER.join(names): analyzed}
+    catalog.analyzed = {**catalog.analyzed, relation: columns}
     return analyzed
 
 
@@ -132,7 +136,7 @@ def analyze_relations(
             for name in relations:
                 fields = [field for field in catalog.entry(name).fields if _has_plain_values(field)]
                 for field in fields:
-                    _analyze(catalog, state.store, name, field)
+                    _analyze(catalog, state.store, name, [field])
                 analyzed[name] = len(fields)
             epochs.commit_catalog()
         return analyzed
