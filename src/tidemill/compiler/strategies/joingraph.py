@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
+from tidemill.algebra.node import Relation
 from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.joingraph import graph_of
 from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import StreamHistory, find_histories, histories_by_map, read_from_history
 from tidemill.compiler.delta.sum_pushdown import MemberSums, push_down, with_sums
 from tidemill.compiler.delta.triggers import change_of, load_of
+from tidemill.compiler.rewrites.push_down_extremes import push_down_extremes
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
 from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
 from tidemill.program.joingraph import Graph, Lookahead, Serve
 from tidemill.program.maps import Map
 from tidemill.program.stages import IterationEmission, Program, Stage
@@ -149,6 +152,11 @@ def _reader(
     )
 
 
+def _with_extremes(relation: Relation, tables: Mapping[str, Table], options: Mapping[str, str]) -> Relation:
+    """MIN and MAX in the members. A view that is only read has nothing computed before that."""
+    return relation if Serve(options["serve"]) is Serve.READ else push_down_extremes(relation, tables)
+
+
 def _joins_relations(program: Program) -> bool:
     return any(len(graph.members) > 1 for stage in program.stages for graph in stage.graphs)
 
@@ -166,6 +174,7 @@ STRATEGY = Strategy(
             refusal="Only a join graph can compute the rows of a view when they are read.",
         ),
     ),
+    rewrite=_with_extremes,
     reason=lambda _: GRAPH,
     is_compared=_joins_relations,
 )
