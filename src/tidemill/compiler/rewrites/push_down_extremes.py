@@ -22,12 +22,13 @@ from functools import reduce
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Scan
-from tidemill.algebra.relational.walk import columns_in, substitute, transform, walk, walk_all
-from tidemill.compiler.analysis.blocks import QueryBlock, blocks, indexable
+from tidemill.algebra.relational.relations import Aggregate, Join
+from tidemill.algebra.relational.walk import columns_in, substitute, transform
+from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, indexable
 from tidemill.compiler.analysis.failures import is_exact, may_fail
 from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.rewrites.plain_joins import key_of, plain_join, reads_streams
 from tidemill.model.schema import Table
 from tidemill.model.types import DOUBLE
 
@@ -40,8 +41,7 @@ def push_down_extremes(relation: Relation, tables: Mapping[str, Table]) -> Relat
     Rows of streams may leave before they have come, so that a relation has rows of negative weight for a while: there
     the least of a part says nothing about the whole.
     """
-    read = {scan.relation for scan in walk_all(relation) if isinstance(scan, Scan)}
-    if any(not tables[name].kept for name in read if name in tables):
+    if reads_streams(relation, tables):
         return relation
     return transform(relation, lambda node: _changed(node, tables))
 
@@ -49,7 +49,7 @@ def push_down_extremes(relation: Relation, tables: Mapping[str, Table]) -> Relat
 def _changed(node: Relation, tables: Mapping[str, Table]) -> Relation:
     if not isinstance(node, Aggregate) or not node.aggregates or not all(map(_is_extreme, node.aggregates)):
         return node
-    block = _plain_join(node.input)
+    block = plain_join(node.input)
     if block is None or any(may_fail(scalar) for scalar in _scalars(node, block)):
         return node
     join = _JoinOfUnits(node, block, tables)
@@ -61,18 +61,6 @@ def _changed(node: Relation, tables: Mapping[str, Table]) -> Relation:
 
 def _is_extreme(call: AggregateCall) -> bool:
     return call.function in EXTREMES
-
-
-def _plain_join(relation: Relation) -> QueryBlock | None:
-    """The block of a join of several scans, with an alias each; None for anything else."""
-    nodes = list(walk(relation))
-    aliases = [node.alias for node in nodes if isinstance(node, Scan)]
-    if len(aliases) < 2 or len(set(aliases)) < len(aliases):
-        return None
-    if not all(isinstance(node, Scan | Filter | Project | Join) for node in nodes):
-        return None
-    found = blocks(relation)
-    return found[0] if len(found) == 1 else None
 
 
 def _scalars(node: Aggregate, block: QueryBlock) -> Iterator[Scalar]:
@@ -147,14 +135,12 @@ class _JoinOfUnits:
             self._conditions += both
         return False
 
-    def _unit(self, leaf: Relation, tables: Mapping[str, Table]) -> _Unit:
+    def _unit(self, leaf: Leaf, tables: Mapping[str, Table]) -> _Unit:
         """A leaf under the conditions that it alone decides."""
-        assert isinstance(leaf, Scan)
         names = {f.name for f in leaf.fields}
         own = [c for c in self._conditions if columns_in(c) and columns_in(c) <= names]
         self._conditions = [c for c in self._conditions if c not in own]
-        key = tables[leaf.relation].primary_key if leaf.relation in tables else ()
-        return _Unit(filtered(leaf, *own), frozenset(f"{leaf.alias}.{name}" for name in key) if key else None)
+        return _Unit(filtered(leaf, *own), key_of(leaf, tables))
 
     def _pruned(self, unit: _Unit) -> _Unit | None:
         """The unit grouped by the columns that are needed elsewhere; None if it has no argument, or gains nothing."""

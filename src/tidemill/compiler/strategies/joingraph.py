@@ -21,6 +21,7 @@ from tidemill.compiler.delta.stream_history import StreamHistory, find_histories
 from tidemill.compiler.delta.sum_pushdown import PushedSums, SumTerm, Terms, push_down, with_sums
 from tidemill.compiler.delta.triggers import change_of, load_of
 from tidemill.compiler.rewrites.push_down_extremes import push_down_extremes
+from tidemill.compiler.rewrites.push_down_top_k import push_down_top_k
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
 from tidemill.compiler.viewlets.ring_calculus.polynomials import expand, product_of
@@ -171,9 +172,11 @@ def _reader(
     )
 
 
-def _with_extremes(relation: Relation, tables: Mapping[str, Table], options: Mapping[str, str]) -> Relation:
-    """MIN and MAX in the members. A view that is only read has nothing computed before that."""
-    return relation if Serve(options["serve"]) is Serve.READ else push_down_extremes(relation, tables)
+def _with_pruned_members(relation: Relation, tables: Mapping[str, Table], options: Mapping[str, str]) -> Relation:
+    """MIN, MAX and top-k in the members. A view that is only read has nothing computed before that."""
+    if Serve(options["serve"]) is Serve.READ:
+        return relation
+    return push_down_top_k(push_down_extremes(relation, tables), tables)
 
 
 def _joins_relations(program: Program) -> bool:
@@ -193,7 +196,7 @@ STRATEGY = Strategy(
             refusal="Only a join graph can compute the rows of a view when they are read.",
         ),
     ),
-    rewrite=_with_extremes,
+    rewrite=_with_pruned_members,
     reason=lambda _: GRAPH,
     is_compared=_joins_relations,
 )

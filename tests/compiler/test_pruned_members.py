@@ -1,4 +1,4 @@
-"""MIN and MAX over a join, from those of its relations: the same rows, and less that is kept."""
+"""MIN, MAX and top-k over a join, from those of its relations: the same rows, and less that is kept."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import pytest
 import tidemill
 from tests.compiler.shop import TABLES, VALUES, program_of, relation_of
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Aggregate
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, TopK
 from tidemill.algebra.relational.walk import walk
 from tidemill.changes.zset import ZSet
+from tidemill.compiler.rewrites.infer_top_k import infer_top_k
 from tidemill.compiler.rewrites.push_down_extremes import push_down_extremes
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.rewrites.push_down_top_k import push_down_top_k
 
 SHOP = "FROM customers c JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id"
 EDGES = "FROM edges e JOIN edges f ON e.b = f.a JOIN edges g ON f.b = g.a"
@@ -58,12 +62,8 @@ def drawn(random: Random) -> dict[str, ZSet]:
     return contents
 
 
-@pytest.mark.parametrize(("sql", "groupings"), CHANGED.items())
-def test_the_rows_are_the_same(sql: str, groupings: int) -> None:
-    relation = relation_of(sql)
-    pushed = push_down_extremes(relation, TABLES)
-    found = sum(isinstance(node, Aggregate) for node in walk(pushed))
-    assert found == groupings
+def assert_same_rows(relation: Relation, pushed: Relation) -> None:
+    """Over random rows; some of them must come out."""
     assert pushed.fields == relation.fields
     random = Random(3)
     seen = 0
@@ -73,6 +73,44 @@ def test_the_rows_are_the_same(sql: str, groupings: int) -> None:
         assert evaluate(pushed, contents) == expected
         seen += len(expected)
     assert seen > 20
+
+
+@pytest.mark.parametrize(("sql", "groupings"), CHANGED.items())
+def test_extremes_are_those_of_relations(sql: str, groupings: int) -> None:
+    relation = relation_of(sql)
+    pushed = push_down_extremes(relation, TABLES)
+    assert sum(isinstance(node, Aggregate) for node in walk(pushed)) == groupings
+    assert_same_rows(relation, pushed)
+
+
+RANKED = {
+    f"SELECT c.region, i.part {SHOP} ORDER BY i.price LIMIT 3": 2,
+    f"SELECT c.region, i.part, i.orders {SHOP} ORDER BY i.price DESC, i.part LIMIT 2 OFFSET 2": 2,
+    # Ties are ordered by the columns of the view, and those of the relation are in another order.
+    "SELECT f.b, e.a, f.a FROM edges e JOIN edges f ON e.a = f.a ORDER BY f.b LIMIT 3": 2,
+    # Both are ordered by; and the order of one comes after that of the other.
+    "SELECT e.a, e.b, g.b AS c FROM edges e JOIN edges g ON e.a = g.a ORDER BY g.b, e.b DESC LIMIT 4": 3,
+    "SELECT e.a, e.b, g.b AS c FROM edges e JOIN edges g ON e.a >= g.a ORDER BY ABS(g.b - 2), e.b LIMIT 4": 1,
+    # Each partition has first rows of its own, and so has each of its values in a relation.
+    """SELECT r, p FROM (
+       SELECT c.region AS r, i.part AS p, ROW_NUMBER() OVER (PARTITION BY c.region ORDER BY i.part) AS n
+       FROM customers c JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id) x WHERE n <= 2""": 2,
+    """SELECT a, b FROM (SELECT f.a, f.b, RANK() OVER (PARTITION BY e.b ORDER BY f.b DESC) AS n
+       FROM edges e JOIN edges f ON e.a = f.a) x WHERE n <= 2""": 2,
+    "SELECT e.a, f.b FROM edges e CROSS JOIN edges f ORDER BY f.b LIMIT 3": 2,
+    # A key has one row; an order over two relations, or a result of one, is no order of theirs.
+    "SELECT o.id, c.name FROM orders o JOIN customers c ON o.id = c.id ORDER BY o.day LIMIT 2": 1,
+    "SELECT e.a, f.b FROM edges e JOIN edges f ON e.b = f.a ORDER BY e.a = f.b LIMIT 3": 1,
+    "SELECT e.a, f.b > 1 AS x FROM edges e JOIN edges f ON e.b = f.a ORDER BY f.b LIMIT 3": 1,
+}
+
+
+@pytest.mark.parametrize(("sql", "cuts"), RANKED.items())
+def test_first_rows_are_among_those_of_relations(sql: str, cuts: int) -> None:
+    relation = infer_top_k(push_down_filters(relation_of(sql)))
+    pushed = push_down_top_k(relation, TABLES)
+    assert sum(isinstance(node, TopK) for node in walk(pushed)) == cuts
+    assert_same_rows(relation, pushed)
 
 
 @pytest.mark.parametrize("sql", UNCHANGED.values(), ids=UNCHANGED.keys())
