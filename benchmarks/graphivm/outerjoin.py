@@ -65,7 +65,7 @@ def tables_for_joins(relation: Relation) -> Relation:
     return push_down_filters(decorrelate(replace_quantifiers(tabled)))
 
 
-STRATEGY = Strategy("outerjoin", compile_table, rewrite=tables_for_joins, reason=lambda _: TABLE)
+STRATEGY = Strategy("outerjoin", compile_table, rewrite=lambda r, *_: tables_for_joins(r), reason=lambda _: TABLE)
 
 
 def full_outer_join_table(relation: Relation) -> Relation:

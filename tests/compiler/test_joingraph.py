@@ -158,10 +158,23 @@ def test_what_can_fail_is_computed_where_rows_meet() -> None:
     assert held(f"SELECT SUM(1 / o.day) AS d, SUM(o.day + 1) AS e {JOIN}")["o"] == (["customer", "id", "day"], 0)
 
 
-def test_products_of_members_are_made_of_rows_beside_sums_that_are_not() -> None:
+def test_products_of_members_are_products_of_their_sums() -> None:
     sql = f"SELECT SUM(o.amount * i.price) AS product, SUM(i.part) AS parts {JOIN}"
-    assert held(sql)["o"] == (["customer", "id", "amount"], 0)
-    assert held(sql)["i"] == (["orders", "price"], 2)
+    assert held(sql)["o"] == (["customer", "id"], 2)
+    assert held(sql)["i"] == (["orders"], 4)
+
+
+def test_a_sum_over_two_members_counts_each_where_the_other_is_known() -> None:
+    sql = f"SELECT SUM(i.part - o.day) AS d {JOIN}"
+    text = text_of_program(compile_view("v", relation_of(sql), TABLES, "joingraph"))
+    known = "CASE WHEN o.day IS NOT NULL THEN 1 ELSE 0 END"
+    assert f"i.sum_0 * {known} * o._weight * c._weight + -i.sum_1 * CAST(COALESCE(o.day, 0) AS BIGINT)" in text
+
+
+def test_what_is_no_sum_of_products_is_made_of_rows() -> None:
+    sql = f"SELECT SUM(CASE WHEN o.day > i.part THEN o.day ELSE i.part END) AS most, SUM(i.price) AS price {JOIN}"
+    assert held(sql)["o"] == (["customer", "id", "day"], 0)
+    assert held(sql)["i"] == (["orders", "part"], 2)
 
 
 def test_members_share_a_map_only_if_their_sums_are_equal() -> None:

@@ -40,6 +40,9 @@ VIEWS = {
                      WHERE o.day > 0 GROUP BY c.region""",
     "group_sums_self": """SELECT x.a, SUM(y.b) s, SUM(z.b) t, COUNT(*) n, SUM(y.b * z.b) p
                           FROM edges x JOIN edges y ON x.b = y.a JOIN edges z ON x.b = z.a GROUP BY x.a""",
+    "group_products": """SELECT c.region, SUM(o.amount * i.price) p, SUM(i.part - o.day) d, AVG(i.part * o.day + c.id) a
+                         FROM customers c JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id
+                         GROUP BY c.region""",
     "global": "SELECT COUNT(*) n, SUM(amount) s FROM orders",
     "global_having": "SELECT SUM(amount) s FROM orders HAVING COUNT(*) > 1",
     "having": "SELECT customer FROM orders GROUP BY customer HAVING SUM(amount) > 1 AND customer > 0",

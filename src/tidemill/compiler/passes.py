@@ -166,8 +166,9 @@ def join_subqueries(compilation: Compilation) -> Compilation:
     """Replace subqueries in expressions by joins, unless the strategy takes subqueries; then run its own rewrite."""
     if compilation.keeps_subqueries:
         return compilation
-    relation = push_down_filters(decorrelate(compilation.relation))
-    return replace(compilation, relation=compilation.strategy.rewrite(relation))
+    c = compilation
+    relation = push_down_filters(decorrelate(c.relation))
+    return replace(c, relation=c.strategy.rewrite(relation, c.tables, c.options))
 
 
 def cut_stages(compilation: Compilation) -> Compilation:

@@ -1,25 +1,28 @@
 """Sums pushed down to the members of a join, whose maps then hold sums besides keys (GraphIVM's extended tuples).
 
 ``SUM(t.likes)`` over followers and their tweets is the sum of likes of each user's tweets times the number of
-followers. So the member ``t`` stores that sum and its count, and ``likes`` is no key of its map. A value is pushed down
-if its sums are exact (a product of sums is then the sum of products), if it cannot fail (it is also computed for rows
-without partners) and if it reads one member alone; and only if some column is needed for nothing else. NULL adds
-nothing in either place.
+followers, and ``SUM(f.x * t.y)`` the sum of ``x`` times that of ``y``. So the member ``t`` stores that sum and its
+count, and ``likes`` is no key of its map. A value is pushed down if its sums are exact (a product of sums is then the
+sum of products), if it cannot fail (it is also computed for rows without partners) and if it is a sum of products of
+what single members have; and only if some column is needed for nothing else. NULL adds nothing in either place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import reduce
 
-from tidemill.algebra.expressions.scalars import Column, Named, Scalar
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, is_nullable
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.analysis.blocks import QueryBlock
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.compiler.analysis.rename import fresh
-from tidemill.compiler.analysis.ring import is_ring, times
+from tidemill.compiler.analysis.ring import is_ring, plus, ring_type, times
 from tidemill.compiler.delta.nested_loops import narrow
+from tidemill.model import types
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT
 from tidemill.program.maps import Map, RingField
@@ -40,33 +43,56 @@ MemberSums = Mapping[str, tuple[MemberSum, ...]]
 NO_SUMS: MemberSums = {}
 
 
-def push_down(block: QueryBlock, target: Map | None) -> dict[str, tuple[MemberSum, ...]]:
-    """The values of ``block``, which adds to ``target``, that single leaves can sum up."""
+@dataclass(frozen=True, slots=True)
+class SumTerm:
+    """``coefficient`` times one factor of each of some members, by alias; that of all others is their count."""
+
+    coefficient: int
+    factors: tuple[tuple[str, Scalar], ...]
+
+
+Terms = tuple[SumTerm, ...]
+TermsOf = Callable[[Scalar, Mapping[str, str]], Terms | None]
+"""A value as a sum of products of factors that read one leaf each, given the alias of each column, if it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushedSums:
+    """The sums of members, and for each value that can be computed from these the terms that make it up."""
+
+    members: MemberSums
+    values: Mapping[Scalar, Terms]
+
+
+def push_down(block: QueryBlock, target: Map | None, terms_of: TermsOf) -> PushedSums:
+    """The values of ``block``, which adds to ``target``, that are sums of products of what single leaves sum up."""
     if target is None or not all(is_ring(value.type) for value in target.values):
-        return {}
+        return PushedSums({}, {})
     keys, values = block.outputs[: len(target.keys)], block.outputs[len(target.keys) :]
-    alone = {
-        output.scalar: (alias, value)
-        for output, value in zip(values, target.values, strict=True)
-        for alias in _alone(output.scalar, block)
-    }
-    others = [output.scalar for output in (*keys, *values) if output in keys or output.scalar not in alone]
+    split = {o.scalar: terms for o in values if (terms := _terms(o.scalar, block, terms_of)) is not None}
+    others = [output.scalar for output in (*keys, *values) if output in keys or output.scalar not in split]
     others += [condition.scalar for condition in block.conditions if len(condition.needs) != 1]
     kept = {name for scalar in others for name in columns_in(scalar)}
     found: dict[str, tuple[MemberSum, ...]] = {}
-    for scalar, (alias, value) in alone.items():
-        if not columns_in(scalar) <= kept:
+    for alias, factor in dict.fromkeys(pair for terms in split.values() for term in terms for pair in term.factors):
+        if not columns_in(factor) <= kept:
             before = found.get(alias, ())
-            found[alias] = (*before, MemberSum(RingField(_name(block, alias, len(before)), value.type), scalar))
-    return found
+            field = RingField(_name(block, alias, len(before)), ring_type(factor.type))
+            found[alias] = (*before, MemberSum(field, factor))
+    return PushedSums(found, split)
 
 
-def _alone(scalar: Scalar, block: QueryBlock) -> Iterator[str]:
-    """The one leaf that a value reads, if it can be summed up there."""
+def _terms(scalar: Scalar, block: QueryBlock, terms_of: TermsOf) -> Terms | None:
+    """A value as terms: one, where it reads one leaf. A factor that can fail is computed where rows meet."""
     owners = block.aliases
     read = {owners.get(name) for name in columns_in(scalar)}
-    if len(read) == 1 and is_ring(scalar.type) and not may_fail(scalar):
-        yield from (alias for alias in read if alias is not None)
+    if not is_ring(scalar.type) or None in read or not read:
+        return None
+    if len(read) == 1:
+        return None if may_fail(scalar) else (SumTerm(1, ((next(filter(None, read)), scalar),)),)
+    terms = terms_of(scalar, owners)
+    fails = terms is None or any(may_fail(factor) for term in terms for _, factor in term.factors)
+    return None if fails else terms
 
 
 def _name(block: QueryBlock, alias: str, number: int) -> str:
@@ -80,27 +106,41 @@ def column_of(alias: str, sum_: MemberSum) -> Column:
     return Column(f"{alias}.{sum_.value.name}", sum_.value.type, nullable=False)
 
 
-def with_sums(query: Query, keys: int, sums: MemberSums) -> Query:
+def with_sums(query: Query, keys: int, pushed: PushedSums) -> Query:
     """``query`` reading the sums that members hold, in place of what they sum up; its first ``keys`` outputs are keys.
 
     A sum is already multiplied by the count of its member, so the query multiplies each amount on its own.
     """
-    held = [step for step in query.sources if _is_state(step) and step.alias in sums]
-    found = {sum_.scalar: (step.alias, sum_) for step in held for sum_ in sums[step.alias]}
-    if not any(output.scalar in found for output in query.outputs[keys:]):
+    held = [step for step in query.sources if _is_state(step) and step.alias in pushed.members]
+    sums = {
+        (step.alias, sum_.scalar): column_of(step.alias, sum_) for step in held for sum_ in pushed.members[step.alias]
+    }
+    read = [pair for o in query.outputs[keys:] for term in pushed.values.get(o.scalar, ()) for pair in term.factors]
+    if sums.keys().isdisjoint(read):
         return query
     weights = {step.alias: _weight(step) for step in query.sources}
 
+    def product(term: SumTerm, *, counted: bool) -> Scalar:
+        """One term; ``counted``: a factor that is NULL is 0, so that other terms still count."""
+        numbers = [sums.get(pair) or (_counted(pair[1]) if counted else pair[1]) for pair in term.factors]
+        summed = {alias for alias, factor in term.factors if (alias, factor) in sums}
+        others = (weight for alias, weight in weights.items() if alias not in summed)
+        return _product(Literal(term.coefficient, BIGINT), *numbers, *others)
+
     def amount(value: Scalar) -> Scalar:
-        if value not in found:
+        terms = pushed.values.get(value)
+        if terms is None:
             return _product(value, *weights.values())
-        own, sum_ = found[value]
-        others = (weight for alias, weight in weights.items() if alias != own)
-        return _product(column_of(own, sum_), *others)
+        return reduce(plus, [product(term, counted=len(terms) > 1) for term in terms])
 
     outputs = (*query.outputs[:keys], *(Named(o.name, amount(o.scalar)) for o in query.outputs[keys:]))
-    sources = tuple(_summing(step, sums) if step in held else step for step in query.sources)
+    sources = tuple(_summing(step, pushed.members) if step in held else step for step in query.sources)
     return narrow(replace(query, sources=sources, outputs=outputs, weight=_product(*weights.values())))
+
+
+def _counted(factor: Scalar) -> Scalar:
+    zero = Literal(Decimal(0) if isinstance(factor.type, types.Decimal) else 0, factor.type)
+    return call("coalesce", factor, zero) if is_nullable(factor) else factor
 
 
 def _weight(step: Step) -> Scalar:

@@ -7,6 +7,9 @@
 - ``expand_outer_joins``: outer joins as inner joins and unmatched rows
 - ``replace_quantifiers``: EXISTS, IN, ANY and ALL as scalar subqueries
 - ``inline_subqueries``: subqueries over constants as expressions
+- ``push_down_extremes``: MIN and MAX over a join from those of its relations, for join graphs
+- ``push_down_top_k``: the first rows of a join from those of its relations, for join graphs
+- ``plain_joins``: joins of scans alone, for both
 - ``push_down_filters``: filters at the lowest node that has their columns
 - ``factor_disjunctions``: conditions common to all branches of an OR
 - ``infer_top_k``: window functions with a bound on the rank as top-k

@@ -11,15 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.joingraph import graph_of
 from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import StreamHistory, find_histories, histories_by_map, read_from_history
-from tidemill.compiler.delta.sum_pushdown import MemberSums, push_down, with_sums
+from tidemill.compiler.delta.sum_pushdown import PushedSums, SumTerm, Terms, push_down, with_sums
 from tidemill.compiler.delta.triggers import change_of, load_of
+from tidemill.compiler.rewrites.push_down_extremes import push_down_extremes
+from tidemill.compiler.rewrites.push_down_top_k import push_down_top_k
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
+from tidemill.compiler.viewlets.ring_calculus.polynomials import expand, product_of
 from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
 from tidemill.program.joingraph import Graph, Lookahead, Serve
 from tidemill.program.maps import Map
 from tidemill.program.stages import IterationEmission, Program, Stage
@@ -65,12 +72,12 @@ def _unserved(view: str, serve: Serve, refusal: str) -> Unsupported:
 
 def _graph_stage(draft: StageDraft, context: StageContext, found: list[tuple[str, QueryBlock]], serve: Serve) -> Stage:
     keys, streams, lookahead = context.keys, context.streams, Lookahead(context.options["lookahead"])
-    sums = _sums(draft, [block for _, block in found])
-    changes = {name: [_summed(add, draft, sums) for add in change_of(draft, name, keys)] for name in draft.inputs}
-    whole = [_summed(Add(target, nested_loops(block, keys)), draft, sums) for target, block in found]
+    pushed = _pushed(draft, [block for _, block in found])
+    changes = {name: [_summed(add, draft, pushed) for add in change_of(draft, name, keys)] for name in draft.inputs}
+    whole = [_summed(Add(target, nested_loops(block, keys)), draft, pushed) for target, block in found]
     read = changes.values() if serve is Serve.BOTH else (*changes.values(), whole)
     histories = find_histories(
-        draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs), sums
+        draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs), pushed.members
     )
     triggers = [Trigger(name, tuple(_on_change(name, changes[name], histories, serve))) for name in draft.inputs]
     members = tuple(history.map for history in histories_by_map(histories))
@@ -89,13 +96,29 @@ def _graph_stage(draft: StageDraft, context: StageContext, found: list[tuple[str
     )
 
 
-def _sums(draft: StageDraft, found: list[QueryBlock]) -> MemberSums:
+def _pushed(draft: StageDraft, found: list[QueryBlock]) -> PushedSums:
     """Sums that members hold themselves. Aggregates that are no sums read their rows one by one."""
-    return {} if draft.extra_maps else {alias: sums for b in found for alias, sums in push_down(b, draft.map).items()}
+    each = [] if draft.extra_maps else [push_down(block, draft.map, _terms) for block in found]
+    members = {alias: sums for one in each for alias, sums in one.members.items()}
+    return PushedSums(members, {scalar: terms for one in each for scalar, terms in one.values.items()})
 
 
-def _summed(add: Add, draft: StageDraft, sums: MemberSums) -> Add:
-    return add if draft.map is None else replace(add, query=with_sums(add.query, len(draft.map.keys), sums))
+def _terms(scalar: Scalar, owners: Mapping[str, str]) -> Terms | None:
+    """A value as viewlets take it apart, if each factor is of one member: sums and products, and counts of these."""
+    terms = []
+    for term in expand(scalar, owners.get):
+        factors: dict[str, list[Scalar]] = {}
+        for factor in term.factors:
+            read = {owners[name] for name in columns_in(factor)}
+            if len(read) != 1:
+                return None
+            factors.setdefault(next(iter(read)), []).append(factor)
+        terms.append(SumTerm(term.coefficient, tuple((alias, product_of(own)) for alias, own in factors.items())))
+    return tuple(terms)
+
+
+def _summed(add: Add, draft: StageDraft, pushed: PushedSums) -> Add:
+    return add if draft.map is None else replace(add, query=with_sums(add.query, len(draft.map.keys), pushed))
 
 
 def _on_change(name: str, adds: list[Add], histories: Mapping[str, StreamHistory], serve: Serve) -> Iterator[Add]:
@@ -149,6 +172,13 @@ def _reader(
     )
 
 
+def _with_pruned_members(relation: Relation, tables: Mapping[str, Table], options: Mapping[str, str]) -> Relation:
+    """MIN, MAX and top-k in the members. A view that is only read has nothing computed before that."""
+    if Serve(options["serve"]) is Serve.READ:
+        return relation
+    return push_down_top_k(push_down_extremes(relation, tables), tables)
+
+
 def _joins_relations(program: Program) -> bool:
     return any(len(graph.members) > 1 for stage in program.stages for graph in stage.graphs)
 
@@ -166,6 +196,7 @@ STRATEGY = Strategy(
             refusal="Only a join graph can compute the rows of a view when they are read.",
         ),
     ),
+    rewrite=_with_pruned_members,
     reason=lambda _: GRAPH,
     is_compared=_joins_relations,
 )

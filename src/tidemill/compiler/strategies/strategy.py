@@ -18,7 +18,7 @@ from tidemill.compiler.analysis.blocks import RelationKeys
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.statistics.predictions import Prediction, predict
 from tidemill.compiler.statistics.sizes import RelationSize
-from tidemill.model.schema import WEIGHT
+from tidemill.model.schema import WEIGHT, Table
 from tidemill.program.stages import (
     GroupEmission,
     IterationEmission,
@@ -103,6 +103,9 @@ class StageContext:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+Rewrite = Callable[[Relation, Mapping[str, Table], Mapping[str, str]], Relation]
+
+
 def _accept(view: str, relation: Relation) -> None:
     """Accept any view."""
 
@@ -122,8 +125,8 @@ class Strategy:
     options: tuple[StrategyOption, ...] = ()
     accept_view: Callable[[str, Relation], None] = _accept
     claims: Callable[[StageDraft], str] | None = None
-    rewrite: Callable[[Relation], Relation] = lambda relation: relation
-    """An additional pass after ``join_subqueries``."""
+    rewrite: Rewrite = lambda relation, _tables, _options: relation
+    """An additional pass after ``join_subqueries``, given the tables and the options of the view."""
     reason: Callable[[Stage], Reason] = reason_of_emission
     cost: Callable[[Program, Mapping[str, RelationSize]], Prediction] = predict
     """Predicted entries, bytes and work of a program, given the sizes of what it reads."""
