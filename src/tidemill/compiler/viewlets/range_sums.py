@@ -13,6 +13,7 @@ from tidemill.compiler.viewlets.plans import TurningPointStep, number, weight
 from tidemill.compiler.viewlets.ring_calculus.bindings import BindingPattern, QueryPart
 from tidemill.compiler.viewlets.ring_calculus.queries import Lift
 from tidemill.compiler.viewlets.ring_calculus.ranges import VariableBound, bound_on, falls, range_of
+from tidemill.compiler.viewlets.ring_calculus.running_sums import covers
 from tidemill.program.statements import RangeBound
 
 Resolve = Callable[[Scalar], Scalar]
@@ -95,7 +96,7 @@ class _Spanning:
         known = not self._is_unknown(columns_in(condition) - numbers)
         if not (self.turning and known and not others and all(falls(one, numbers) for one in conditions)):
             return None
-        if not (self._is_beyond(lift) and self._covers(lift)):
+        if not (self._is_beyond(lift) and (lift.inner or covers(lift, self.part.atoms))):
             return None
         found = self.views.find(lift.query)
         own = f"sums of {found.view.name}"
@@ -114,24 +115,3 @@ class _Spanning:
             case (RangeBound(scalar=Column(name=self.variable), closed=False),):
                 return not self._is_unknown({name for key in lift.lookup for name in columns_in(key)})
         return False
-
-    def _covers(self, lift: Lift) -> bool:
-        """True if every value of the variable is a key of the lift, so that it can be found among these.
-
-        It is, if an atom of the part has the rows that the lift sums up: those whose columns equal its lookup.
-        """
-        atom = lift.query.atoms[0]
-        *equal, key = lift.query.keys
-        if len(lift.query.atoms) > 1 or lift.query.conditions or lift.query.lifts or not isinstance(key, Column):
-            return False
-        bound = {
-            self.variable: key,
-            **{k.name: own for k, own in zip(lift.lookup, equal, strict=True) if isinstance(k, Column)},
-        }
-        if len(bound) <= len(equal) or atom.column(key.name).nullable:
-            return False
-        columns = {name: atom.column(own.name) for name, own in bound.items() if isinstance(own, Column)}
-        same = [a for a in self.part.atoms if a.relation == atom.relation and columns.keys() <= set(a.variables)]
-        return columns.keys() == bound.keys() and any(
-            all(a.column(name) == column for name, column in columns.items()) for a in same
-        )

@@ -21,7 +21,7 @@ from tidemill.compiler.viewlets.merge_plans import merge_plans
 from tidemill.compiler.viewlets.plan_builder import plans
 from tidemill.compiler.viewlets.plans import ROW, StatementPlan
 from tidemill.compiler.viewlets.ring_calculus.bindings import is_restricted
-from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery
+from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery, NotViewlet
 from tidemill.program import statements as s
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
@@ -96,6 +96,8 @@ class Transform:
                 self._add(self.target, relation, [p for delta in apart for p in plans(self.decisions, delta, relation)])
 
     def _keep(self, view: AuxiliaryView) -> None:
+        if any(len(lift.query.atoms) > 1 or lift.query.lifts for lift in view.query.lifts):
+            raise NotViewlet("a nested aggregate within another one is itself over a join, or nests a third one")
         for relation in view.query.relations:
             if relation not in self.static:
                 self._add(view.map, relation, list(self._plans(view.query, relation)), ROW)

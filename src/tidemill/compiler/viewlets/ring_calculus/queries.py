@@ -62,7 +62,8 @@ class Lift:
 
     ``lookup`` are expressions over the variables around it that the query's keys must equal: correlation by equality.
     With ``lower`` or ``upper`` the query's last key is not looked up but lies in a range: correlation by inequality.
-    These are the input variables of the nested query; without any it is not correlated.
+    These are the input variables of the nested query; without any it is not correlated. One that is ``inner`` matters
+    only where its range begins or ends at or within its keys: beyond all of them another condition decides.
     """
 
     alias: str
@@ -70,6 +71,7 @@ class Lift:
     lookup: tuple[Scalar, ...] = ()
     lower: RangeBound | None = None
     upper: RangeBound | None = None
+    inner: bool = False
 
     @property
     def ranged(self) -> bool:
