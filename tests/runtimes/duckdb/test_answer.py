@@ -104,3 +104,13 @@ def test_an_error_is_left_to_others(expression: str) -> None:
 def test_the_connection_sees_nothing_else(statement: str) -> None:
     with connected() as connection, pytest.raises(duckdb.Error):
         connection.execute(statement)
+
+
+def test_connections_do_not_see_each_others_tables() -> None:
+    with connected() as one, connected() as other:
+        one.register("rows_of_one", pa.table({"n": [1]}))
+        assert one.sql("SELECT n FROM rows_of_one").fetchall() == [(1,)]
+        with pytest.raises(duckdb.CatalogException):
+            other.sql("SELECT n FROM rows_of_one")
+    with connected() as later, pytest.raises(duckdb.CatalogException):
+        later.sql("SELECT n FROM rows_of_one")

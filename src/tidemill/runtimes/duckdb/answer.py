@@ -1,14 +1,17 @@
 """The rows of a query by DuckDB: its translation, run on a private connection over Arrow tables.
 
-A connection lives for one query. It sees nothing but the tables that are registered with it: no files, no network, no
-extensions, no variables of this process.
+A connection lives for one query, or for one fill. It sees nothing but the tables that are registered with it: no files,
+no network, no extensions, no variables of this process. To set up a database takes some 15 ms, so connections without a
+limit on memory share one, which is empty: what is registered is temporary, and belongs to one connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,7 +43,7 @@ _SETTINGS = (
     f"SET threads = {THREADS}",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
-    "SET python_enable_replacements = false",
+    "SET GLOBAL python_enable_replacements = false",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
@@ -79,10 +82,26 @@ def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None
 @contextmanager
 def connected(limit: MemoryLimit | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to an empty database in memory, whose settings nothing can change."""
-    with duckdb.connect(":memory:") as connection:
-        for setting in (*(() if limit is None else limit.settings), *_SETTINGS):
-            connection.execute(setting)
-        yield connection
+    database = _shared_database(os.getpid()) if limit is None else _new_database(limit.settings)
+    try:
+        with database.cursor() as connection:
+            yield connection
+    finally:
+        if limit is not None:
+            database.close()
+
+
+@lru_cache(maxsize=1)
+def _shared_database(process: int) -> duckdb.DuckDBPyConnection:
+    """The database without a limit of a process: one that was forked has no threads of the other one's."""
+    return _new_database()
+
+
+def _new_database(settings: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect(":memory:")
+    for setting in (*settings, *_SETTINGS):
+        database.execute(setting)
+    return database
 
 
 def ask(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> ChangeSet:
