@@ -181,6 +181,5 @@ def test_small_and_large_writes_are_the_same(length: int, tmp_path: Path) -> Non
     assert pwrite(handle, content, 3) == length
     assert (tmp_path / "file").read_bytes() == (b"\0\0\0" + content if length else b"")
     os.close(handle)
-    with pytest.raises(OSError) as refused:
+    with pytest.raises(OSError, match="Bad file descriptor"):
         pwrite(handle, content, 0)
-    assert refused.value.errno == errno.EBADF

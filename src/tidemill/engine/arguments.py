@@ -15,7 +15,6 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +44,21 @@ class CallSignature:
     shown: str
     by_place: tuple[tuple[str, ArgumentCheck | None], ...]
     by_name: Mapping[str, ArgumentCheck]
-    rest: tuple[str, ArgumentCheck | None] | None
+    rest: tuple[str, ArgumentCheck] | None
+    """The check of all further positional arguments, if they have one."""
     declared: inspect.Signature
+    checked_places: tuple[tuple[int, str, ArgumentCheck], ...]
+    """Those of ``by_place`` that are checked."""
 
     def checked(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call in their plain form; raises ``InvalidArgument`` if one is of the wrong kind."""
         plain = list(given)
-        declared = chain(self.by_place, repeat(self.rest or ("", None)))
-        for place, (value, (parameter, check)) in enumerate(zip(given, declared, strict=False)):
-            if check is not None:
-                plain[place] = self._checked(parameter, check, value)
+        for place, parameter, check in self.checked_places:
+            if place < len(plain):
+                plain[place] = self._checked(parameter, check, plain[place])
+        if self.rest is not None:
+            for place in range(len(self.by_place), len(plain)):
+                plain[place] = self._checked(*self.rest, plain[place])
         for parameter, value in named.items():
             if parameter in self.by_name:
                 named[parameter] = self._checked(parameter, self.by_name[parameter], value)
@@ -92,7 +96,8 @@ def call_signature_of(function: Callable[..., Any], name: str) -> CallSignature:
     declared = signature.parameters.values()
     checks = {parameter.name: _check_of(parameter.annotation, function) for parameter in declared}
     by_place = [(p.name, checks[p.name]) for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next(((p.name, checks[p.name]) for p in declared if p.kind is p.VAR_POSITIONAL), None)
+    rest = next(((p.name, check) for p in declared if p.kind is p.VAR_POSITIONAL and (check := checks[p.name])), None)
+    checked = tuple((place, name, check) for place, (name, check) in enumerate(by_place) if check is not None)
     by_name = {
         parameter.name: check
         for parameter in declared
@@ -100,7 +105,7 @@ def call_signature_of(function: Callable[..., Any], name: str) -> CallSignature:
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
     parameters = ", ".join(str(p.replace(annotation=p.empty)) for p in declared if p.name != "self")
-    return CallSignature(name, f"{name}({parameters})", tuple(by_place), by_name, rest, signature)
+    return CallSignature(name, f"{name}({parameters})", tuple(by_place), by_name, rest, signature, checked)
 
 
 def _check_of(annotation: Any, function: Callable[..., Any]) -> ArgumentCheck | None:

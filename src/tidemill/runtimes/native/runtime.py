@@ -400,10 +400,13 @@ class NativeRuntime:
         changes: dict[str, ChangeSet] = {}
         for used in self._backends.used:
             self._ran[used.stage.name] = used.stage
-        with decimal.localcontext(EXACT):
-            for name, stage in self._ran.items():
-                runner = self._backends.runner(name)
-                changes.update(self._state.changes(stage) if runner is None else runner.changes())
+        for name, stage in self._ran.items():
+            runner = self._backends.runner(name)
+            if runner is not None:
+                changes.update(runner.changes())
+                continue
+            with decimal.localcontext(EXACT):
+                changes.update(self._state.changes(stage))
         self._state.settle()
         return changes
 

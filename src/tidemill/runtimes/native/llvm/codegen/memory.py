@@ -46,6 +46,8 @@ class Memory:
         """``budget`` in bytes; growing beyond it is ``Status.BUDGET``."""
         self._account = (ctypes.c_int64 * 3)(0, UNLIMITED if budget is None else budget, 0)
         self.address = ctypes.addressof(self._account)
+        self.moves = 0
+        """Changes whenever rows that stages share have moved or are no longer there: then addresses are outdated."""
 
     def allow(self, room: int | None) -> None:
         """Allow ``room`` more bytes from now on, None for any number."""

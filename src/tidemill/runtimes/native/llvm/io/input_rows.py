@@ -35,7 +35,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
 )
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-from tidemill.runtimes.native.llvm.scalars.conversions import from_stored, inner_number, inner_value
+from tidemill.runtimes.native.llvm.scalars.conversions import from_stored, inner_value, number_converter
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import canonical
 
 INPUT_COLUMN = StructLayout()
@@ -231,10 +231,12 @@ def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Sequen
     if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
         return lambda value: (0 if value is None else strings.intern(value),)
     if cell_type(type_) == I128:
-        return lambda value: (0, 0) if value is None else _halves(int(inner_number(value, type_)))
+        wide = number_converter(type_)
+        return lambda value: (0, 0) if value is None else _halves(int(wide(value)))
     if isinstance(type_, t.Int | t.BigInt | t.Double):
         return lambda value: (0 if value is None else value,)
-    return lambda value: (0 if value is None else inner_number(value, type_),)
+    number = number_converter(type_)
+    return lambda value: (0 if value is None else number(value),)
 
 
 def _halves(number: int) -> tuple[int, int]:

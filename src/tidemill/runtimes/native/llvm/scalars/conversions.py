@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -70,21 +70,28 @@ def inner_number(value: Any, type_: Type) -> int | float:
     >>> inner_number(decimal.Decimal("1.50"), t.Decimal(4, 2)), inner_number(datetime.date(1970, 1, 2), t.DATE)
     (150, 1)
     """
+    return number_converter(type_)(value)
+
+
+def number_converter(type_: Type) -> Callable[[Any], int | float]:
+    """``inner_number`` for values of one type: the type is looked at once."""
     match type_:
-        case t.Boolean():
-            return int(value)
         case t.Decimal(scale=scale):
-            return int(decimal.Decimal(value).scaleb(scale, _DIGITS))
+            return lambda value: int(decimal.Decimal(value).scaleb(scale, _DIGITS))
         case t.Date():
-            return int(value.toordinal() - EPOCH_DAY)
+            return lambda value: value.toordinal() - EPOCH_DAY  # type: ignore[no-any-return]
         case t.Timestamp():
-            return microseconds(value)
+            return microseconds
         case t.Double():
-            return float(value)
+            return float
         case t.Struct() if is_window(type_):
-            start, end = (NO_INSTANT if moment is None else microseconds(moment) for moment in value)
-            return (end << 64) + start % 2**64
-    return int(value)
+            return _window_number
+    return int
+
+
+def _window_number(window: Sequence[datetime.datetime | None]) -> int:
+    start, end = (NO_INSTANT if moment is None else microseconds(moment) for moment in window)
+    return (end << 64) + start % 2**64
 
 
 _DIGITS = decimal.Context(prec=80)

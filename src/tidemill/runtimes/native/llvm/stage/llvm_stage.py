@@ -23,7 +23,7 @@ from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise, touched_of
-from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
+from tidemill.program.stages import GroupEmission, PartitionEmission
 from tidemill.program.statements import Touched
 from tidemill.runtimes.native.llvm.codegen.jit import load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
@@ -203,10 +203,7 @@ class LlvmStage:
         state = self._state
         if not self._group_maps or not state.maps or state.pending or state.is_paused:
             return False
-        for name in self._group_maps:
-            if state.maps[name].touches:
-                return False
-        return True
+        return not any(state.maps[name].touches for name in self._group_maps)
 
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""

@@ -63,6 +63,8 @@ class StageState:
         self._memory, self._strings = memory, strings
         self._table_of = table_of
         self._tables: dict[str, LlvmTable] = {}
+        self._shown_at: dict[str | None, int] = {}
+        """For each relation ``Memory.moves`` when the tables that its changes need were last shown."""
         self._handles = {name: TableHandle(table.code) for name, table in code.tables.items()}
         for name, handle in self._handles.items():
             self._point(code.tables[name].place.name, handle.address)
@@ -157,6 +159,7 @@ class StageState:
         for output in self.outputs.values():
             output.free()
         self._tables.clear()
+        self._shown_at.clear()
         self.maps.clear()
         self.journaled.clear()
         self.outputs.clear()
@@ -175,15 +178,16 @@ class StageState:
 
         The first change after opening then builds no index of a large table that it does not use.
         """
-        if relation is None:
-            self.show_tables(self._handles)
+        if self._shown_at.get(relation) == self._memory.moves:
             return
-        lookups = self._code.inputs[relation].lookups
+        every = {name: handle.reader.indexes for name, handle in self._handles.items()}
+        lookups = every if relation is None else self._code.inputs[relation].lookups
         for name, handle in self._handles.items():
             if name in lookups:
                 self._show_table(name, lookups[name])
             else:
                 handle.hide_outdated(self._tables.get(name))
+        self._shown_at[relation] = self._memory.moves
 
     def _show_table(self, name: str, indexes: Sequence[IndexColumns]) -> None:
         if name not in self._tables:
@@ -195,6 +199,7 @@ class StageState:
 
     def hide_tables(self) -> None:
         """Let the stage see no rows of these tables."""
+        self._shown_at.clear()
         for handle in self._handles.values():
             handle.show_nothing()
 

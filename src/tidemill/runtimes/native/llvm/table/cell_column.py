@@ -15,7 +15,7 @@ from tidemill.model.types import Field, Type
 from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS, cell_type, is_window
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of, nulls_of, one_chunk, values_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-from tidemill.runtimes.native.llvm.scalars.conversions import inner_number
+from tidemill.runtimes.native.llvm.scalars.conversions import number_converter
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 
 Flags = npt.NDArray[np.bool_]
@@ -164,12 +164,13 @@ def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Any] |
     if not is_fixed_width(type_):
         return strings.intern
     if NUMPY_FORMATS[str(cell_type(type_))] == "V16":
-        return lambda value: _halves(int(inner_number(value, type_)))
+        wide = number_converter(type_)
+        return lambda value: _halves(int(wide(value)))
     if isinstance(type_, t.Double):
         return lambda value: value + 0.0 if value == value else np.nan  # no -0.0, and one NaN
     if isinstance(type_, t.Int | t.BigInt):
         return None
-    return lambda value: inner_number(value, type_)
+    return number_converter(type_)
 
 
 def _halves(number: int) -> tuple[int, int]:

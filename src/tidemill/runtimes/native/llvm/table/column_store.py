@@ -326,6 +326,7 @@ class ColumnStore:
         self._placed = [(column, self._places[name]) for name, column in self._columns.items()]
         self._beside_key = [(column, place) for column, place in self._placed if place not in self._key_places]
         self.version = next(_versions)
+        self._memory.moves += 1
 
 
 class _IndexFunctions(NamedTuple):

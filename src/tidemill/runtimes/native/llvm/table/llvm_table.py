@@ -289,6 +289,7 @@ class LlvmTable:
         """Note that the next epochs are committed without the table: it shows the last one until it is next used."""
         if self._store is not None and self._epoch is None:
             self._epoch = self._contents.epoch
+            self._memory.moves += 1
 
     @property
     def is_paused(self) -> bool:
@@ -378,6 +379,7 @@ class LlvmTable:
         if self._store is not None:
             self._store.free()
         self._store = None
+        self._memory.moves += 1
         self._rows, self._gone, self._gone_rows = TableRows(self._others), [], 0
         self._taken.clear()
         self._settled = self._shown = 0, 0
