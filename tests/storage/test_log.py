@@ -33,6 +33,7 @@ from tidemill.model.types import (
     Type,
 )
 from tidemill.storage import folder_writer
+from tidemill.storage.filesystem.writer_lock import WriterLock
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.log import Log, LogEnd, LoggedSchemas, decode_record, encode_epoch, encode_record, replay
 
@@ -277,6 +278,23 @@ def test_concurrent_callers_share_a_sync(tmp_path: Path, monkeypatch: pytest.Mon
         assert store.epoch == 100
         assert len(calls) <= 50
         assert contents(store) == ZSet({ANN: 100})
+
+
+def test_epochs_that_share_a_sync_share_the_check_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[WriterLock] = []
+    monkeypatch.setattr(WriterLock, "check", lambda lock: checks.append(lock))
+    with FolderStore.open(tmp_path) as store:
+        waits = [store.append(Epoch(number, {"people": change([(ANN, 1)])})) for number in (1, 2, 3)]
+        assert len(checks) == 1
+        for durable in waits:
+            durable()
+        commit(store, 4, [(BOB, 1)])
+        assert len(checks) == 2
+    with FolderStore.open(tmp_path / "unsynced", durability="checkpoint") as store:
+        before = len(checks)
+        for number in (1, 2, 3):
+            commit(store, number, [(ANN, 1)])
+        assert len(checks) == before + 3
 
 
 def test_durability_checkpoint_does_not_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@
 - ``layout``: the files of a warehouse folder, and recovery: the newest manifest and the log after it.
 - ``manifest``: one file per commit; the newest one defines the state of the warehouse.
 - ``log``: the write-ahead log, which holds small epochs until the next manifest.
+- ``group_sync``: one sync for all threads that wait for theirs.
 - ``logged_rows``: a few rows as JSON, as small changes stand in the log.
 - ``change_counts``: rows that epochs have inserted, updated and deleted, for statistics.
 - ``commit_mark``: how far commits were acknowledged; tells lost log records from torn ones.

@@ -13,9 +13,9 @@ import json
 import os
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tidemill.storage.filesystem.durable_files import write_over
 from tidemill.storage.filesystem.small_writes import pwrite
@@ -27,8 +27,7 @@ _WIDTH = 247
 """Fixed length of a mark in bytes: overwriting one in place leaves no remainder of the previous one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitMark:
+class CommitMark(NamedTuple):
     """The last acknowledged commit: manifest ``sequence`` with its checksum ``seal``, and the log of writer ``token``
     up to byte ``length``, where the record of ``epoch`` with checksum ``tip`` ends.
 

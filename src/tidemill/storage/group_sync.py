@@ -32,7 +32,7 @@ class GroupSync:
     def wait(self, end: int) -> None:
         """Wait until everything before ``end`` is durable."""
         while self.durable < end:
-            if not self._sleep(end):
+            if not (self._turn.locked() and self._sleep(end)):
                 self._lead(end)
 
     def finish(self, durable: int) -> None:
@@ -42,7 +42,7 @@ class GroupSync:
         self._wake()
 
     def _sleep(self, end: int) -> bool:
-        """Sleep until woken, if another thread syncs; False if none does."""
+        """Sleep until woken, if another thread still syncs; False if none does."""
         woken = Lock()
         woken.acquire()
         with self._guard:

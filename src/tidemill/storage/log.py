@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -262,8 +262,7 @@ def log_files(folder: Path) -> list[tuple[int, int, Path]]:
     return sorted((int(name[1]), int(name[2]), file) for name, file in named if name)
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(NamedTuple):
     """The end of a log: its length, the last epoch, and the checksum of its record."""
 
     length: int = 0

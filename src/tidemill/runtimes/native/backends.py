@@ -388,10 +388,10 @@ class Backends:
         """Start an epoch from the current state, with the memory limit of now."""
         self.epoch_rows = 0
         self.allow_room()
-        self._last_used.update({stage.stage.name: self._epoch for stage in self.used})
-        self._epoch += 1
         for stage in self.used:
+            self._last_used[stage.stage.name] = self._epoch
             stage.settle()
+        self._epoch += 1
         for table in self._used_tables:
             table.settle()
         self.used.clear()

@@ -411,26 +411,29 @@ class RuntimeState:
                 self._release_relation(name)
             elif held is not None:
                 held.since.settle()
-        for name in self._used_stages & self._left:
-            if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
-                self._release_maps(name)
         self._release_looked_up()
         for name in self._used_stages:
-            if name in self._maps:
-                for map_ in self._maps[name].values():
-                    map_.settle()
+            self._settle_maps(name)
         self._absorbed = {}
         self._fresh, self._unread, self._used_relations, self._used_stages = set(), set(), set(), set()
 
     def _release_looked_up(self) -> None:
-        """Release relations and maps that were looked up in the store, where these lookups are no longer valid or have
-        become so many that all rows had better be read."""
+        """Release relations that were looked up in the store, where these lookups are no longer valid or have become so
+        many that all rows had better be read."""
         for name in [name for name, held in self._contents.items() if type(held) is OverlaidRelation]:
             if self._is_outdated(name) or self._belongs_in_memory(name, self._contents[name]):
                 self._release_relation(name)
-        for name in self._used_stages & self._maps.keys():
-            if any(self._belongs_in_memory(place, map_) for place, map_ in self._maps[name].items()):
-                self._release_maps(name)
+
+    def _settle_maps(self, stage: str) -> None:
+        """Take the maps of a stage as they are for the state from which the next epoch starts; release them where so
+        many entries were looked up in the store that all had better be read."""
+        maps = self._maps.get(stage, {})
+        loaded = sum(map(_loaded_entries, maps.values())) if stage in self._left else 0
+        if loaded > OVERLAY_ROWS or any(self._belongs_in_memory(name, map_) for name, map_ in maps.items()):
+            self._release_maps(stage)
+            return
+        for map_ in maps.values():
+            map_.settle()
 
     def _is_outdated(self, name: str) -> bool:
         """True if the rows of a relation are looked up in the store as of an epoch before the last."""

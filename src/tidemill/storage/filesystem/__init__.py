@@ -2,6 +2,7 @@
 
 - ``durable_files``: files written whole and synced with their folder; errors for damaged files; fault points for crash
   tests.
+- ``small_writes``: writes of a few bytes, without giving up the interpreter's lock.
 - ``symlinks``: symbolic links below a warehouse folder are refused.
 - ``writer_lock``: one writer at a time, with a fencing token.
 - ``checksums``: comparing files with their length and CRC-32, once per process.

@@ -79,7 +79,7 @@ def number_converter(type_: Type) -> Callable[[Any], int | float]:
         case t.Decimal(scale=scale):
             return lambda value: int(decimal.Decimal(value).scaleb(scale, _DIGITS))
         case t.Date():
-            return lambda value: value.toordinal() - EPOCH_DAY  # type: ignore[no-any-return]
+            return lambda value: value.toordinal() - EPOCH_DAY
         case t.Timestamp():
             return microseconds
         case t.Double():

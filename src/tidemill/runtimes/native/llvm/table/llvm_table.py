@@ -208,18 +208,23 @@ class LlvmTable:
     def _take_rows(self, store: ColumnStore, pairs: Sequence[tuple[Row, int]]) -> bool:
         found = store.find_rows([row for row, _ in pairs])
         leaving: dict[int, Row] = {}
+        arrived: list[Row] = []
+        replacing: list[tuple[int, Row]] = []
         for (row, weight), number in zip(pairs, found, strict=True):
-            if weight == -1 and number >= 0 and number not in leaving and self._has(store, number, row):
+            if weight == 1:
+                arrived.append(row)
+                if number >= 0:
+                    replacing.append((number, row))
+            elif weight == -1 and number >= 0 and number not in leaving and self._has(store, number, row):
                 leaving[number] = row
-            elif weight != 1:
+            else:
                 return False
-        for (row, weight), number in zip(pairs, found, strict=True):
-            if weight == 1 and number >= 0 and (number not in leaving or leaving[number] == row):
+        for number, row in replacing:
+            if number not in leaving or leaving[number] == row:
                 return False
         if leaving:
             self._gone.append(np.array(list(leaving)))
             store.delete(self._gone[-1])
-        arrived = [row for row, weight in pairs if weight == 1]
         if not arrived:
             return True
         if self._others:
