@@ -7,7 +7,9 @@ import pytest
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.translate import parse
 from tidemill.model import types as t
-from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.errors import ParseError, TextLocation, Unsupported
+
+PLACE = TextLocation("sql", 1, 1)
 
 
 def one(text: str) -> st.Statement:
@@ -140,6 +142,16 @@ class TestShortStatements:
         assert isinstance(one("SHOW TABLES"), st.ShowTables)
         assert isinstance(one("SHOW VIEWS"), st.ShowViews)
         assert isinstance(one("SHOW MATERIALIZED VIEWS"), st.ShowViews)
+
+    def test_statistics(self) -> None:
+        assert one("SHOW STATISTICS") == st.ShowStatistics(PLACE, None)
+        assert one("SHOW STATISTICS FOR Orders") == st.ShowStatistics(PLACE, "orders")
+        assert one("ANALYZE") == st.Analyze(PLACE, ())
+        for text in ("ANALYZE a, b", "ANALYZE TABLE a, b COMPUTE STATISTICS", "ANALYZE VIEW a, b"):
+            assert one(text) == st.Analyze(PLACE, ("a", "b"))
+        for text in ("ANALYZE TABLE", "ANALYZE a b", "ANALYZE a COMPUTE", "SHOW STATISTICS FOR", "SHOW STATISTICS t"):
+            with pytest.raises(ParseError):
+                parse(text)
 
     @pytest.mark.parametrize("text", ["SELECT 1", "WITH a AS (SELECT 1) SELECT * FROM a", "VALUES (1)", "(SELECT 1)"])
     def test_select(self, text: str) -> None:

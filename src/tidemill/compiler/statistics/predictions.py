@@ -186,8 +186,7 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
     for trigger in stage.triggers:
         costs = [_cost(statement, keys.get(statement.target, 0), sizes) for statement in trigger.statements]
         touched = sum(cost.touched for cost in costs if cost.target == emitting)
-        passed = WorkCounts(passed=1.0 if known[trigger.relation].passed else 0.0)
-        work[trigger.relation] = sum((cost.work for cost in costs), passed) + touched * _emission_work(stage, sizes)
+        work[trigger.relation] = sum((cost.work for cost in costs), NOTHING) + touched * _emission_work(stage, sizes)
         kept[trigger.relation] = sum((cost.work for cost in costs if cost.target in members), NOTHING)
         emitted[trigger.relation] = touched * _emission_rows(stage, sizes)
     entries = {map_: sizes[map_.name].rows for map_ in stage.maps}
@@ -198,7 +197,7 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
         emitted,
         kept if stage.graphs else None,
     )
-    return estimate, replace(rows, passed=True)
+    return estimate, rows
 
 
 def _source_of(emission: Emission) -> str:

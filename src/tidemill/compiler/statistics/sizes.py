@@ -41,14 +41,12 @@ class RelationSize:
     """Row count of a relation or map, and distinct counts and shares of the values of its columns.
 
     ``changes`` is how often its rows have changed lately, in relation to others; None where that is unknown.
-    ``passed`` is true of the rows of a stage, which are passed on to the stages that read it.
     """
 
     rows: float
     values: Mapping[str, float] = field(default_factory=dict)
     shares: Callable[[str], ValueShares] = nothing_shared
     changes: float | None = None
-    passed: bool = False
 
     def distinct(self, name: str) -> float:
         """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
@@ -80,7 +78,8 @@ class Statistics:
             single = {TOGETHER.join(sorted(key)): rows} if key else {}
             counted = self.distinct if self.rows.get(name) else nothing_counted
             shares = partial(self._shares_of, name, single) if self.rows.get(name) else nothing_shared
-            found[name] = RelationSize(rows, _CountedValues(name, counted, single), shares, self.changes.get(name))
+            changes = self.changes.get(name) if self.rows.get(name) else None
+            found[name] = RelationSize(rows, _CountedValues(name, counted, single), shares, changes)
         return found
 
     def _shares_of(self, relation: str, keys: Collection[str], column: str) -> ValueShares:

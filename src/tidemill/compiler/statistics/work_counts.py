@@ -11,18 +11,17 @@ __all__ = ["CONSTANTS", "NOTHING", "CostConstants", "WorkCounts"]
 class WorkCounts:
     """Elementary operations for a changed row.
 
-    These are ``statements`` that run, entries that loops ``visit``, entries that statements ``update``, touched entries
-    whose rows are emitted anew (``emissions``), and rows that a stage gets from another one (``passed``).
+    These are ``statements`` that run, entries that loops read (``visits``), entries that statements add to
+    (``updates``), and touched entries whose rows are made anew (``emissions``).
 
     >>> WorkCounts(visits=2.0) + 3 * WorkCounts(updates=1.0)
-    WorkCounts(statements=0.0, visits=2.0, updates=3.0, emissions=0.0, passed=0.0)
+    WorkCounts(statements=0.0, visits=2.0, updates=3.0, emissions=0.0)
     """
 
     statements: float = 0.0
     visits: float = 0.0
     updates: float = 0.0
     emissions: float = 0.0
-    passed: float = 0.0
 
     def __add__(self, other: WorkCounts) -> WorkCounts:
         return WorkCounts(
@@ -30,7 +29,6 @@ class WorkCounts:
             self.visits + other.visits,
             self.updates + other.updates,
             self.emissions + other.emissions,
-            self.passed + other.passed,
         )
 
     def __rmul__(self, factor: float) -> WorkCounts:
@@ -39,7 +37,6 @@ class WorkCounts:
             factor * self.visits,
             factor * self.updates,
             factor * self.emissions,
-            factor * self.passed,
         )
 
 
@@ -54,13 +51,14 @@ class CostConstants:
     visit: float
     update: float
     emission: float
-    passed: float
 
     def cost(self, counts: WorkCounts) -> float:
         """The cost of counted work."""
-        rows = self.visit * counts.visits + self.update * counts.updates + self.emission * counts.emissions
-        return self.statement * counts.statements + rows + self.passed * counts.passed
+        entries = self.visit * counts.visits + self.update * counts.updates + self.emission * counts.emissions
+        return self.statement * counts.statements + entries
 
 
-CONSTANTS = CostConstants(statement=1.0, visit=1.0, update=2.0, emission=2.0, passed=0.0)
-"""The constants that plans are made by."""
+CONSTANTS = CostConstants(statement=1.0, visit=1.0, update=2.0, emission=2.0)
+"""The constants that plans are made by, in epochs of some ten rows, which share the call of a statement.
+
+``benchmarks/cost_constants.py`` fits them to measured views; docs/design/choosing.md says what it finds."""
