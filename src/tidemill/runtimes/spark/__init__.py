@@ -3,12 +3,12 @@
 Two runtimes share this package, and ``engine`` chooses between them by the size of an epoch:
 
 - ``dataframe_runtime``: ``DataFrameRuntime``, "spark dataframes", in which every stage of an epoch is one job.
-  ``state_in_store`` is its part of the protocol that is about state in memory, of which it has none.
 - ``driver_runtime``: ``DriverRuntime``, "spark driver", in which Spark finds the stored rows that a small change
   touches and the native runtime does the rest in this process.
 
-Below them, each package imports only those after it:
+Below them, each module or package imports only those after it:
 
+- ``state_in_store``: the part of the protocol that is about state in memory, for a runtime that has none.
 - ``lookup``: which stored rows an epoch touches: prefetched lookups, touched rows, checks of keys and constraints.
 - ``execution``: running SQL: sessions, temporary views, results, files, errors, counters, and users' DataFrames.
 - ``lowering``: from programs to Spark SQL text. It starts no job.
