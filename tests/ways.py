@@ -8,6 +8,7 @@ stored    the same, and what was found is kept for three epochs
 budget    native, under a memory budget that has no room: all lookups go to the store, and every second epoch what was
           found is released
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
+again     native, every view computed again in every epoch that DuckDB can compute, as for changes of most rows
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
@@ -29,6 +30,7 @@ import pytest
 
 import tidemill
 from tests.moving import moving
+from tidemill.compiler import choose, choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.llvm.codegen import jit
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 NATIVE = ("held", "columns", "llvm")
 STORED = ("stored", "fresh", "budget")
+AGAIN = ("again",)
 MOVING = ("moving", "swapped")
 SPARK = ("frames", "bulk", "driver")
 
@@ -67,6 +70,11 @@ def taking(way: str) -> Iterator[None]:
             # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
             patch.setattr(jit, "LEVEL", 0)
             patch.setattr(backends, "BACKEND", "llvm")
+        elif way in AGAIN:
+            patch.setattr(choose, "COLUMN_WORK", -1)
+            patch.setattr(choose_recomputation, "LEAST_CHANGED", 0)
+            patch.setattr(choose_recomputation, "WORTH", -1.0)
+            patch.setattr(placement.Placement, "stays_in_python", lambda *_: True)
         elif way in ("moving", "swapped"):
             patch.setattr(jit, "LEVEL", 0)
             with moving(backends=("llvm" if way == "swapped" else "python", "python")):

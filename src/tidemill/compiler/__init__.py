@@ -10,6 +10,7 @@
 - ``strategies``: how a stage is maintained, one file each
 - ``choose_plan``: what ``auto`` takes for each stage, by predicted cost; ``plan``: what it has taken
 - ``choose``: the strategy of a stage and the runtime of an epoch, and the reason
+- ``choose_recomputation``: whether one large change is maintained by triggers, or the view computed again
 - ``statistics``: sizes, costs and predictions
 - ``lineage``: MOVIE: provenance of rows, and which events need no base data
 - ``compare_strategies``: predicted costs of the strategies of a view, for EXPLAIN

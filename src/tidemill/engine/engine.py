@@ -8,6 +8,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
+from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter
@@ -62,6 +63,7 @@ class Engine:
         self.placement = placement
         self.secrets = secrets or Secrets.of()
         self.state = state = EngineState(store, placement, MemoryBudget(memory), read_only=read_only)
+        state.statistics = lambda: stored_statistics(state.catalog, store)
         self.lock = state.lock
         self.registry = state.registry
         self.object_epoch_open = False

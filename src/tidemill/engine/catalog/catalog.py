@@ -224,6 +224,18 @@ class Catalog:
         """The inputs of a view that have retention."""
         return [name for name in view.inputs if name in self._entries and self._entries[name].forgets]
 
+    def unfillable(self, view: View) -> str:
+        """The reason why the maps of a view cannot be computed from what is stored; empty if they can."""
+        streams = [name for name in view.inputs if name in self.tables and not self.tables[name].kept]
+        forgetful = self.inputs_with_retention(view)
+        if view.remote_subplans:
+            return "It reads sources, whose rows are not kept."
+        if streams:
+            return f'It reads the stream "{streams[0]}", whose rows are not kept.'
+        if forgetful:
+            return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).'
+        return "Its rows are not stored, but computed from its maps when read." if view.computed_on_read else ""
+
     def maps(self) -> Mapping[str, Map]:
         """Every stored map by name: contents of relations and state of stages."""
         if self._maps is None:

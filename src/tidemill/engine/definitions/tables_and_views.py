@@ -119,7 +119,7 @@ class RelationDefinitions:
             self._state.require_writable()
             self.unshare(self._state.catalog.view(view.name))
             old = self._state.catalog.view(view.name)
-            reason = self._unfillable(old) or self._unfillable(view)
+            reason = self._state.catalog.unfillable(old) or self._state.catalog.unfillable(view)
             if reason:
                 hint = "Use CREATE OR REPLACE MATERIALIZED VIEW."
                 raise Unsupported(f'view "{view.name}" cannot be altered', detail=reason, hint=hint)
@@ -140,23 +140,10 @@ class RelationDefinitions:
 
     def is_refillable(self, view: View) -> bool:
         """True if all maps of a view can be computed from what is stored now."""
-        return not self._unfillable(view) and self._is_up_to_date(view)
+        return not self._state.catalog.unfillable(view) and self._is_up_to_date(view)
 
     def _is_up_to_date(self, view: View) -> bool:
         return not view.refresh.deferred or view.fresh == self._state.store.epoch
-
-    def _unfillable(self, view: View) -> str:
-        """The reason why the maps of a view cannot be computed from what is stored; empty if they can."""
-        catalog = self._state.catalog
-        streams = [name for name in view.inputs if name in catalog.tables and not catalog.tables[name].kept]
-        forgetful = catalog.inputs_with_retention(view)
-        if view.remote_subplans:
-            return "It reads sources, whose rows are not kept."
-        if streams:
-            return f'It reads the stream "{streams[0]}", whose rows are not kept.'
-        if forgetful:
-            return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).'
-        return "Its rows are not stored, but computed from its maps when read." if view.computed_on_read else ""
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.pipeline import check_tables
+from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.partitions.lateness import LatenessFilter
 from tidemill.model.errors import ArithmeticFault
@@ -40,25 +42,38 @@ def apply_changes(
         gate = LatenessFilter(catalog.late, state.store.positions, number)
         changes = gate.admit(changes)
         moved |= gate.moved
+    run = partial(_run, state, epochs, changes)
     try:
-        stored = epochs.within_budget(partial(_run, state, epochs, number, changes))
+        epoch = epochs.within_budget(partial(run, Epoch(number, positions=moved), recomputes=True))
+    except NotRecomputed:
+        epoch = epochs.within_budget(partial(run, Epoch(number, positions=moved)))
     except ArithmeticFault:
         # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
-        stored = epochs.within_budget(partial(_run, state, epochs, number, changes, in_turn=True))
-    return number, epochs.commit(Epoch(number, stored, moved))
+        epoch = epochs.within_budget(partial(run, Epoch(number, positions=moved), in_turn=True))
+    return number, epochs.commit(epoch)
 
 
 def _run(
     state: EngineState,
     epochs: EpochCommitter,
-    number: int,
     changes: Mapping[str, ChangeSet],
+    epoch: Epoch,
     *,
     in_turn: bool = False,
-) -> dict[str, ChangeSet]:
-    """The changes that epoch ``number`` stores; an error leaves all runtimes as they were."""
+    recomputes: bool = False,
+) -> Epoch:
+    """The epoch with all that it stores; an error leaves all runtimes as they were.
+
+    Views are computed again, where that is predicted to be faster, if the epoch ``recomputes``.
+    """
     catalog, pipeline = state.catalog, state.pipeline
-    with epochs.running(number, sum([change.rows for change in changes.values()])) as runtimes:
+    with epochs.running(epoch.number, sum([change.rows for change in changes.values()])) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
         possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])
-        return epochs.collect(pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
+        again = views_to_recompute(state, possible, runtimes) if recomputes else {}
+        recomputing = Recomputation(state, again) if again else None
+        walk = pipeline.walk(possible, runtimes, in_turn=in_turn, recomputing=recomputing)
+        stored = epochs.collect(walk, runtimes)
+    for view, reason in again.items():
+        pipeline[view].measured.note_recomputed(epoch.number, reason)
+    return replace(epoch, changes=stored, replaced=tuple(walk.replaced))

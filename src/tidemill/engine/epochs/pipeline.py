@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.choose_recomputation import RecomputationModel, is_window
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
@@ -28,6 +29,7 @@ class RefreshCosts:
     last_seconds: float = 0.0
     last_rows: int = 0
     last_work: int = 0
+    recomputed: str = ""
 
     def note(self, seconds: float, rows: int, work: int) -> None:
         """Count one epoch that changed ``rows`` rows of the view, for ``work`` input rows."""
@@ -44,12 +46,17 @@ class RefreshCosts:
         mean, last = (1e3 * seconds for seconds in (self.seconds / self.epochs, self.last_seconds))
         return f"{self.epochs} refreshes, {mean:.2f} ms each; the last {last:.2f} ms for {self.last_rows} rows"
 
+    def note_recomputed(self, number: int, reason: str) -> None:
+        """Note the last epoch that computed the view again, and why."""
+        self.recomputed = f"in epoch {number}: {reason}"
+
 
 @dataclass
 class PlacedProgram:
     """A program and the runtime that runs it. A deferred one runs only when it is named.
 
-    ``paused`` are runtimes that have run it before and still hold its state.
+    ``paused`` are runtimes that have run it before and still hold its state. ``costs`` are those predicted for large
+    changes; None if it is never computed again for them.
     """
 
     program: Program
@@ -57,11 +64,31 @@ class PlacedProgram:
     deferred: bool = False
     measured: RefreshCosts = field(default_factory=RefreshCosts)
     paused: list[Runtime] = field(default_factory=list)
+    costs_known: bool = False
+    costs: RecomputationModel | None = None
 
     @cached_property
     def looked_up(self) -> set[str]:
         """The relations that its triggers look up."""
         return reads_state(self.program)
+
+
+class RecomputedView(NamedTuple):
+    """A view that an epoch has computed again: the changes of its stored rows, by stage, and the maps that replace all
+    those that are ``replaced``."""
+
+    rows: Mapping[str, ChangeSet]
+    maps: Mapping[str, ChangeSet]
+    replaced: Sequence[str]
+
+
+class Recomputing(Protocol):
+    """The views that an epoch computes again, and why."""
+
+    reasons: Mapping[str, str]
+
+    def compute(self, placed: PlacedProgram, changed: Mapping[str, Sequence[ChangeSet]]) -> RecomputedView:
+        """The new maps of a view and the change of its rows, after the changes of other relations in this epoch."""
 
 
 class StageReader(NamedTuple):
@@ -83,6 +110,8 @@ class PipelineIndex:
     stored: Set[str]
     """The relations whose rows must be stored: views always, others if a trigger looks them up."""
     runtimes: tuple[Runtime, ...]
+    have_windows: bool
+    """True if some view has window functions, for which one row can cost a partition."""
 
     @classmethod
     def of(cls, order: Iterable[PlacedProgram]) -> PipelineIndex:
@@ -96,7 +125,8 @@ class PipelineIndex:
         runtimes = {id(placed.runtime): placed.runtime for placed in order}
         immediate = {name: [r for r in some if not r.placed.deferred] for name, some in readers.items()}
         stored = {placed.program.view for placed in order}.union(*(placed.looked_up for placed in order))
-        return cls(order, dict(readers), immediate, stored, tuple(runtimes.values()))
+        have_windows = any(map(is_window, (stage for placed in order for stage in placed.program.stages)))
+        return cls(order, dict(readers), immediate, stored, tuple(runtimes.values()), have_windows)
 
 
 class Pipeline:
@@ -155,6 +185,17 @@ class Pipeline:
     def readers(self, relation: str) -> Sequence[StageReader]:
         """Every stage that reads ``relation``, including those of deferred views."""
         return self.index.readers.get(relation, ())
+
+    def reached_by(self, relations: Iterable[str]) -> list[PlacedProgram]:
+        """The programs that changes of ``relations`` reach in the same epoch, in topological order."""
+        found: dict[int, PlacedProgram] = {}
+        waiting = list(relations)
+        while waiting:
+            for reader in self.index.immediate.get(waiting.pop(), ()):
+                if reader.place not in found:
+                    found[reader.place] = reader.placed
+                    waiting.extend(stage.name for stage in reader.placed.program.stages)
+        return [found[place] for place in sorted(found)]
 
     def remove(self, view: str) -> None:
         """Remove a view, if it was placed."""
@@ -216,13 +257,14 @@ class Pipeline:
         *,
         only: frozenset[str] | None = None,
         in_turn: bool = False,
+        recomputing: Recomputing | None = None,
     ) -> Propagation:
         """Propagate changes of tables to all views (or, to refresh the views ``only``, changes of their inputs).
 
         With ``in_turn`` all deletes are handled before all inserts, table after table. The sum is the same, but no row
         is joined with one that it never coexisted with.
         """
-        walk = Propagation(self.index, runtimes, only)
+        walk = Propagation(self.index, runtimes, only, recomputing)
         for relation, change in _deletes_before_inserts(changes) if in_turn else changes.items():
             walk.take(relation, change)
         if only is None:
@@ -243,7 +285,13 @@ class Propagation:
     Input changes go to all immediate views, or to the views ``only``. Changes of views go to both.
     """
 
-    def __init__(self, index: PipelineIndex, runtimes: Sequence[Runtime], only: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        index: PipelineIndex,
+        runtimes: Sequence[Runtime],
+        only: frozenset[str] | None,
+        recomputing: Recomputing | None = None,
+    ) -> None:
         self._index = index
         self._runtimes = runtimes
         self._only = only
@@ -253,7 +301,11 @@ class Propagation:
         self._waiting: list[int] = []
         self._reached: set[int] = set()
         self._seconds: dict[str, float] = defaultdict(float)
+        self._recomputing = recomputing
+        self._again: Set[str] = set() if recomputing is None else recomputing.reasons.keys()
+        self._changed: dict[str, list[ChangeSet]] = {}
         self.stored: dict[str, ChangeSet] = {}
+        self.replaced: list[str] = []
 
     def take(self, relation: str, change: ChangeSet) -> None:
         """Take a change of a table, or of an input of a view that is refreshed; ``stored`` does not include it."""
@@ -294,10 +346,13 @@ class Propagation:
 
     def _handle(self, relation: str, change: ChangeSet, readers: Iterable[StageReader]) -> None:
         """Fire every stage that reads ``relation``, then apply the change, which has rows, to its contents."""
+        if self._again:
+            self._changed.setdefault(relation, []).append(change)
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
-            placed.runtime.fire(reader.stage, relation, change)
-            self._seconds[placed.program.view] += time.perf_counter() - started
+            if placed.program.view not in self._again:
+                placed.runtime.fire(reader.stage, relation, change)
+                self._seconds[placed.program.view] += time.perf_counter() - started
             self._note_fired(reader)
         for runtime in self._runtimes:
             runtime.absorb(relation, change)
@@ -310,6 +365,9 @@ class Propagation:
 
     def _run(self, placed: PlacedProgram) -> None:
         """Emit the change of each fired stage of a view, and propagate it."""
+        if placed.program.view in self._again:
+            self._recompute(placed)
+            return
         rows = 0
         for stage in placed.program.stages:
             if stage.name not in self._fired:
@@ -323,6 +381,20 @@ class Propagation:
                 if stage.name in self._index.stored:
                     self.stored[stage.name] = change
         placed.measured.note(self._seconds[placed.program.view], rows, self._work)
+
+    def _recompute(self, placed: PlacedProgram) -> None:
+        """Compute all stages of a view again, and propagate the differences to other views."""
+        assert self._recomputing is not None
+        started = time.perf_counter()
+        found = self._recomputing.compute(placed, self._changed)
+        seconds = time.perf_counter() - started
+        for name, change in found.rows.items():
+            if change.rows:
+                self._handle(name, change, [r for r in self._following(name) if r.placed is not placed])
+                self.stored[name] = change
+        self.stored.update(found.maps)
+        self.replaced.extend(found.replaced)
+        placed.measured.note(seconds, found.rows[placed.program.view].rows, self._work)
 
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:

@@ -111,16 +111,43 @@ class Placement:
     def fill_in_columns(self, runtime: Runtime, stage: Stage, work: int, read: ReadTable) -> FilledStage | None:
         """The contents of a stage by DuckDB, over this many stored rows of a view's inputs; None if ``runtime`` must
         load it. Once they are stored, it reads them when a change first needs them."""
-        if runtime is not self._native or not choose.scans_in_columns(work):
+        if not self.may_fill_in_columns(runtime, work):
             return None
+        filled = self._filled(stage, read)
+        if filled is not None:
+            self.native.leave_in_store(stage)
+        return filled
+
+    def refill_in_columns(self, stage: Stage, read: ReadTable) -> FilledStage | None:
+        """The new contents of a stage that is computed again in an epoch; None if its triggers must run after all.
+
+        Its maps are read from the store when they are next needed; its rows change as they do by triggers."""
+        filled = self._filled(stage, read)
+        if filled is not None:
+            self.native.leave_maps_in_store(stage)
+        return filled
+
+    def may_fill_in_columns(self, runtime: Runtime, work: int) -> bool:
+        """True if DuckDB is asked for what ``runtime`` would compute from so many stored rows."""
+        return runtime is self._native and choose.scans_in_columns(work)
+
+    def has_columnar_fill(self, stage: Stage) -> bool:
+        """True if DuckDB knows all that a stage does."""
+        from tidemill.runtimes.duckdb.fill import is_translated
+
+        return is_translated(stage)
+
+    def stays_in_python(self, runtime: Runtime, stage: Stage) -> bool:
+        """True if ``runtime`` is the one in this process, and has no machine code for a stage."""
+        return runtime is self._native and self._native.stays_in_python(stage)
+
+    def _filled(self, stage: Stage, read: ReadTable) -> FilledStage | None:
         from tidemill.runtimes.duckdb.fill import fill_stage
 
         try:
-            filled = fill_stage(stage, read, self._duckdb_limit())
+            return fill_stage(stage, read, self._duckdb_limit())
         except NotAnswered:
             return None
-        self._native.leave_in_store(stage)
-        return filled
 
     def _duckdb_limit(self) -> MemoryLimit | None:
         """Half of what a memory budget leaves: the other half is for the rows that go in and come out."""

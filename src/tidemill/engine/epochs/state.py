@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tidemill.algebra.user_functions import Registry
+from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.view import View
@@ -37,6 +38,8 @@ class EngineState:
         budget.release_paused = placement.release_paused
         budget.release_state = placement.release_state
         self.budget = budget
+        self.statistics: Callable[[], Statistics] = Statistics
+        """Gives the sizes of what is stored."""
         self.read_only = read_only
         self.closed = False
         self.lock = threading.RLock()

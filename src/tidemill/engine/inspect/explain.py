@@ -74,6 +74,8 @@ def explanation_of(engine: Engine, name: str) -> str:
             "stored rows": "none" if view.computed_on_read else str(engine.store.rows(view.name)),
             "measured": placed.measured.summary(),
         }
+        if placed.measured.recomputed:
+            facts["recomputed"] = placed.measured.recomputed
         if view.plan.strategies:
             facts["chosen"] = view.plan.text
         if view.name in engine.planner.decisions:

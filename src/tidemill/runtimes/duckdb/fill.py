@@ -46,6 +46,9 @@ UNSUMMED_ROWS = 100_000
 SAMPLED_ROWS = 20_000
 """Rows by which that is told."""
 
+FEW_GONE = 20
+"""Rows of a relation for each that takes back another, from which on both are read rather than summed."""
+
 EVALUATED_ENTRIES = 100_000
 """Entries up to which rows of groups whose expressions have no translation are made by the evaluator."""
 
@@ -65,6 +68,18 @@ def fill_stage(stage: Stage, read: ReadTable, limit: MemoryLimit | None = None) 
             return _Filling(stage, given, contents, connection).run(loads, rows)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error
+
+
+def is_translated(stage: Stage) -> bool:
+    """True if all of a stage has a translation, so that only an error of DuckDB's could leave it unfilled."""
+    try:
+        lowered_loads(stage)
+        rows = _rows_query(stage)
+        if rows is not None:
+            lower_query(rows)
+    except NotLowered:
+        return False
+    return True
 
 
 def lowered_loads(stage: Stage, signed: Set[str] = frozenset()) -> dict[str, LoweredQuery]:
@@ -93,9 +108,16 @@ def _read(queries: Iterable[LoweredQuery], stage: Stage, read: ReadTable) -> dic
 
 
 def _comes_and_goes(rows: pa.Table) -> bool:
-    """True if some rows of a relation take back others, and each counts once."""
-    bounds = pc.min_max(rows.column(WEIGHT))
-    return bool(bounds["min"].as_py() == -1 and bounds["max"].as_py() == 1)
+    """True if a few rows of a relation take back others, and each counts once.
+
+    Many such rows are summed instead: a join of six relations in which each row stands three times would find each
+    answer 729 times.
+    """
+    weights = rows.column(WEIGHT)
+    bounds = pc.min_max(weights)
+    if bounds["min"].as_py() != -1 or bounds["max"].as_py() != 1:
+        return False
+    return bool(FEW_GONE * pc.sum(pc.less(weights, 0)).as_py() <= rows.num_rows)
 
 
 def _rows_query(stage: Stage) -> Relation | None:

@@ -220,6 +220,21 @@ class Backends:
         """Add to the number of rows that a stage has processed."""
         self._work[name] = self._work.get(name, 0) + rows
 
+    def stays_in_python(self, stage: Stage) -> bool:
+        """True if a stage is known to run in Python however many rows it takes: by its kind, or since it was tried."""
+        if self.choice == "python" or stage.name in self._reasons:
+            return True
+        if stage.name in self._runners:
+            return False
+        from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+        from tidemill.runtimes.native.llvm.stage.emit_stage import check_finish
+
+        try:
+            check_finish(stage)
+        except NotCompiled:
+            return True
+        return False
+
     def leave_in_store(self, name: str) -> None:
         """Release the state of a stage, which the store has from now on."""
         runner = self._runners.get(name)

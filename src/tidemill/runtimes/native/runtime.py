@@ -376,9 +376,17 @@ class NativeRuntime:
 
         The stage has taken in no rows, so it is not compiled for them.
         """
-        self._backends.leave_in_store(stage.name)
         self._state.empty_stage_maps(self._compiled[stage.name])
+        self.leave_maps_in_store(stage)
+
+    def leave_maps_in_store(self, stage: Stage) -> None:
+        """Hold no map of a stage that is recomputed elsewhere in this epoch; its rows change like those of others."""
+        self._backends.leave_in_store(stage.name)
         self._state.release(stage)
+
+    def stays_in_python(self, stage: Stage) -> bool:
+        """True if a stage is known to have no native form."""
+        return self._backends.stays_in_python(stage)
 
     def produce(self, stage: Stage) -> ChangeSet:
         """The rows of a stage that does not store them, from the maps that it holds."""

@@ -105,9 +105,9 @@ class _StageEmitter:
         self._graph = GraphCode(self._module, stage, self._maps)
 
     def emit(self) -> StageCode:
-        _check_finish(self._stage)
+        check_finish(self._stage)
         if self._stage.reader is not None:
-            _check_finish(self._stage.reader)
+            check_finish(self._stage.reader)
             _check_reader(self._stage.reader)
         _check_replaces(self._stage, self._replaces)
         copied = self._columns_read()
@@ -450,7 +450,7 @@ def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _check_finish(stage: Stage) -> None:
+def check_finish(stage: Stage) -> None:
     """Refuse stages whose rows come out in a way that has no native form."""
     if isinstance(stage.finish, IterationEmission):
         raise NotCompiled("a recursion")
