@@ -1,83 +1,104 @@
-"""One view by one strategy: filled, changed for a while, and compared."""
+"""One view by one strategy: filled, changed by each mix for a while, and compared."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import inf
+from unittest.mock import patch
 
 import tidemill
+from benchmarks.choose.mixes import MIXES, Mix
 from benchmarks.choose.workloads import Epoch, Workload
 from benchmarks.dbtoaster.oracle import WrongAnswer
-from tidemill.changes.zset import Row
+from tidemill.compiler import choose, choose_recomputation
+from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Stage
 from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "choose"
 
+AGAIN = "again"
+"""Every epoch computes the view again by DuckDB, where it can: what recomputing costs without this project."""
+
+RECOMPUTING = ("recompute", AGAIN)
+
 STRATEGIES = {
     "auto": "",
     "delta": "WITH (strategy = 'delta')",
     "viewlet": "WITH (strategy = 'viewlet')",
-    "viewlet-1": "WITH (strategy = 'viewlet', depth = '1')",
     "joingraph": "WITH (strategy = 'joingraph')",
-    "lineage": "WITH (strategy = 'lineage')",
     "recompute": "WITH (strategy = 'recompute')",
+    AGAIN: "WITH (strategy = 'delta')",
 }
 """How a view names each of them; ``auto`` goes without saying, and comes last when they are measured."""
 
-FIRST = 4
-"""Epochs before answers are compared."""
+FIRST = 2
+"""Epochs of one row before answers are compared."""
 
-WARM, WARM_SECONDS = 50, 0.6
-"""Epochs that are not timed, at most, and for how long: in them code is compiled, and indexes are built."""
+WARM_SECONDS = 0.1
+"""Seconds of epochs that are not timed, at the beginning of a mix: in them code is compiled, and indexes are built."""
 
 PARTS = 3
-"""Epochs are timed in so many parts, the fastest of which counts."""
+"""Epochs are timed in so many parts, the fastest of which counts; those of much of the tables in one."""
 
-MOST, LEAST = 1_000, 1
+SHARE_OF_ONE_PART = 0.1
+
+MOST = 500
 """Epochs of a part."""
+
+LONGEST = 3.0
+"""Predicted seconds of an epoch beyond which a mix is not run."""
+
+ENTRY_BYTES = 200
+"""Bytes of an entry in a dictionary of this process, about."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Seconds of the processor for each changed row, and entries of the maps; ``reason`` says why nothing was measured.
+    """Seconds of the processor for each changed row by mix, and the state; ``reason`` says why nothing was measured.
 
-    ``program`` are the stages without what no runtime looks at; ``answer`` are the rows of the view after the epochs
-    that are not timed.
+    ``program`` are the stages without what no runtime looks at; ``answer`` is a hash of the rows of the view after the
+    first epochs. ``left_out`` are mixes that would have taken too long.
     """
 
     case: str
     strategy: str
-    per_row: float = 0.0
-    entries: int = 0
-    rows: int = 0
+    per_row: Mapping[str, float] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
+    bytes: int = 0
     chosen: str = ""
     reason: str = ""
     program: tuple[Stage, ...] = ()
-    answer: tuple[Row, ...] = ()
+    answer: int = 0
 
     def figures(self) -> Iterator[Figure]:
-        """Microseconds a row, and entries."""
-        name = f"{self.case}/{self.strategy}"
+        """Microseconds a row for each mix, and bytes."""
         if self.reason:
-            yield Figure(BENCH, name, "us/row", 0.0, "us", f"not run: {self.reason}")
+            yield Figure(BENCH, f"{self.case}/-/{self.strategy}", "us/row", 0.0, "us", f"not run: {self.reason}")
             return
-        yield Figure(BENCH, name, "us/row", 1e6 * self.per_row, "us", f"{self.rows:,} rows; {self.chosen}")
-        yield Figure(BENCH, name, "entries", self.entries, "entries", self.chosen)
+        for mix in self.left_out:
+            reason = f"not run: an epoch would take more than {LONGEST:g} s"
+            yield Figure(BENCH, f"{self.case}/{mix}/{self.strategy}", "us/row", 0.0, "us", reason)
+        for mix, seconds in self.per_row.items():
+            yield Figure(BENCH, f"{self.case}/{mix}/{self.strategy}", "us/row", 1e6 * seconds, "us", self.chosen)
+        yield Figure(BENCH, f"{self.case}/state/{self.strategy}", "bytes", self.bytes, "bytes", self.chosen)
 
 
-def measure_all(case: str, workload: Workload, strategies: tuple[str, ...], rows: int, limit: float) -> list[Outcome]:
-    """The outcomes of ``strategies`` for epochs of ``rows`` rows; ``WrongAnswer`` if they differ in their answers.
+def measure_all(
+    case: str, workload: Workload, strategies: Sequence[str], mixes: Sequence[str], limit: float
+) -> list[Outcome]:
+    """The outcomes of ``strategies``; ``WrongAnswer`` if they differ in their answers.
 
     Where ``auto`` has chosen the program of another strategy, that one's figures are its own.
     """
     found: list[Outcome] = []
     for strategy in sorted(strategies, key=lambda strategy: strategy == "auto"):
-        outcome = _measure(case, workload, strategy, rows, limit, found)
+        outcome = _measure(case, workload, strategy, mixes, limit, found)
         for other in found:
             if outcome.answer != other.answer and not outcome.reason and not other.reason:
                 raise WrongAnswer(f"{case}: {strategy} and {other.strategy} show different rows")
@@ -85,36 +106,80 @@ def measure_all(case: str, workload: Workload, strategies: tuple[str, ...], rows
     return found
 
 
-def _measure(case: str, workload: Workload, strategy: str, rows: int, limit: float, before: list[Outcome]) -> Outcome:
+def _measure(
+    case: str, workload: Workload, strategy: str, mixes: Sequence[str], limit: float, before: Sequence[Outcome]
+) -> Outcome:
     try:
-        with tidemill.open(":memory:", runtime="native") as warehouse:
+        with _computing_again(strategy == AGAIN), tidemill.open(":memory:", runtime="native") as warehouse:
             warehouse.sql(workload.declarations)
             warehouse.apply({name: table for name, table in workload.base.items() if table.num_rows})
             warehouse.sql(f"CREATE MATERIALIZED VIEW answer {STRATEGIES[strategy]} AS {workload.query}")
             stages = warehouse._engine.catalog.view("answer").program.stages
             program = tuple(replace(stage, note="", strategy="") for stage in stages)
             for other in before:
-                if other.program == program:
+                if other.program == program and AGAIN not in (strategy, other.strategy):
                     return replace(other, strategy=strategy, chosen=f"as {other.strategy}")
-            epochs = workload.epochs(rows)
-            _timed(warehouse, islice(epochs, FIRST), inf)
-            view = warehouse.view("answer")
-            answer = tuple(sorted(view.rows(), key=repr))
-            _timed(warehouse, islice(epochs, WARM if rows == 1 else FIRST), WARM_SECONDS)
-            parts = [_timed(warehouse, epochs, limit / PARTS) for _ in range(PARTS)]
-            spent, changed = min((part for part in parts if part[1]), key=lambda part: part[0] / part[1])
-            view.verify()
-            held = sum(size.entries for size in view.sizes())
             chosen = " and ".join(dict.fromkeys(stage.strategy for stage in stages))
-            return Outcome(case, strategy, spent / changed, held, changed, chosen, "", program, answer)
+            empty = Outcome(case, strategy, chosen=chosen, program=program)
+            return _changed(warehouse, workload, empty, mixes, limit)
     except TidemillError as error:
         return Outcome(case, strategy, reason=error.what)
 
 
-def _timed(warehouse: tidemill.Warehouse, epochs: Iterator[Epoch], limit: float) -> tuple[float, int]:
-    """Seconds of the processor, and rows that changed."""
+def _changed(
+    warehouse: tidemill.Warehouse, workload: Workload, outcome: Outcome, mixes: Sequence[str], limit: float
+) -> Outcome:
+    """The outcome of all mixes, one after the other, over the same tables."""
+    take, recomputes = workload.arrivals(), outcome.strategy in RECOMPUTING
+    spent, changed = _timed(warehouse, islice(iter(lambda: take(1), None), FIRST), LONGEST * FIRST)
+    view = warehouse.view("answer")
+    answer = hash(frozenset(Counter(view.rows()).items()))
+    per_row = {"single": spent / changed} if recomputes and "single" in mixes else {}
+    # A row costs less in a batch than alone, and a recomputation the same for any change.
+    left_out, expected = [], spent / FIRST / 10
+    total = sum(table.num_rows for table in workload.base.values())
+    for name in (name for name in MIXES if name in mixes and name not in per_row):
+        mix = MIXES[name]
+        if expected * (1 if recomputes else max(mix.rows, mix.share * total)) > LONGEST:
+            left_out.append(name)
+            continue
+        measured = _measured(warehouse, mix, mix.epochs(take, warehouse), limit)
+        if measured is not None:
+            per_row[name] = measured
+            expected = expected if recomputes or mix.rows == 1 else measured
+    if not recomputes:
+        view.verify()
+    held = sum(ENTRY_BYTES * size.entries if size.bytes is None else size.bytes for size in view.sizes())
+    return replace(outcome, per_row=per_row, left_out=left_out, bytes=held, answer=answer)
+
+
+def _measured(warehouse: tidemill.Warehouse, mix: Mix, epochs: Iterator[Epoch], limit: float) -> float | None:
+    """Seconds of the processor for a changed row; None if no rows were left."""
+    step, parts = (1, PARTS) if mix.rows else (2, 1 if mix.share >= SHARE_OF_ONE_PART else PARTS)
+    _timed(warehouse, epochs, WARM_SECONDS, step)
+    timed = [_timed(warehouse, epochs, limit / parts, step) for _ in range(parts)]
+    return min((spent / changed for spent, changed in timed if changed), default=None)
+
+
+@contextmanager
+def _computing_again(always: bool) -> Iterator[None]:
+    """Context in which every epoch computes its views again, where DuckDB can."""
+    with ExitStack() as stack:
+        if always:
+            stack.enter_context(patch.object(choose, "COLUMN_WORK", -1))
+            stack.enter_context(patch.object(choose_recomputation, "LEAST_CHANGED", 0))
+            stack.enter_context(patch.object(choose_recomputation, "WORTH", -1.0))
+            stack.enter_context(patch.object(Placement, "stays_in_python", lambda *_: True))
+        yield
+
+
+def _timed(warehouse: tidemill.Warehouse, epochs: Iterator[Epoch], limit: float, step: int = 1) -> tuple[float, int]:
+    """Seconds of the processor, and rows that changed, in a multiple of ``step`` epochs."""
     spent, changed, count = 0.0, 0, 0
-    while count < MOST and (count < LEAST or spent < limit) and (epoch := next(epochs, None)) is not None:
+    while (count < MOST and spent < limit) or count % step:
+        epoch = next(epochs, None)
+        if epoch is None:
+            break
         count += 1
         prepared = _prepared(epoch)
         clock = time.process_time()

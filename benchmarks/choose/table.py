@@ -8,7 +8,8 @@ from math import exp, log
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from benchmarks.choose.measure import STRATEGIES
+from benchmarks.choose.measure import AGAIN, RECOMPUTING, STRATEGIES
+from benchmarks.choose.mixes import COMPARED
 from benchmarks.tables import numbers, short
 from tidemill.serving.cli.bench_runner import Figure
 
@@ -18,22 +19,42 @@ Cells = Mapping[str, Mapping[str, Figure]]
 
 def as_table(figures: Sequence[Figure]) -> RenderableType:
     """Work, then memory, then the summary."""
-    work, held = _cells(figures, "us/row"), _cells(figures, "entries")
-    parts = [_table("microseconds of CPU a changed row", work), _table("entries of maps", held)]
+    work, held = _cells(figures, "us/row"), _cells(figures, "bytes")
+    parts = [_table("microseconds of CPU a changed row", work), _table("bytes of maps", held)]
     return Group(*(part for part in parts if part.row_count), *summary(figures))
+
+
+def ratios(figures: Sequence[Figure]) -> dict[str, float]:
+    """The time of ``auto`` divided by that of the best other strategy, by case."""
+    return _ratios(_cells(figures, "us/row"), [name for name in STRATEGIES if name not in ("auto", AGAIN)])
+
+
+def recomputing(figures: Sequence[Figure]) -> dict[str, float]:
+    """The time of ``auto`` divided by that of recomputing, by case."""
+    return _ratios(_cells(figures, "us/row"), RECOMPUTING)
 
 
 def summary(figures: Sequence[Figure]) -> Iterator[str]:
     """How ``auto`` compares with the best strategy, and with recomputing, in the mean and at worst."""
-    work = _cells(figures, "us/row")
-    best = {case: _ratio(line, [name for name in line if name != "auto"]) for case, line in work.items()}
-    again = {case: _ratio(line, ["recompute"]) for case, line in work.items()}
-    for title, found in (("the best strategy", best), ("recomputing", again)):
-        ratios = {case: ratio for case, ratio in found.items() if ratio}
-        if ratios:
-            mean = exp(sum(map(log, ratios.values())) / len(ratios))
-            worst = max(ratios, key=lambda case: ratios[case])
-            yield f"auto takes {mean:.3g} times as long as {title} in the mean, {ratios[worst]:.3g} at worst ({worst})"
+    work = {case: ratio for case, ratio in ratios(figures).items() if case.rpartition("/")[2] in COMPARED}
+    shapes = {case: ratio for case, ratio in ratios(figures).items() if case.startswith("drift/")}
+    fixed = [name for name in STRATEGIES if name not in ("auto", *RECOMPUTING)]
+    held = _ratios(_cells(figures, "bytes"), fixed)
+    for words, found in (
+        ("takes {} times as long as the best strategy", work),
+        ("takes {} times as long as recomputing", recomputing(figures)),
+        ("keeps {} times the bytes of the strategy that keeps least", held),
+        ("takes {} times as long as the best strategy where tables drift", shapes),
+    ):
+        if found:
+            mean = exp(sum(map(log, found.values())) / len(found))
+            worst = max(found, key=lambda case: found[case])
+            yield f"auto {words.format(f'{mean:.3g}')} in the mean, {found[worst]:.3g} at worst ({worst})"
+
+
+def _ratios(cells: Cells, others: Sequence[str]) -> dict[str, float]:
+    found = {case: _ratio(line, others) for case, line in cells.items()}
+    return {case: ratio for case, ratio in found.items() if ratio is not None}
 
 
 def _ratio(line: Mapping[str, Figure], others: Sequence[str]) -> float | None:
@@ -56,5 +77,5 @@ def _table(title: str, cells: Cells) -> Table:
     table = numbers(title, [*strategies, "auto is"])
     for case, line in cells.items():
         values = (short(line[name].value) if name in line and line[name].value else "-" for name in strategies)
-        table.add_row(case, *values, line["auto"].baseline.rpartition("; ")[2] if "auto" in line else "")
+        table.add_row(case, *values, line["auto"].baseline if "auto" in line else "")
     return table

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from benchmarks.dbtoaster import queries as dbtoaster
@@ -15,19 +16,22 @@ from benchmarks.dbtoaster.stream import Stream
 from benchmarks.graphivm import queries as graphivm
 from benchmarks.graphivm.data import Sizes, social
 from benchmarks.graphivm.workload import fanout, simple
+from benchmarks.movie.data import database
 from benchmarks.nexmark.events import nexmark
 from benchmarks.tpch.data import DDL, Changes, generate
+from benchmarks.viewdf.data import SCHEMA as LOSSES
+from benchmarks.viewdf.data import Losses
 from tests.nexmark import queries as auctions
 from tests.tpch import data as tpch
 
 Epoch = dict[str, pa.Table]
 """Changes of tables, with a column ``_weight``."""
 
-SIZES = {"small": 1.0, "large": 10.0}
-"""How many times the rows of the smallest size are there before epochs are timed."""
+TakeNext = Callable[[int], Epoch | None]
+"""Gives the next epoch of about so many rows; None at the end."""
 
-MIXES = {"single": 1, "bulk": 1_000}
-"""Rows an epoch."""
+SIZES = {"small": 1.0, "large": 4.0}
+"""How many times the rows of the smallest size are there before epochs are timed."""
 
 BOOK, ORDERS, AUCTIONS = 5_000, 20_000, 20_000
 """Events before those that are timed, at size 1: of the order book, of TPC-H as a stream, and of Nexmark."""
@@ -38,6 +42,31 @@ SOCIAL = Sizes(users=1_000, follower=30_000, tweet=36_000, retweet=37_000)
 ARRIVING = 36_000
 """Users, followers, tweets and retweets at size 1, and how many of the last are timed."""
 
+MINUTES, MEASUREMENTS, WINDOW = 20, 1_000, 5
+"""Minutes of network losses before those that are timed, measurements of each at size 1, and those of a window."""
+
+_PARTS = "compositeparts c JOIN atomicparts a ON a.partof = c.oid"
+_USED = "(SELECT oid, id, builddate, EXPLODE(componentspriv) AS part FROM baseassemblies) b ON b.part = c.oid"
+_YOUNGER = "WHERE c.id <= 200 AND c.builddate > a.builddate"
+OO7 = {
+    "sel": "SELECT c.id, c.type FROM compositeparts c WHERE c.id <= 200",
+    "joinsel": "SELECT c.id, c.type, d.id AS doc FROM compositeparts c JOIN documents d ON c.documentation = d.oid"
+    " WHERE c.id <= 200",
+    "complex2": f"SELECT c.id, c.type, a.id AS atom FROM {_PARTS} {_YOUNGER}",
+    "complex3": f"SELECT c.id, a.id AS atom, b.id AS base FROM {_PARTS} JOIN {_USED} {_YOUNGER}"
+    " AND c.builddate > b.builddate",
+    "dbsize": "SELECT c.id, c.type, d.id AS doc FROM compositeparts c JOIN documents d ON c.documentation = d.oid",
+}
+"""The kinds of views of MOVIE's Figures 2 and 15 in SQL, over the extents of OO7 as tables."""
+
+EXTENTS = {
+    "compositeparts": ["oid", "id", "type", "builddate", "documentation"],
+    "documents": ["oid", "id", "title"],
+    "atomicparts": ["oid", "id", "builddate", "partof"],
+    "baseassemblies": ["oid", "id", "builddate", "componentspriv"],
+}
+"""The columns that these views read."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -47,8 +76,8 @@ class Workload:
     declarations: str
     query: str
     base: Mapping[str, pa.Table]
-    epochs: Callable[[int], Iterator[Epoch]]
-    """The epochs that come, each of about so many rows; the same ones whenever they are asked for."""
+    arrivals: Callable[[], TakeNext]
+    """Begins the rows that come, the same ones each time."""
 
 
 def workloads(folder: Path, size: float) -> Iterator[tuple[str, Callable[[], Workload]]]:
@@ -59,6 +88,10 @@ def workloads(folder: Path, size: float) -> Iterator[tuple[str, Callable[[], Wor
         yield f"graphivm/{query}", partial(_graphivm, query, size)
     for query in tpch.QUERIES:
         yield f"tpch/{query}", partial(_tpch, query, folder, size)
+    for query in ("sum", "max", "median"):
+        yield f"viewdf/{query}", partial(_viewdf, query, size)
+    for query in OO7:
+        yield f"oo7/{query}", partial(_oo7, query, size)
     for query in sorted(auctions.QUERIES, key=lambda name: int(name.partition("_")[0][1:])):
         yield f"nexmark/{query.partition('_')[0]}", partial(_nexmark, query, size)
 
@@ -87,14 +120,64 @@ def _social(size: float) -> Mapping[str, pa.Table]:
 def _tpch(query: str, folder: Path, size: float) -> Workload:
     tables = generate(folder, TPCH_SCALE * size)
 
-    def epochs(rows: int) -> Iterator[Epoch]:
+    def arrivals() -> TakeNext:
         changes = Changes(tables)
         # An order has four lines: a change of it is five rows, ten where it is corrected.
-        percent = 100 * max(rows / 7, 3) / tables["orders"].num_rows
-        while True:
-            yield changes.draw(percent)
+        return lambda rows: changes.draw(100 * max(rows / 7, 3) / tables["orders"].num_rows)
 
-    return Workload(f"tpch/{query}", DDL, tpch.QUERIES[query], tables, epochs)
+    return Workload(f"tpch/{query}", DDL, tpch.QUERIES[query], tables, arrivals)
+
+
+def _viewdf(query: str, size: float) -> Workload:
+    losses = Losses(int(MEASUREMENTS * size), 10, 0.3)
+
+    def arrivals() -> TakeNext:
+        minute, left = MINUTES, losses.partition(MINUTES)
+
+        def take(rows: int) -> Epoch:
+            nonlocal minute, left
+            if not left.num_rows:
+                minute += 1
+                left = losses.partition(minute)
+            taken, left = left.slice(0, rows), left.slice(rows)
+            return {"s": weighted(taken, 1)}
+
+        return take
+
+    select = f"SELECT src, dest, {query}(loss) AS loss FROM s [WINDOW {WINDOW} MINUTES] GROUP BY src, dest"
+    base = {"s": pa.concat_tables(losses.partitions(range(MINUTES)))}
+    return Workload(f"viewdf/{query}", LOSSES.replace("CREATE STREAM", "CREATE TABLE"), select, base, arrivals)
+
+
+def _oo7(query: str, size: float) -> Workload:
+    objects = database(max(int(2 * size), 1))
+    tables = {name: objects[name].select(columns) for name, columns in EXTENTS.items()}
+    declared = "; ".join(f"CREATE TABLE {name} ({_columns(table)})" for name, table in tables.items())
+
+    def arrivals() -> TakeNext:
+        parts, random = tables["compositeparts"], np.random.default_rng(5)
+
+        def take(rows: int) -> Epoch:
+            """Composite parts that are built anew, as by the updates U2 of Figure 16."""
+            nonlocal parts
+            many = min(max(rows // 2, 1), parts.num_rows)
+            chosen = np.sort(random.choice(parts.num_rows, many, replace=False))
+            old = parts.take(pa.array(chosen))
+            new = old.set_column(3, "builddate", pa.array(random.integers(3_001, 1_000_000, many)))
+            kept = np.setdiff1d(np.arange(parts.num_rows), chosen)
+            parts = pa.concat_tables([parts.take(pa.array(kept)), new]).combine_chunks()
+            return {"compositeparts": pa.concat_tables([weighted(old, -1), weighted(new, 1)])}
+
+        return take
+
+    return Workload(f"oo7/{query}", declared, OO7[query], tables, arrivals)
+
+
+def _columns(table: pa.Table) -> str:
+    """The columns of an extent as SQL declares them; its object identifiers are the primary key."""
+    types = {pa.int64(): "BIGINT", pa.string(): "STRING"}
+    named = [f"{field.name} {types.get(field.type, 'ARRAY<BIGINT>')}" for field in table.schema]
+    return ", ".join([*named, "PRIMARY KEY (oid)"])
 
 
 def _nexmark(query: str, size: float) -> Workload:
@@ -110,6 +193,19 @@ def _auctions(count: int) -> Stream:
     return nexmark(count)
 
 
-def _cut(stream: Stream, first: int, rows: int) -> Iterator[Epoch]:
-    for start in range(first, len(stream) - rows + 1, rows):
-        yield {name: table for name, table in stream.cut(start, start + rows).tables.items() if table.num_rows}
+def _cut(stream: Stream, first: int) -> TakeNext:
+    place = first
+
+    def take(rows: int) -> Epoch | None:
+        nonlocal place
+        start, place = place, place + rows
+        if place > len(stream):
+            return None
+        return {name: table for name, table in stream.cut(start, place).tables.items() if table.num_rows}
+
+    return take
+
+
+def weighted(table: pa.Table, weight: int) -> pa.Table:
+    """Rows that all have one weight."""
+    return table.append_column("_weight", pa.array(np.full(table.num_rows, weight)))
