@@ -18,6 +18,7 @@ from tidemill.compiler import choose, choose_recomputation
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Stage
+from tidemill.runtimes.native.backends import COMPILE_AFTER_ROWS
 from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "choose"
@@ -42,6 +43,9 @@ FIRST = 2
 
 WARM_SECONDS = 0.1
 """Seconds of epochs that are not timed, at the beginning of a mix: in them code is compiled, and indexes are built."""
+
+COMPILE_SECONDS = 0.6
+"""Seconds of large epochs, at most, until stages are compiled."""
 
 PARTS = 3
 """Epochs are timed in so many parts, the fastest of which counts; those of much of the tables in one."""
@@ -157,6 +161,9 @@ def _measured(warehouse: tidemill.Warehouse, mix: Mix, epochs: Iterator[Epoch], 
     """Seconds of the processor for a changed row; None if no rows were left."""
     step, parts = (1, PARTS) if mix.rows else (2, 1 if mix.share >= SHARE_OF_ONE_PART else PARTS)
     _timed(warehouse, epochs, WARM_SECONDS, step)
+    if mix.rows > 1:
+        # A stage that DuckDB has filled is compiled once it has taken in so many rows itself.
+        _timed(warehouse, islice(epochs, COMPILE_AFTER_ROWS // mix.rows), COMPILE_SECONDS)
     timed = [_timed(warehouse, epochs, limit / parts, step) for _ in range(parts)]
     return min((spent / changed for spent, changed in timed if changed), default=None)
 

@@ -41,7 +41,7 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
         if (size in wanted or not SIZES.keys() & set(wanted)) and (size, name) in made
     ]
     limit = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
-    figures = []
+    figures: list[Figure] = []
     for number, (size, name) in enumerate(cases):
         case = f"{name}/{size}"
         options.progress(number / len(cases), case)
