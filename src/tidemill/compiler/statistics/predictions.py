@@ -47,6 +47,12 @@ WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 1
 STATEMENT = 1.0
 """Cost of a statement besides its visits, in visits: its call, shared by the rows of an epoch."""
 
+PASSED = 8.0
+"""Cost of a row that a stage takes from another one besides its visits, in visits: it is made, summed and handed over.
+
+VWAP over 12,000 bids passed 7,000 rows from stage to stage for each row that came, and took 25 ms for 68,000 visits;
+as one stage it took 3 ms for 101,000."""
+
 PARTITIONS = 100.0
 """Assumed number of time partitions."""
 
@@ -97,10 +103,12 @@ class ProgramEstimate:
         rows = sum(size.rows for size in tables.values())
         self.arrivals = {name: size.rows / rows if rows else 1.0 for name, size in tables.items()}
         self._batch = batch
+        self._tables = frozenset(tables)
 
     def cost(self, estimate: StageEstimate) -> float:
         """The work in a stage for one changed row of a base relation."""
-        return _arriving(self.arrivals, estimate.work)
+        passed = sum(self.arrivals.get(name, 0.0) for name in estimate.work if name not in self._tables)
+        return _arriving(self.arrivals, estimate.work) + PASSED * passed
 
     def add(self, stage: Stage) -> StageEstimate:
         """Estimate one more stage; later ones read its rows."""
