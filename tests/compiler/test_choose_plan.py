@@ -11,6 +11,7 @@ import tidemill
 from tests.compiler.shop import TABLES, relation_of
 from tidemill.compiler.choose_plan import Choice, PlannedView, choose_plan
 from tidemill.compiler.passes import Compilation
+from tidemill.compiler.statistics import predictions
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.model.errors import Unsupported
 
@@ -48,6 +49,19 @@ def test_stages_are_planned_one_by_one() -> None:
     found = planned(ABOVE_AVERAGE, LARGE)
     assert (dict(found.plan.strategies), found.plan.keeps_subqueries) == ({"v": "viewlet"}, False)
     assert [stage.strategy for stage in found.program.stages] == ["delta", "viewlet"]
+
+
+def test_rows_that_stages_pass_on_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum over a range as a stage passes half of its groups on for each row; as a subquery of one stage, none."""
+    nested = (
+        "SELECT SUM(o.amount) AS total FROM orders o WHERE 0.25 * (SELECT SUM(p.amount) FROM orders p)"
+        " > (SELECT SUM(q.amount) FROM orders q WHERE q.amount > o.amount)"
+    )
+    book = Statistics({"orders": 12_000}, lambda relation, column: 7_000)
+    assert planned(nested, book).plan.keeps_subqueries
+    with_passed = planned(ABOVE_AVERAGE, LARGE).work
+    monkeypatch.setattr(predictions, "PASSED", 0.0)
+    assert planned(ABOVE_AVERAGE, LARGE).work < with_passed
 
 
 def test_many_partners_are_for_viewlets_and_few_are_not() -> None:

@@ -93,7 +93,9 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
         return joined
     inputs = sum(map(bytes_of_rows, sizes.values()))
     score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
-    return kept if score * choice.better < beaten else joined
+    # Where joins of subqueries need another strategy themselves, they have no lead over it.
+    better = 1.0 if joined.plan.strategies else choice.better
+    return kept if score * better < beaten else joined
 
 
 def _has_subqueries(start: Compilation) -> bool:

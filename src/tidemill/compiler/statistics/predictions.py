@@ -96,10 +96,11 @@ class ProgramEstimate:
         self.counts = NOTHING
         self.arrivals = change_rates(tables)
         self._batch = batch
+        self._tables = frozenset(tables)
 
     def cost(self, estimate: StageEstimate) -> float:
         """The work in a stage for one changed row of a base relation."""
-        return CONSTANTS.cost(_work_of(self.arrivals, estimate.work))
+        return CONSTANTS.cost(self._counts_of(estimate))
 
     @property
     def work(self) -> float:
@@ -109,12 +110,16 @@ class ProgramEstimate:
     def add(self, stage: Stage) -> StageEstimate:
         """Estimate one more stage; later ones read its rows."""
         estimate, rows = estimate_stage(stage, self.known)
-        self.counts += _work_of(self.arrivals, estimate.work)
+        self.counts += self._counts_of(estimate)
         self.entries += estimate.entries
         self.bytes += estimate.bytes
         self.known[stage.name] = rows
         self.arrivals[stage.name] = _emitted(self.arrivals, estimate, rows, self._batch)
         return estimate
+
+    def _counts_of(self, estimate: StageEstimate) -> WorkCounts:
+        passed = sum(self.arrivals.get(name, 0.0) for name in estimate.work if name not in self._tables)
+        return _work_of(self.arrivals, estimate.work) + WorkCounts(passed=passed)
 
 
 def change_rates(tables: Mapping[str, RelationSize]) -> dict[str, float]:
