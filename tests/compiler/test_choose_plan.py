@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_rows_that_stages_pass_on_count(monkeypatch: pytest.MonkeyPatch) -> None
     book = Statistics({"orders": 12_000}, lambda relation, column: 7_000)
     assert planned(nested, book).plan.keeps_subqueries
     with_passed = planned(ABOVE_AVERAGE, LARGE).work
-    monkeypatch.setattr(predictions, "PASSED", 0.0)
+    monkeypatch.setattr(predictions, "CONSTANTS", replace(predictions.CONSTANTS, passed=0.0))
     assert planned(ABOVE_AVERAGE, LARGE).work < with_passed
 
 
