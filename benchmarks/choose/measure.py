@@ -14,6 +14,7 @@ from benchmarks.dbtoaster.oracle import WrongAnswer
 from tidemill.changes.zset import Row
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Stage
+from tidemill.runtimes.native.backends import COMPILE_AFTER_ROWS
 from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "choose"
@@ -33,7 +34,10 @@ FIRST = 4
 """Epochs before answers are compared."""
 
 WARM, WARM_SECONDS = 50, 0.6
-"""Epochs that are not timed, at most, and for how long: in them code is compiled, and indexes are built."""
+"""Epochs of one row that are not timed, at most, and for how long: in them indexes are built."""
+
+BULK_SECONDS = 5.0
+"""For so long at most larger epochs are not timed, until stages have taken in enough rows to be compiled."""
 
 PARTS = 3
 """Epochs are timed in so many parts, the fastest of which counts."""
@@ -100,7 +104,7 @@ def _measure(case: str, workload: Workload, strategy: str, rows: int, limit: flo
             _timed(warehouse, islice(epochs, FIRST), inf)
             view = warehouse.view("answer")
             answer = tuple(sorted(view.rows(), key=repr))
-            _timed(warehouse, islice(epochs, WARM if rows == 1 else FIRST), WARM_SECONDS)
+            _warm_up(warehouse, epochs, rows)
             parts = [_timed(warehouse, epochs, limit / PARTS) for _ in range(PARTS)]
             spent, changed = min((part for part in parts if part[1]), key=lambda part: part[0] / part[1])
             view.verify()
@@ -109,6 +113,13 @@ def _measure(case: str, workload: Workload, strategy: str, rows: int, limit: flo
             return Outcome(case, strategy, spent / changed, held, changed, chosen, "", program, answer)
     except TidemillError as error:
         return Outcome(case, strategy, reason=error.what)
+
+
+def _warm_up(warehouse: tidemill.Warehouse, epochs: Iterator[Epoch], rows: int) -> None:
+    if rows == 1:
+        _timed(warehouse, islice(epochs, WARM), WARM_SECONDS)
+    else:
+        _timed(warehouse, islice(epochs, COMPILE_AFTER_ROWS // rows), BULK_SECONDS)
 
 
 def _timed(warehouse: tidemill.Warehouse, epochs: Iterator[Epoch], limit: float) -> tuple[float, int]:
