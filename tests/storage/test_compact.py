@@ -24,7 +24,7 @@ from tidemill.storage.compaction.consolidate import MERGE_AT, choose_runs, conso
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import COMPACT_AT, MemoryStore
 from tidemill.storage.runs import RunEntry
-from tidemill.storage.segments import with_epoch
+from tidemill.storage.segments import LARGE_CHANGE, with_epoch
 
 
 def run(rows: int, first: int, last: int | None = None, retracted: int = 0, ended: int | None = None) -> RunEntry:
@@ -245,3 +245,18 @@ def test_a_bulk_load_alone_is_not_summed_again() -> None:
     store.commit(Epoch(100, {"t": ChangeSet.of([((n,), -1) for n in range(100, 3 * COMPACT_AT)], fields)}))
     store.commit(Epoch(101, {"t": ChangeSet.of([((n,), 1) for n in range(200)], fields)}))
     assert store.compaction_due("t")
+
+
+def test_large_changes_are_not_copied_while_no_epoch_can_be_summed() -> None:
+    fields, rows = (Field("n", BIGINT),), 2 * LARGE_CHANGE
+    maps = {"t": Map("t", fields)}
+    store = MemoryStore()
+    for number in range(1, 100):
+        first = number * rows
+        store.commit(Epoch(number, {"t": ChangeSet.of([((first + n,), 1) for n in range(rows)], fields)}))
+        assert not store.compaction_due("t", 10**9)
+    store.vacuum(keep=10)
+    assert store.compaction_due("t", 10**9)
+    store.compact(maps, most=10**9)
+    assert not store.compaction_due("t", 10**9)
+    assert store.read("t", fields).num_rows == 99 * rows

@@ -22,6 +22,7 @@ from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import (
+    LARGE_CHANGE,
     RecentEpochs,
     TableSegment,
     check_epoch_number,
@@ -45,13 +46,15 @@ class _MapHistory:
     """The combined segments of a map: tables, and counts since they were last summed.
 
     ``changes`` is the number of changes added since then, ``summed`` the number of rows at that time, or of the largest
-    change since: the rows of one change are summed already, so a bulk load alone gives nothing to combine. ``counts``
-    are those of all changes that were ever combined.
+    change since: the rows of one change are summed already, so a bulk load alone gives nothing to combine. ``oldest``
+    is the oldest epoch that was kept at that time: until it is left behind, nothing more can be summed. ``counts`` are
+    those of all changes that were ever combined.
     """
 
     parts: tuple[TableSegment, ...] = ()
     changes: int = 0
     summed: int = 0
+    oldest: int = 0
     counts: ChangeCounts = NO_CHANGES
 
     def ended(self, epoch: int) -> _MapHistory:
@@ -268,12 +271,17 @@ class MemoryStore:
             self._require_open()
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
-        """True if the map has so many small changes that summing them pays. There are no files that could be left as
-        they are, so ``most`` has no effect here."""
+        """True if the map has so many small changes that summing them pays.
+
+        With ``most``, as in ``compact``, later epochs are left alone.
+        """
         with self._lock:
             history, tail, rows = self._now.history(name), self._now.tail, self.rows(name)
             if tail.count(name) + history.changes <= COMBINE_AT or rows <= COMPACT_AT:
                 return False
+            is_large = tail.rows(name) >= LARGE_CHANGE * tail.count(name)
+            if most is not None and is_large and history.oldest >= self._now.oldest:
+                return False  # nothing to sum, and nothing gained by copying large changes into one table
             summed = max(history.summed, tail.largest(name))
             return rows - summed > max(COMPACT_AT, summed)
 
@@ -343,7 +351,7 @@ class MemoryStore:
         kept = [part for part in history.parts if not is_due(part)]
         after = _summed(due, map_, now.oldest)
         rows = sum(part.table.num_rows for part in (*kept, *after) if part.ended is None)
-        self._now = now.having(name, replace(history, parts=(*kept, *after), changes=0, summed=rows))
+        self._now = now.having(name, replace(history, parts=(*kept, *after), changes=0, summed=rows, oldest=now.oldest))
         return int(sum(part.table.nbytes for part in due) - sum(part.table.nbytes for part in after))
 
     def _forget(self, forgotten: ExpiredEntries) -> None:
