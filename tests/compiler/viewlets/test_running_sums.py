@@ -36,7 +36,10 @@ LOGARITHMIC = {
     "nested": """b.price < (SELECT SUM(a.volume) FROM bids a WHERE a.broker = b.broker
         AND a.price > (SELECT AVG(c.price) FROM bids c WHERE c.broker = a.broker))""",
 }
-BY_ENTRIES = {"compared with the row": f"b.volume > (SELECT COUNT(*) {HIGHER}"}
+BY_ENTRIES = {
+    "compared with the row": f"b.volume > (SELECT COUNT(*) {HIGHER}",
+    "average": f"b.volume > (SELECT AVG(a.volume) {HIGHER}",
+}
 WHOLE = {
     "may fail": f"1 > b.volume / (SELECT COUNT(*) {HIGHER}",
     "no equality": f"b.volume > (SELECT COUNT(*) {HIGHER}".replace("a.broker = b.broker AND ", ""),
