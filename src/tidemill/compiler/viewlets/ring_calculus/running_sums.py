@@ -185,7 +185,7 @@ def _unwrapped(scalar: Scalar, numbers: set[str], counts: list[Scalar]) -> Scala
         case Case(
             branches=((Call(function="eq", arguments=(Column() as count, Literal(value=0))), Literal(value=None)),)
         ):
-            if scalar.default is None or count.name not in numbers or not isinstance(scalar.default, Scalar):
+            if count.name not in numbers:
                 return None
             counts.append(count)
             return _unwrapped(scalar.default, numbers, counts)

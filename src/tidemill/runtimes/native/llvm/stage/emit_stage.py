@@ -217,7 +217,7 @@ class _StageEmitter:
         record = InputRecord([f for f in self._fields_of(relation) if f.name in used])
         mine = [replace(s, touched=None) for s in trigger.statements if isinstance(s, Replace)]
         replaces = tuple(self._replaces.index(s) for s in mine)
-        touched = tuple((part, part.loops) for _, part in touched_of(trigger))
+        touched = tuple(part for _, part in touched_of(trigger))
         return StageInput(relation, number, record, trigger, replaces, self._table_lookups(trigger), touched)
 
     def _table_lookups(self, trigger: Trigger) -> dict[str, tuple[IndexColumns, ...]]:

@@ -157,10 +157,8 @@ class LlvmStage:
             self._take_rows(input_, change)
             self._state.pending.update(input_.replaces)
             return
-        broken = any(
-            self._state.maps[name].negatives(value) for part, _ in input_.touched for name, value in part.guards
-        )
-        if not filling and not recomputes(len(change), any(loops for _, loops in input_.touched), broken):
+        broken = any(self._state.maps[name].negatives(value) for part in input_.touched for name, value in part.guards)
+        if not filling and not recomputes(len(change), any(part.loops for part in input_.touched), broken):
             self._take_rows(input_, change)
             return
         recomputing = ctypes.c_int8.from_address(self._library.address(RECOMPUTING))

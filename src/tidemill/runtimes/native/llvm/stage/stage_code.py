@@ -28,8 +28,8 @@ class StageInput:
     replaces: tuple[int, ...]
     lookups: Mapping[str, tuple[IndexColumns, ...]]
     """The shared tables that its trigger reads, and the indexes by which it looks rows up in each."""
-    touched: tuple[tuple[Touched, bool], ...]
-    """The parts of targets that its rows touch; true beside those that visit single entries."""
+    touched: tuple[Touched, ...]
+    """The parts of targets that its rows touch."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
