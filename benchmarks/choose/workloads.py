@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -68,6 +68,25 @@ EXTENTS = {
 """The columns that these views read."""
 
 
+NESTED = {
+    "vwap_of_brokers": """
+        SELECT SUM(b1.price * b1.volume) AS vwap FROM bids b1
+        WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3 WHERE b3.broker_id = b1.broker_id)
+              > (SELECT SUM(b2.volume) FROM bids b2 WHERE b2.broker_id = b1.broker_id AND b2.price > b1.price)""",
+    "best_ten": """
+        SELECT b1.broker_id, SUM(b1.volume) AS volume FROM bids b1
+        WHERE 10 > (SELECT COUNT(*) FROM bids b2 WHERE b2.broker_id = b1.broker_id AND b2.price > b1.price)
+        GROUP BY b1.broker_id""",
+    "met": """
+        SELECT SUM(b.volume) AS volume FROM bids b
+        WHERE EXISTS (SELECT 1 FROM asks a WHERE a.broker_id = b.broker_id AND a.price <= b.price)""",
+    "behind": """
+        SELECT SUM(b.volume) AS volume FROM bids b
+        WHERE 100000 < (SELECT SUM(a.volume) FROM asks a WHERE a.broker_id = b.broker_id AND a.price < b.price)""",
+}
+"""Nested aggregates over the order book that are correlated by an equality and a range."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """A view, the tables that it reads, and their changes."""
@@ -84,6 +103,8 @@ def workloads(folder: Path, size: float) -> Iterator[tuple[str, Callable[[], Wor
     """The name of each workload, and how to make it with ``size`` times the least rows."""
     for query in dbtoaster.QUERIES:
         yield f"dbtoaster/{query}", partial(_dbtoaster, query, folder, size)
+    for query in NESTED:
+        yield f"nested/{query}", partial(_nested, query, folder, size)
     for query in (*graphivm.SIMPLE, "fanout10"):
         yield f"graphivm/{query}", partial(_graphivm, query, size)
     for query in tpch.QUERIES:
@@ -103,6 +124,11 @@ def _dbtoaster(query: str, folder: Path, size: float) -> Workload:
     declared = dbtoaster.declarations(query).replace("CREATE STREAM", "CREATE TABLE")
     base = {**stream.static, **stream.cut(0, first).tables}
     return Workload(f"dbtoaster/{query}", declared, dbtoaster.QUERIES[query], base, partial(_cut, stream, first))
+
+
+def _nested(query: str, folder: Path, size: float) -> Workload:
+    book = _dbtoaster("axf", folder, size)
+    return replace(book, name=f"nested/{query}", query=NESTED[query])
 
 
 def _graphivm(query: str, size: float) -> Workload:

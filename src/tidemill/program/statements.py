@@ -174,18 +174,14 @@ class Touched:
     """The part of a target that one changed row can affect: the sum of ``queries``, which find it by that row.
 
     It is summed before the other statements of the trigger and after them, and the target changes by the difference.
-    ``guards`` and ``otherwise`` are as those of a ``Replace``.
+    ``guards`` and ``otherwise`` are as those of a ``Replace``. It ``loops`` if the queries visit entries of maps one by
+    one, rather than sums over them or single ones.
     """
 
     queries: tuple[Query, ...]
     guards: tuple[tuple[str, str], ...] = ()
     otherwise: tuple[Query, ...] = ()
-
-    @property
-    def loops(self) -> bool:
-        """True if it visits stored entries one by one, rather than sums of them."""
-        steps = [step for query in self.queries for step in query.sources]
-        return any(isinstance(step, RelationLoop) and step.version is Version.STATE for step in steps)
+    loops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

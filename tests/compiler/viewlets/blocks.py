@@ -146,7 +146,7 @@ def running_views(draw: st.DrawFn) -> str:
     group = draw(st.sampled_from([column for column in "abv" if column != order]))
     place, within = (order, table) if draw(st.booleans()) else (KNOWN[other], other)
     side = draw(st.sampled_from(("<", "<=", ">", ">=")))
-    value = draw(st.sampled_from(("SUM(n.v)", "COALESCE(SUM(n.v), 0)", "COUNT(*)", "SUM(n.v * n.v)", "COUNT(n.b)")))
+    value = draw(st.sampled_from(("SUM(n.v)", "COALESCE(SUM(n.v), 0)", "COUNT(*)", "SUM(n.v * n.v)", "AVG(n.v)")))
     tie = draw(st.sampled_from((f"n.{group} = x.{group} AND ", f"n.{group} = x.{group} AND ", "")))
     running = f"(SELECT {value} FROM {within} n WHERE {tie}n.{place} {side} x.{order})"
     limit = draw(

@@ -121,6 +121,13 @@ def test_figure_4_in_text() -> None:
 # ----------------------------------------------------------------------------------------------------------- appendix a
 
 
+def test_vwap_of_each_broker_is_what_a_bid_touches_before_and_after_it() -> None:
+    sql = """SELECT SUM(b1.price * b1.volume) AS vwap FROM bids b1
+        WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3 WHERE b3.broker_id = b1.broker_id)
+        > (SELECT COALESCE(SUM(b2.volume), 0) FROM bids b2 WHERE b2.broker_id = b1.broker_id AND b2.price > b1.price)"""
+    assert text_of_program(program_of(declarations("vwap"), sql, "vwap")) == expected("vwap_of_brokers")
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_program_of_appendix_a(query: str) -> None:
     program = program_of(declarations(query), QUERIES[query], query, static="nation")

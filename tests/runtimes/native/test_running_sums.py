@@ -18,6 +18,8 @@ VIEWS = {
         GROUP BY b.broker""",
     "asked": """SELECT SUM(b.volume) AS volume FROM bids b
         WHERE 40 >= (SELECT COALESCE(SUM(a.volume), 0) FROM asks a WHERE a.broker = b.broker AND a.price < b.price)""",
+    "average": """SELECT COUNT(*) AS n FROM bids b
+        WHERE 4 < (SELECT AVG(CAST(a.volume AS DECIMAL(6,2))) FROM bids a WHERE a.broker = b.broker)""",
     "by_entries": """SELECT SUM(b.volume) AS volume FROM bids b
         WHERE b.volume > (SELECT COUNT(*) FROM bids a WHERE a.broker = b.broker AND a.price > b.price)""",
 }

@@ -3,6 +3,7 @@
 - ``ring_calculus``: queries as grouping sums over products, and their translation from blocks
 - ``transform``: the transform: from the queries of a stage to maps and triggers
 - ``delta_queries``: the delta of a query of the calculus
+- ``domains``: what of a query a changed row can affect
 - ``materialize``: which maps a delta is computed from
 - ``materialization_costs``: the cost model of that decision
 - ``depths``: how many levels of deltas are materialized (0, 1, naive, full)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.scalars import Column, Scalar, is_nullable
-from tidemill.algebra.relational.walk import columns_in, substitute
+from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar, is_nullable
+from tidemill.algebra.relational.walk import columns_in, substitute, transform
 from tidemill.compiler.viewlets.delta_queries import DeltaQuery, event_queries, row_of
 from tidemill.compiler.viewlets.ring_calculus.bindings import as_type
 from tidemill.compiler.viewlets.ring_calculus.conditions import is_fragile
@@ -43,7 +43,7 @@ def domain_of(query: CalculusQuery, relation: str) -> Domain | None:
     must not see these.
     """
     factors = (factor for polynomial in query.terms for term in polynomial for factor in term.factors)
-    if any(map(is_fragile, (*query.keys, *query.conditions, *factors))):
+    if any(is_fragile(transform(scalar, _without_average)) for scalar in (*query.keys, *query.conditions, *factors)):
         return None
     found = list(_occurrences(query, relation))
     common = dict(set(found[0].items()).intersection(*(bound.items() for bound in found)))
@@ -52,6 +52,17 @@ def domain_of(query: CalculusQuery, relation: str) -> Domain | None:
     nulls = [call("is_null", Column(name, key.type)) for name, key in sorted(common.items()) if is_nullable(key)]
     apart = event_queries(_where(query, reduce(partial(call, "or"), nulls)), relation) if nulls else ()
     return Domain((DeltaQuery(query, bound=common),), tuple(apart))
+
+
+def _without_average(node: Scalar) -> Scalar:
+    """An average of rows is between them, and of no rows it is NULL: it never fails."""
+    match node:
+        case Case(
+            branches=((Call(function="eq", arguments=(count, Literal(value=0))), Literal(value=None)),),
+            default=Call(function="mean" | "average", arguments=(_, divisor)),
+        ) if count == divisor:
+            return Column("average", node.type)
+    return node
 
 
 def _where(query: CalculusQuery, condition: Scalar) -> CalculusQuery:

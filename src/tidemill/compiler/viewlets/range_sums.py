@@ -59,17 +59,20 @@ class _Spanning:
     def span(self) -> VariableRange | None:
         conditions = [c for c in self.pattern.pulled if self.variable in self.pattern.reached(columns_in(c))]
         running = {c: lifts for c in conditions if (lifts := self._running(c))}
-        limits = [self._limit(condition) for condition in conditions if condition not in running]
         turns = [
             self._turn(lifts, [c for c, read in running.items() if read == lifts])
             for lifts in dict.fromkeys(running.values())
         ]
-        limits += [turn and VariableBound(self.variable, turn.after, RangeBound(turn.key, True)) for turn in turns]
-        known = [limit for limit in limits if limit is not None]
-        ends = range_of(known) if len(known) == len(limits) else None
+        found = [self._limit(condition) for condition in conditions if condition not in running]
+        found += [None if turn is None else self._beyond(turn) for turn in turns]
+        limits = [limit for limit in found if limit is not None]
+        ends = range_of(limits) if len(limits) == len(found) else None
         if ends is None:
             return None
         return VariableRange(self.variable, *ends, tuple(conditions), tuple(turn for turn in turns if turn is not None))
+
+    def _beyond(self, turn: TurningPointStep) -> VariableBound:
+        return VariableBound(self.variable, turn.after, RangeBound(turn.key, closed=True))
 
     def _running(self, condition: Scalar) -> tuple[Lift, ...]:
         """The lifts that a condition reads and that sum up keys next to the variable."""

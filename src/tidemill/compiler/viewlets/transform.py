@@ -121,7 +121,12 @@ class Transform:
 
     def _touched(self, relation: str, domains: Sequence[Domain]) -> s.Touched:
         """The part of the target that a changed row of ``relation`` can affect."""
-        return s.Touched(*self._guarded([delta for domain in domains for delta in domain.parts], relation))
+        queries, guards, otherwise = self._guarded([part for domain in domains for part in domain.parts], relation)
+        keys = {view.name: {f.name for f in view.keys} for view in self.decisions.views}
+        loops = [step for query in queries for step in query.sources if isinstance(step, s.RelationLoop)]
+        visited = [loop for loop in loops if loop.version is s.Version.STATE]
+        many = any({name for name, _ in loop.lookup} != keys[loop.relation] for loop in visited)
+        return s.Touched(queries, guards, otherwise, loops=many)
 
     def _guarded(self, deltas: Sequence[DeltaQuery], relation: str | None) -> _GuardedQueries:
         """Queries that sum up ``deltas``; with descents also the sums that these rely on, and scans instead of them."""

@@ -6,6 +6,7 @@ pay for compiling it. Both back ends run the same program, keep the same journal
 - ``runtime``: ``NativeRuntime``, which implements the protocol of ``runtimes.runtime``.
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
+- ``row_by_row``: triggers that take one row at a time, and what each row touches.
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
 - ``state_room``: the room that a memory budget leaves for state, and the release of what was not used for long.
 - ``missed_epochs``: catching up state that has missed epochs.

@@ -44,6 +44,7 @@ from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
+from tidemill.runtimes.native.state.table_lookup import CountedIndex
 
 NO_TRIGGER = CompiledTrigger((), each=False)
 
@@ -195,24 +196,21 @@ class PythonExecutor:
     def _fire(self, compiled: CompiledStage, relation: str, inputs: StatementInputs, *, filling: bool = False) -> None:
         trigger = compiled.triggers.get(relation, NO_TRIGGER)
         stage = compiled.stage
-        parts = [] if filling else [s.touched for s in trigger.replaces if self._takes_rows(s.touched, inputs)]
-        for step in trigger.replaces:
-            if step.touched not in parts:
-                self._replaces.setdefault(stage.name, {})[step.target] = step
         # Entries left in the store are looked up for the whole change, including those that statements add to.
-        if trigger.each and not self._state.left(stage):
-            self._add_each(trigger.adds, [part for part in parts if part is not None], stage, inputs)
+        each = trigger.each and not self._state.left(stage)
+        parts: list[CompiledStatement] = []
+        for step in trigger.replaces:
+            if step.touched is not None and each and not filling and _takes_rows(step.touched, inputs):
+                parts.append(step.touched)
+            else:
+                self._replaces.setdefault(stage.name, {})[step.target] = step
+        if each:
+            self._add_each(trigger.adds, parts, stage, inputs)
             return
         sums: dict[str, dict[Row, Any]] = {}
         for step in trigger.adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
         self._add_all(stage, inputs.maps, sums)
-
-    def _takes_rows(self, part: CompiledStatement | None, inputs: StatementInputs) -> bool:
-        """True if a change is few enough rows to take the part that each of them touches."""
-        if part is None or inputs.change is None:
-            return False
-        return not recomputes(len(inputs.change), part.loops, part.is_broken(inputs.maps))
 
     def _add_each(
         self,
@@ -442,21 +440,6 @@ class StatementInputs:
         return staying if access.part is ChangeSubset.STAYING else arriving
 
 
-@dataclass(frozen=True, slots=True)
-class CountedIndex:
-    """An index that counts the rows found in it."""
-
-    rows: Mapping[Any, Collection[Any]]
-    relation: str
-    reads: Counter[str]
-
-    def get(self, key: Any, default: Collection[Any]) -> Collection[Any]:
-        """The rows under a key."""
-        found = self.rows.get(key, default)
-        self.reads[self.relation] += len(found)
-        return found
-
-
 class exact_evaluation:
     """Context in which decimals are exact, and a fault names the view and the row."""
 
@@ -479,6 +462,12 @@ def _settle_sessions(compiled: CompiledStage, emission: SessionEmission, maps: S
     """Update the sessions of a stage for the instants that have changed."""
     source = next(map_ for map_ in compiled.stage.maps if map_.name == emission.source)
     settle_sessions(emission, maps, source)
+
+
+def _takes_rows(part: CompiledStatement, inputs: StatementInputs) -> bool:
+    """True if a change has so few rows that the part which each of them touches is taken."""
+    assert inputs.change is not None
+    return not recomputes(len(inputs.change), part.loops, part.is_broken(inputs.maps))
 
 
 def _computed(step: statements.Step) -> list[Scalar]:

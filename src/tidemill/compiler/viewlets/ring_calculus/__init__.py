@@ -6,4 +6,5 @@
 - ``bindings``: binding patterns: input and output variables, connected parts
 - ``conditions``: conditions on nested aggregates, simplified
 - ``ranges``: comparisons as key ranges and as turning points of running sums
+- ``running_sums``: conditions on running sums in the form that has one turning point
 """

@@ -19,6 +19,9 @@ from tidemill.model.types import BOOLEAN
 
 NEVER = Literal(False, BOOLEAN)
 
+FAILS = object()
+"""Stands for the value of an expression that fails."""
+
 
 def plain(condition: Scalar) -> Scalar:
     """A simpler condition that is true exactly where ``condition`` is.
@@ -44,7 +47,7 @@ def _without_null(condition: Scalar) -> Scalar:
     alone = (
         simpler != condition and isinstance(condition, Call) and condition.function in ("lt", "le", "gt", "ge", "eq")
     )
-    return simpler if alone and _of_one_lift(simpler) and _at_zero(simpler) is not True else condition
+    return simpler if alone and _of_one_lift(simpler) and _at_zero(simpler) not in (True, FAILS) else condition
 
 
 def _known_part(node: Case) -> Scalar | None:
@@ -62,12 +65,12 @@ def _of_one_lift(scalar: Scalar) -> bool:
 
 
 def _at_zero(scalar: Scalar) -> object:
-    """Value of ``scalar`` where all that it reads is zero."""
+    """Value of ``scalar`` where all that it reads is zero; ``FAILS`` if it has none, as an average has."""
     zeros = {n.name: Decimal(0) if isinstance(n.of, t.Decimal) else 0 for n in walk(scalar) if isinstance(n, Column)}
     try:
         return evaluate_scalar(scalar, zeros)
-    except ArithmeticFault:
-        return None
+    except (ArithmeticFault, ZeroDivisionError):
+        return FAILS
 
 
 def _decided(condition: Scalar) -> Scalar:

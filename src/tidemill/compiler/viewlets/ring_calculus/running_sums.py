@@ -91,9 +91,9 @@ class RunningSum:
         bindings = [atom.column(column.name) for atom in query.state if column.name in atom.variables]
         if is_nullable(key) or key.type != column.type or not any(not f.nullable for f in bindings):
             return None
-        ends = (lift.lower is not None) is not bound.closed, RangeBound(column, closed=False)
-        side = (ends[1], None) if ends[0] else (None, ends[1])
-        beyond = Lift(f"{lift.alias}, beyond", lift.query, lift.lookup, *side, inner=not covered)
+        end, after = RangeBound(column, closed=False), (lift.lower is not None) is not bound.closed
+        lower, upper = (end, None) if after else (None, end)
+        beyond = Lift(f"{lift.alias}, beyond", lift.query, lift.lookup, lower, upper, inner=not covered)
         all_ = Lift(f"{lift.alias}, all", replace(lift.query, keys=lift.query.keys[:-1]), lift.lookup)
         return cls(lift, beyond, all_, covered)
 
@@ -185,7 +185,7 @@ def _unwrapped(scalar: Scalar, numbers: set[str], counts: list[Scalar]) -> Scala
         case Case(
             branches=((Call(function="eq", arguments=(Column() as count, Literal(value=0))), Literal(value=None)),)
         ):
-            if scalar.default is None or count.name not in numbers or not isinstance(scalar.default, Scalar):
+            if count.name not in numbers:
                 return None
             counts.append(count)
             return _unwrapped(scalar.default, numbers, counts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -67,3 +69,18 @@ def group_by_columns(pairs: Iterable[tuple[Row, int]], positions: tuple[int, ...
         if None not in key:
             groups.setdefault(key if len(key) > 1 else key[0], []).append(pair)
     return groups
+
+
+@dataclass(frozen=True, slots=True)
+class CountedIndex:
+    """An index that counts the rows found in it."""
+
+    rows: Mapping[Any, Collection[Any]]
+    relation: str
+    reads: Counter[str]
+
+    def get(self, key: Any, default: Collection[Any]) -> Collection[Any]:
+        """The rows under a key."""
+        found = self.rows.get(key, default)
+        self.reads[self.relation] += len(found)
+        return found

@@ -217,7 +217,8 @@ class _StageEmitter:
         record = InputRecord([f for f in self._fields_of(relation) if f.name in used])
         mine = [replace(s, touched=None) for s in trigger.statements if isinstance(s, Replace)]
         replaces = tuple(self._replaces.index(s) for s in mine)
-        return StageInput(relation, number, record, trigger, replaces, self._table_lookups(trigger))
+        touched = tuple(part for _, part in touched_of(trigger))
+        return StageInput(relation, number, record, trigger, replaces, self._table_lookups(trigger), touched)
 
     def _table_lookups(self, trigger: Trigger) -> dict[str, tuple[IndexColumns, ...]]:
         """The shared tables that a trigger reads, with the indexes that it needs; all where maps are recomputed."""
@@ -388,7 +389,7 @@ class _StageEmitter:
     def _freshen(self, frame: FunctionFrame, input_: StageInput) -> None:
         """Complete an event: recompute what its input replaces."""
         self._sweep(frame, input_)
-        for number in () if touched_of(input_.trigger) else input_.replaces:
+        for number in () if input_.touched else input_.replaces:
             frame.check(frame.builder.call(self._module.globals[f"replace.{number}"], []))
 
     def _sweep(self, frame: FunctionFrame, input_: StageInput) -> None:

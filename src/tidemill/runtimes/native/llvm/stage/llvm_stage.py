@@ -22,9 +22,8 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.reads import row_wise, touched_of
+from tidemill.program.reads import row_wise
 from tidemill.program.stages import GroupEmission, PartitionEmission
-from tidemill.program.statements import Touched
 from tidemill.runtimes.native.llvm.codegen.jit import load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
@@ -159,19 +158,27 @@ class LlvmStage:
         self._take(self.code.inputs[relation], change)
 
     def _take(self, input_: StageInput, change: ChangeSet, *, filling: bool = False) -> None:
-        parts = touched_of(input_.trigger)
-        whole = filling or any(recomputes(len(change), part.loops, self._is_broken(part)) for _, part in parts)
-        if parts:
-            ctypes.c_int8.from_address(self._library.address(RECOMPUTING)).value = whole
+        if not input_.touched:
+            self._take_rows(input_, change)
+            self._state.pending.update(input_.replaces)
+            return
+        broken = any(self._state.maps[name].negatives(value) for part in input_.touched for name, value in part.guards)
+        if not filling and not recomputes(len(change), any(part.loops for part in input_.touched), broken):
+            self._take_rows(input_, change)
+            return
+        recomputing = ctypes.c_int8.from_address(self._library.address(RECOMPUTING))
+        recomputing.value = 1
+        try:
+            self._take_rows(input_, change)
+        finally:
+            recomputing.value = 0
+        self._state.pending.update(input_.replaces)
+
+    def _take_rows(self, input_: StageInput, change: ChangeSet) -> None:
         if change.is_python_only and len(change) <= FEW_ROWS:
             self._take_pairs(input_, change)
         else:
             self._take_columns(input_, change)
-        if whole or not parts:
-            self._state.pending.update(input_.replaces)
-
-    def _is_broken(self, part: Touched) -> bool:
-        return any(self._state.maps[name].negatives(value) for name, value in part.guards)
 
     def _take_pairs(self, input_: StageInput, change: ChangeSet) -> None:
         pairs = change.pairs()

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from tidemill.model.types import Field
 from tidemill.program.stages import Stage
-from tidemill.program.statements import Replace, Trigger
+from tidemill.program.statements import Replace, Touched, Trigger
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, PythonCalls, TextConstants
 from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
@@ -28,6 +28,8 @@ class StageInput:
     replaces: tuple[int, ...]
     lookups: Mapping[str, tuple[IndexColumns, ...]]
     """The shared tables that its trigger reads, and the indexes by which it looks rows up in each."""
+    touched: tuple[Touched, ...]
+    """The parts of targets that its rows touch."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
