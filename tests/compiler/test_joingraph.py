@@ -171,6 +171,11 @@ def test_a_sum_over_two_members_counts_each_where_the_other_is_known() -> None:
     assert f"i.sum_0 * {known} * o._weight * c._weight + -i.sum_1 * CAST(COALESCE(o.day, 0) AS BIGINT)" in text
 
 
+def test_over_streams_products_are_made_of_rows_as_they_were_stored() -> None:
+    sql = "SELECT SUM(c.id * k.seconds) AS s FROM customers c JOIN clicks k ON k.customer = c.id"
+    assert held(sql)["k"] == (["customer", "seconds"], 0)
+
+
 def test_what_is_no_sum_of_products_is_made_of_rows() -> None:
     sql = f"SELECT SUM(CASE WHEN o.day > i.part THEN o.day ELSE i.part END) AS most, SUM(i.price) AS price {JOIN}"
     assert held(sql)["o"] == (["customer", "id", "day"], 0)

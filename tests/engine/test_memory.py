@@ -181,3 +181,22 @@ def test_a_size_that_is_none_is_refused(size: str) -> None:
 def test_sizes() -> None:
     assert parse_size("1.5KB") == 1536
     assert parse_size("7") == 7
+
+
+def test_lists_that_grow_alike_leave_little_memory_unused() -> None:
+    """Each of 200 lists of a join graph has grown from one item to 200, and then half of them go and others come."""
+    with tidemill.open(":memory:", runtime="native", backend="llvm") as wh:
+        wh.sql("CREATE STREAM t (g BIGINT NOT NULL, k BIGINT NOT NULL); CREATE STREAM u (g BIGINT NOT NULL, w BIGINT)")
+        wh.sql("CREATE MATERIALIZED VIEW v WITH (strategy = 'joingraph') AS SELECT t.k, u.w FROM t JOIN u ON t.g = u.g")
+        keys = np.arange(40_000)
+        for part in np.split(keys, 40):
+            wh.apply({"t": pa.table({"g": part % 200, "k": part})})
+        (held,) = (size for size in wh.view("v").sizes() if size.map == "v:t")
+        assert held.bytes is not None and held.bytes / held.entries < 90
+        wh.apply({"t": [(-1, (k % 200, k)) for k in range(0, 40_000, 2)]})
+        wh.apply({"t": pa.table({"g": keys % 7, "k": keys + 40_000})})
+        wh.apply({"u": [(1, (3, 1)), (1, (9, 2))]})
+        seen = sorted(row[0] for row in wh.view("v").rows() if row[1] == 2)
+        assert seen == [k for k in range(1, 40_000, 2) if k % 200 == 9]
+        there = [k for k in range(1, 40_000, 2) if k % 200 == 3] + [k + 40_000 for k in range(40_000) if k % 7 == 3]
+        assert sorted(row[0] for row in wh.view("v").rows() if row[1] == 1) == there

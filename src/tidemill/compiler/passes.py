@@ -183,7 +183,9 @@ def compile_stages(compilation: Compilation) -> Compilation:
     """Compile each draft to a stage with triggers."""
     c = compilation
     keys = known_keys(c.tables, c.drafts)
-    context = StageContext(c.view, keys, streams_of(c.tables), c.static, c.options)
+    streams = streams_of(c.tables)
+    over_streams = any(not streams.isdisjoint(draft.inputs) for draft in c.drafts)
+    context = StageContext(c.view, keys, streams, over_streams, c.static, c.options)
     stages = [c.compile_stage(draft, context, c.plan.strategies.get(draft.name, c.requested)) for draft in c.drafts]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)

@@ -86,12 +86,13 @@ def _is_ear(edge: frozenset[object], others: Sequence[frozenset[object]]) -> boo
 
 def _is_q_hierarchical(graph: Hypergraph) -> bool:
     variables = frozenset[object]().union(*graph.edges.values())
-    where = {v: frozenset(alias for alias, edge in graph.edges.items() if v in edge) for v in variables}
-    for one, other in combinations(variables, 2):
-        few, many = sorted((one, other), key=lambda variable: len(where[variable]))
-        if not where[few] <= where[many] and not where[few].isdisjoint(where[many]):
+    # Variables that are in the same relations need be compared once: a join may have hundreds of columns.
+    kinds = {(frozenset(a for a, edge in graph.edges.items() if v in edge), v in graph.head) for v in variables}
+    for one, other in combinations(kinds, 2):
+        (few, shown), (many, also_shown) = sorted((one, other), key=lambda kind: len(kind[0]))
+        if not few <= many and not few.isdisjoint(many):
             return False
-        if where[few] < where[many] and few in graph.head and many not in graph.head:
+        if few < many and shown and not also_shown:
             return False
     return True
 

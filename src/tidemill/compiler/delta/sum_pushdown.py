@@ -64,8 +64,11 @@ class PushedSums:
     values: Mapping[Scalar, Terms]
 
 
-def push_down(block: QueryBlock, target: Map | None, terms_of: TermsOf) -> PushedSums:
-    """The values of ``block``, which adds to ``target``, that are sums of products of what single leaves sum up."""
+def push_down(block: QueryBlock, target: Map | None, terms_of: TermsOf | None) -> PushedSums:
+    """The values of ``block``, which adds to ``target``, that are sums of products of what single leaves sum up.
+
+    Without ``terms_of``, those that read a single leaf.
+    """
     if target is None or not all(is_ring(value.type) for value in target.values):
         return PushedSums({}, {})
     keys, values = block.outputs[: len(target.keys)], block.outputs[len(target.keys) :]
@@ -82,7 +85,7 @@ def push_down(block: QueryBlock, target: Map | None, terms_of: TermsOf) -> Pushe
     return PushedSums(found, split)
 
 
-def _terms(scalar: Scalar, block: QueryBlock, terms_of: TermsOf) -> Terms | None:
+def _terms(scalar: Scalar, block: QueryBlock, terms_of: TermsOf | None) -> Terms | None:
     """A value as terms: one, where it reads one leaf. A factor that can fail is computed where rows meet."""
     owners = block.aliases
     read = {owners.get(name) for name in columns_in(scalar)}
@@ -90,7 +93,7 @@ def _terms(scalar: Scalar, block: QueryBlock, terms_of: TermsOf) -> Terms | None
         return None
     if len(read) == 1:
         return None if may_fail(scalar) else (SumTerm(1, ((next(filter(None, read)), scalar),)),)
-    terms = terms_of(scalar, owners)
+    terms = None if terms_of is None else terms_of(scalar, owners)
     fails = terms is None or any(may_fail(factor) for term in terms for _, factor in term.factors)
     return None if fails else terms
 

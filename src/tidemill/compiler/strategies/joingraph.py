@@ -18,7 +18,7 @@ from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.joingraph import graph_of
 from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import StreamHistory, find_histories, histories_by_map, read_from_history
-from tidemill.compiler.delta.sum_pushdown import PushedSums, SumTerm, Terms, push_down, with_sums
+from tidemill.compiler.delta.sum_pushdown import PushedSums, SumTerm, Terms, TermsOf, push_down, with_sums
 from tidemill.compiler.delta.triggers import change_of, load_of
 from tidemill.compiler.rewrites.push_down_extremes import push_down_extremes
 from tidemill.compiler.rewrites.push_down_top_k import push_down_top_k
@@ -72,7 +72,7 @@ def _unserved(view: str, serve: Serve, refusal: str) -> Unsupported:
 
 def _graph_stage(draft: StageDraft, context: StageContext, found: list[tuple[str, QueryBlock]], serve: Serve) -> Stage:
     keys, streams, lookahead = context.keys, context.streams, Lookahead(context.options["lookahead"])
-    pushed = _pushed(draft, [block for _, block in found])
+    pushed = _pushed(draft, [block for _, block in found], None if context.over_streams else _terms)
     changes = {name: [_summed(add, draft, pushed) for add in change_of(draft, name, keys)] for name in draft.inputs}
     whole = [_summed(Add(target, nested_loops(block, keys)), draft, pushed) for target, block in found]
     read = changes.values() if serve is Serve.BOTH else (*changes.values(), whole)
@@ -96,9 +96,9 @@ def _graph_stage(draft: StageDraft, context: StageContext, found: list[tuple[str
     )
 
 
-def _pushed(draft: StageDraft, found: list[QueryBlock]) -> PushedSums:
+def _pushed(draft: StageDraft, found: list[QueryBlock], terms_of: TermsOf | None) -> PushedSums:
     """Sums that members hold themselves. Aggregates that are no sums read their rows one by one."""
-    each = [] if draft.extra_maps else [push_down(block, draft.map, _terms) for block in found]
+    each = [] if draft.extra_maps else [push_down(block, draft.map, terms_of) for block in found]
     members = {alias: sums for one in each for alias, sums in one.members.items()}
     return PushedSums(members, {scalar: terms for one in each for scalar, terms in one.values.items()})
 

@@ -94,11 +94,16 @@ class StrategyOption:
 
 @dataclass(frozen=True, slots=True)
 class StageContext:
-    """Input of a strategy besides the draft of a stage: the view, the tables, and the values of its options."""
+    """Input of a strategy besides the draft of a stage: the view, the tables, and the values of its options.
+
+    ``over_streams``: the view reads a stream, whose rows are gone, so that its maps cannot be filled again. Their
+    layout must be the one that was stored by an earlier version.
+    """
 
     view: str
     keys: RelationKeys
     streams: Set[str] = frozenset()
+    over_streams: bool = False
     static: Set[str] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
 

@@ -40,7 +40,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     cell_type,
     size_of,
 )
-from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, release, resize
+from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, enlarged, refused, release, resize
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher, prefetch, prefetch_lines
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.column_buffer import (
@@ -63,6 +63,12 @@ MAX_SIZE_BITS = 32
 PADDING_UNITS = 16 * LANES // UNIT
 """Memory after the last list: items are read some at a time, the last of which may not be there."""
 
+LARGE_UNITS = 1 << 14
+"""Units from which memory grows by little at a time."""
+
+MOST_FREED = 3
+"""Lists are moved together, rather than given more memory, when the free ones are one part in so many."""
+
 PREFETCHED_UNITS = 16
 """The units of a list that are prefetched."""
 
@@ -70,11 +76,16 @@ PREFETCHED_BYTES = 1024
 """And so many bytes of it where it is known to be long: the machine itself sees that memory is read in order late."""
 
 LISTS = StructLayout()
-"""All lists of an index: ``high`` is where new ones begin, ``free...`` where old ones of each size are."""
+"""All lists of an index: ``high`` is where new ones begin, ``free...`` where old ones of each size are.
+
+``freed`` is how much these are together. Lists that grow alike leave sizes that none of them needs again, in all as
+much as they have.
+"""
 LISTS.part("table", TABLE)
 LISTS.field("memory", PTR)
 LISTS.field("capacity", I64)
 LISTS.field("high", I64)
+LISTS.field("freed", I64)
 for _bits in range(MAX_SIZE_BITS):
     LISTS.field(f"free{_bits}", I32)
 
@@ -122,8 +133,7 @@ class AdjacencyListCode:
         """Forget all lists, or return the status of the failure."""
         hash_table.clear(builder, account, self._table(builder, handle), self.slot.size)
         LISTS.store(builder, self._lists(builder, handle), "high", number(1))
-        for bits in range(MAX_SIZE_BITS):
-            LISTS.store(builder, self._lists(builder, handle), f"free{bits}", number(0, I32))
+        _forget_free(builder, self._lists(builder, handle))
 
     def bytes(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """The memory of all lists."""
@@ -307,23 +317,48 @@ class AdjacencyListCode:
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             account, lists, bits = arguments
             free = builder.load(_free(builder, lists, bits), typ=I32, align=4)
-            needed = builder.add(LISTS.load(builder, lists, "high"), self._units(builder, bits))
-            needed = builder.add(needed, number(PADDING_UNITS))
-            capacity = LISTS.load(builder, lists, "capacity")
+            high, freed, capacity = (LISTS.load(builder, lists, name) for name in ("high", "freed", "capacity"))
+            more = builder.add(self._units(builder, bits), number(PADDING_UNITS))
+            needed = builder.add(high, more)
             there = builder.icmp_unsigned("<=", needed, capacity)
             with builder.if_then(builder.or_(builder.icmp_unsigned("!=", free, number(0, I32)), there)):
                 builder.ret(number(0, I32))
+            with builder.if_then(builder.icmp_unsigned(">=", builder.mul(freed, number(MOST_FREED)), high)):
+                self._compact(builder, account, lists, builder.add(builder.sub(high, freed), more))
             with builder.if_then(builder.icmp_unsigned(">=", needed, number(1 << 32)), likely=False):
                 builder.ret(number(Status.MEMORY, I32))  # a place is a number of 32 bits
-            more = builder.add(needed, builder.lshr(needed, number(1)))
-            old, new = (builder.mul(units, number(UNIT)) for units in (capacity, more))
+            units = enlarged(builder, needed, LARGE_UNITS)
+            old, new = (builder.mul(each, number(UNIT)) for each in (capacity, units))
             data = resize(builder, account, LISTS.load(builder, lists, "memory"), old, new)
             check_granted(builder, account, data)
             LISTS.store(builder, lists, "memory", data)
-            LISTS.store(builder, lists, "capacity", more)
+            LISTS.store(builder, lists, "capacity", units)
             builder.ret(number(0, I32))
 
-        return define(module, f"lists.extend.{self.columns.width}", I32, [PTR, PTR, I8], body, "noinline")
+        name = f"lists.extend.{self.columns.width}.{self.slot.size}"
+        return define(module, name, I32, [PTR, PTR, I8], body, "noinline")
+
+    def _compact(self, builder: ir.IRBuilder, account: IRValue, lists: IRValue, needed: IRValue) -> None:
+        """Move all lists to new memory without gaps, and return; go on where that memory is refused."""
+        units = enlarged(builder, needed, LARGE_UNITS)
+        data = resize(builder, account, NULL_POINTER, number(0), builder.mul(units, number(UNIT)))
+        with builder.if_then(builder.not_(refused(builder, data)), likely=True):
+            old, capacity = (LISTS.load(builder, lists, name) for name in ("memory", "capacity"))
+            end = Local(builder, number(1))
+            with hash_table.each_slot(builder, LISTS.address(builder, lists, "table"), self.slot.size) as slot:
+                place = builder.zext(self.slot.load(builder, slot, "place"), I64)
+                own = self._units(builder, self.slot.load(builder, slot, "bits"))
+                source, target = (
+                    at(builder, first, builder.mul(of, number(UNIT))) for first, of in ((old, place), (data, end.get()))
+                )
+                copy(builder, target, source, builder.mul(own, number(UNIT)))
+                self.slot.store(builder, slot, "place", builder.trunc(end.get(), I32))
+                end.set(builder.add(end.get(), own))
+            release(builder, account, old, builder.mul(capacity, number(UNIT)))
+            for name, value in (("memory", data), ("capacity", units), ("high", end.get())):
+                LISTS.store(builder, lists, name, value)
+            _forget_free(builder, lists)
+            builder.ret(number(0, I32))
 
     def _take(self, builder: ir.IRBuilder, handle: IRValue, bits: IRValue) -> IRValue:
         """The place of a list of that size; ``reserve`` has seen to it that there is one."""
@@ -335,6 +370,8 @@ class AdjacencyListCode:
             with reused:
                 following = builder.load(self._data(builder, handle, free), typ=I32, align=4)
                 builder.store(following, head, align=4)
+                freed = builder.sub(LISTS.load(builder, lists, "freed"), self._units(builder, bits))
+                LISTS.store(builder, lists, "freed", freed)
             with fresh:
                 high = LISTS.load(builder, lists, "high")
                 found.set(builder.trunc(high, I32))
@@ -343,9 +380,12 @@ class AdjacencyListCode:
 
     def _release(self, builder: ir.IRBuilder, handle: IRValue, place: IRValue, bits: IRValue) -> None:
         """Put the memory of a list on the free list of its size, linked through its first bytes."""
-        head = _free(builder, self._lists(builder, handle), bits)
+        lists = self._lists(builder, handle)
+        head = _free(builder, lists, bits)
         builder.store(builder.load(head, typ=I32, align=4), self._data(builder, handle, place), align=4)
         builder.store(place, head, align=4)
+        freed = builder.add(LISTS.load(builder, lists, "freed"), self._units(builder, bits))
+        LISTS.store(builder, lists, "freed", freed)
 
     def _units(self, builder: ir.IRBuilder, bits: IRValue) -> IRValue:
         """The memory of a list of that size, in units."""
@@ -369,6 +409,13 @@ class AdjacencyListCode:
 def _free(builder: ir.IRBuilder, lists: IRValue, bits: IRValue) -> IRValue:
     first = LISTS.address(builder, lists, "free0")
     return at(builder, first, builder.mul(builder.zext(bits, I64), number(4)))
+
+
+def _forget_free(builder: ir.IRBuilder, lists: IRValue) -> None:
+    """There are no free lists."""
+    LISTS.store(builder, lists, "freed", number(0))
+    for bits in range(MAX_SIZE_BITS):
+        LISTS.store(builder, lists, f"free{bits}", number(0, I32))
 
 
 def _small(builder: ir.IRBuilder, weight: IRValue) -> IRValue:

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, loop_while, number
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, MapRecord, StructLayout, at
-from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, release, resize
+from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, enlarged, release, resize
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
@@ -27,6 +27,10 @@ SLOT = StructLayout()
 """The slot of an index: a record, or the first record of a slice."""
 SLOT.field("tag", I32)
 SLOT.field("id", I32)
+
+
+LARGE_POOL = 1 << 13
+"""Number of records from which a pool grows by little at a time."""
 
 
 class RecordStore(Protocol):
@@ -194,7 +198,7 @@ class PooledStore:
         full = builder.icmp_unsigned(">=", high, capacity)
         none_free = builder.icmp_unsigned("==", free, number(0, I32))
         with builder.if_then(builder.and_(full, none_free), likely=False):
-            more = builder.add(builder.add(capacity, builder.lshr(capacity, number(1))), number(8))
+            more = builder.add(enlarged(builder, capacity, LARGE_POOL), number(8))
             old, new = (builder.mul(records, number(self._record.size)) for records in (capacity, more))
             records = resize(builder, account, self._handle.load(builder, handle, "records"), old, new)
             check_granted(builder, account, records)
