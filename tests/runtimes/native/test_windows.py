@@ -138,6 +138,17 @@ def test_what_makes_up_for_a_change_ends_it(read: list[int]) -> None:
     assert sum(read) < 120
 
 
+def test_frames_end_with_the_calendar() -> None:
+    """Nothing is farther away than the last moment, so rows there read each other in a frame that comes after them."""
+    relation, harness = fresh("""SELECT pages, SUM(pages) OVER (ORDER BY at
+        RANGE BETWEEN INTERVAL 1 MINUTES FOLLOWING AND INTERVAL 2 MINUTES FOLLOWING) AS s FROM visits""")
+    rows = ZSet({(1, datetime.max, pages, 0.5): 1 for pages in (5, 10)})
+    harness.seed({"visits": rows})
+    change = ZSet({(1, datetime.max, 7, 0.5): 1})
+    total = harness.load() + harness.apply({"visits": change})
+    assert total == evaluate(relation, {"visits": rows + change}) == ZSet({(pages, 22): 1 for pages in (5, 7, 10)})
+
+
 def test_an_epoch_that_fails_leaves_bags_and_parts_as_they_were() -> None:
     views = {
         "most": "SELECT who, 10 / MAX(pages) AS share FROM visits GROUP BY who",

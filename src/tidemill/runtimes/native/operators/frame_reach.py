@@ -127,7 +127,8 @@ class RangeReach(FrameReach):
 class ExactRangeReach(FrameReach):
     """A row reaches those within an offset of its own value, of a type whose sums are exact: found by search.
 
-    ``prefix`` gives the items of a sort key that come from a value of the one term of the order.
+    ``prefix`` gives the items of a sort key that come from a value of the one term of the order. At an end of the
+    calendar, where nothing is farther away, rows read their peers.
     """
 
     frame: Frame
@@ -136,10 +137,10 @@ class ExactRangeReach(FrameReach):
     prefix: Callable[[Any], tuple[Any, ...]]
 
     def first_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
-        return self._first(side, key, -self.frame.end)
+        return self._first(side, key, min(-self.frame.end, 0))
 
     def last_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
-        return self._last(side, key, -self.frame.start)
+        return self._last(side, key, max(-self.frame.start, 0))
 
     def first_reached(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
         return self._first(side, key, self.frame.start)
