@@ -50,6 +50,7 @@ VIEWS = {
     "best": "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 3",
 }
 LAZY = "SELECT city, COUNT(*) AS n FROM people GROUP BY city"
+FRESH = "SELECT p.city, MIN(o.amount) AS m FROM orders o JOIN people p ON o.customer = p.name GROUP BY p.city"
 QUICK = Path("/dev/shm")
 """A disk in memory, where there is one: whether calls fail is up to the tests, so none need wait for a real one."""
 
@@ -262,6 +263,9 @@ class World:
                 for weight, row in batch.changes:
                     self.told[name][row] += weight
             assert +self.told[name] == Counter(self.wh.view(name).rows()), f"subscribers of {name} were told otherwise"
+        for name in self.wh.views():
+            if name not in VIEWS and name != "lazy":
+                assert self.wh.view(name).verify().ok, f"{name} is wrong"
         self.wh.sql("REFRESH MATERIALIZED VIEW lazy")
         assert self.wh.view("lazy").verify().ok, "lazy is wrong"
 
@@ -331,12 +335,26 @@ def dml(world: World) -> tuple[Callable[[], object], list[dict[str, Rows]]]:
 
 def create_view(world: World) -> tuple[Callable[[], object], list[dict[str, Rows]]]:
     world.wh.sql("DROP VIEW IF EXISTS fresh")
-    return lambda: world.wh.sql(f"CREATE MATERIALIZED VIEW fresh AS {VIEWS['cities']}"), []
+    return lambda: world.wh.sql(f"CREATE MATERIALIZED VIEW fresh AS {FRESH}"), []
 
 
 def drop_view(world: World) -> tuple[Callable[[], object], list[dict[str, Rows]]]:
     world.wh.sql("DROP VIEW IF EXISTS fresh")
-    world.wh.sql(f"CREATE MATERIALIZED VIEW fresh AS {VIEWS['cities']}")
+    world.wh.sql(f"CREATE MATERIALIZED VIEW fresh AS {FRESH}")
+    return lambda: world.wh.sql("DROP VIEW fresh"), []
+
+
+def share_view(world: World) -> tuple[Callable[[], object], list[dict[str, Rows]]]:
+    """A view comes that has the rows of another."""
+    world.wh.sql("DROP VIEW IF EXISTS shared")
+    return lambda: world.wh.sql(f"CREATE MATERIALIZED VIEW shared AS {VIEWS['cities']}"), []
+
+
+def drop_owner(world: World) -> tuple[Callable[[], object], list[dict[str, Rows]]]:
+    """A view goes, and another that shares what it keeps takes it over."""
+    world.wh.sql("DROP VIEW IF EXISTS fresh; DROP VIEW IF EXISTS shared")
+    for name in ("fresh", "shared"):
+        world.wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {FRESH}")
     return lambda: world.wh.sql("DROP VIEW fresh"), []
 
 
@@ -398,6 +416,8 @@ OPERATIONS: dict[str, Operation] = {
     "dml": dml,
     "create view": create_view,
     "drop view": drop_view,
+    "share view": share_view,
+    "drop owner": drop_owner,
     "refresh": refresh,
     "compact": compact,
     "vacuum": vacuum,

@@ -12,6 +12,8 @@ from tempfile import mkdtemp
 import pyarrow as pa
 
 import tidemill
+from benchmarks.choices import chosen
+from benchmarks.epochs.shared_views import shared_views
 from benchmarks.epochs.unrelated_views import unrelated_views
 from tidemill.model.errors import SetupError
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
@@ -43,9 +45,9 @@ class Written:
 
 
 def run(options: BenchmarkOptions) -> Iterator[Figure]:
-    """Bytes and files a row over a whole life, and the time of an epoch with one view and with many."""
-    yield from unrelated_views(options)
-    yield from _amplification(options)
+    """What an epoch costs beside views that it does not reach, what views that share cost, and bytes over a life."""
+    for part in chosen("part", options.queries, PARTS):
+        yield from PARTS[part](options)
 
 
 def _amplification(options: BenchmarkOptions) -> Iterator[Figure]:
@@ -92,3 +94,7 @@ def _live(folder: Path, rows: int, epochs: int, options: BenchmarkOptions) -> li
         if wrong:
             raise AssertionError(f"wrong after {epochs:,} epochs: {', '.join(wrong)}")
     return written
+
+
+PARTS = {"unrelated": unrelated_views, "shared": shared_views, "amplification": _amplification}
+"""The parts of the benchmark, by the names that ``--queries`` takes."""

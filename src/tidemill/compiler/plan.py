@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 
@@ -28,6 +28,14 @@ class Plan:
         """
         named = ", ".join(f"{strategy} for {stage}" for stage, strategy in self.strategies.items())
         return f"by strategy auto: {named}{', with subqueries left in place' if self.keeps_subqueries else ''}"
+
+    def of_view(self, name: str, other: str) -> Plan:
+        """The plan of view ``name`` for the same stages of view ``other``.
+
+        >>> Plan({"v": "viewlet", "v/2": "joingraph"}).of_view("v", "w").strategies
+        {'w': 'viewlet', 'w/2': 'joingraph'}
+        """
+        return replace(self, strategies={other + stage.removeprefix(name): s for stage, s in self.strategies.items()})
 
     def to_json(self) -> dict[str, Any]:
         """The plan as the catalog stores it, without what goes without saying."""

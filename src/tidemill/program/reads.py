@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from tidemill.algebra.aggregates.registry import function_of
-from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Window
 from tidemill.algebra.relational.walk import expressions
@@ -163,6 +163,19 @@ def reads_state(program: Program) -> set[str]:
     """
     own = {map_.name for stage in program.stages for map_ in stage.maps}
     return ({relation_of(step) for step in _state_steps(program)} | _replaced(program)) - own
+
+
+def is_copy(stage: Stage, source: Stage) -> bool:
+    """True if the rows of ``stage`` are those of ``source``, column by column."""
+    names = [f.name for f in source.output]
+    match stage:
+        case Stage(maps=(), finish=None, triggers=(Trigger(statements=(Add(query=Query() as query),)),)):
+            match query:
+                case Query(sources=(RelationLoop(lookup=(), filters=(), split=None) as loop,), filters=(), weight=None):
+                    read = [out.scalar.name if isinstance(out.scalar, Column) else "" for out in query.outputs]
+                    same = [f.name for f in stage.output] == names and read == [f"{loop.alias}.{n}" for n in names]
+                    return loop.relation == source.name and same
+    return False
 
 
 def _replaced(program: Program) -> set[str]:

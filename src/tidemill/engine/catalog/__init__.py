@@ -12,6 +12,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``constraints``: foreign keys and checks over all tables
 - ``user_functions``: registered functions and aggregates
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
+- ``equal_views``: views with the same query under other names
 - ``source_entry``, ``feed_entry``: catalog entries of sources and folder feeds
 - ``remote_subplans``: the subplans of a view that read sources, each with its protocol
 - ``unique_keys``: columns that identify the rows of a view

@@ -102,7 +102,7 @@ def _entry_of(catalog: Catalog, item: Mapping[str, Any], *, session_stages: bool
         view = define_view(
             catalog,
             item["name"],
-            item["query"],
+            item.get("equal_query") or item["query"],
             item["options"],
             item["created"],
             plan=plan,
@@ -111,7 +111,7 @@ def _entry_of(catalog: Catalog, item: Mapping[str, Any], *, session_stages: bool
         shares = item.get("shares", {})
         if shares and can_still_share(view, shares, catalog.views.values()):
             view = with_shared_stages(view, shares)
-        return replace(view, fresh=item["fresh"])
+        return replace(view, fresh=item["fresh"], query=item["query"], equal_query=item.get("equal_query", ""))
     (statement,) = parse(item["ddl"], name="catalog")
     if not isinstance(statement, CreateTable):
         raise ValueError(item["ddl"])
@@ -130,6 +130,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         "created": entry.created,
         "fresh": entry.fresh,
         "fingerprint": entry.fingerprint,
+        **({"equal_query": entry.equal_query} if entry.equal_query else {}),
         **({"plan": plan} if (plan := entry.plan.to_json()) else {}),
         **({"shares": dict(entry.shares)} if entry.shares else {}),
     }

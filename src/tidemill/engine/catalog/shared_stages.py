@@ -1,32 +1,42 @@
 """Shared stages: equal stages of several views are run and stored once.
 
-Windows of different lengths over one feed keep the same state for each slide: its groups, and the list of slides. These
-are stages of their own (see ``compiler.rewrites.sliding_windows``), and equal stages of two views hold the same rows as
-long as both views have seen the same changes. So a view that is created while such a stage is still empty *shares* it:
-it reads the stage of the view that owns it, and neither runs nor stores its own.
+A stage is equal to one of another view if only the names of the views differ (``program.renaming`` compares them so).
+Equal stages hold the same state as long as both views have seen the same changes. So a view *shares* the stages that an
+earlier view has: it reads those of the view that owns them, and neither runs nor stores its own. Where even the last
+stage is equal, the views have the same rows, and the second one takes the changes of the first as they are
+(``copy_of``): only its rows are stored, so that each view has a history, subscribers and readers of its own.
 
-Scheduled views share as well, if they read the same inputs. They form a *sharing group* and are refreshed together. A
-view that cannot be refreshed leaves the group, with a copy of the state that it shared.
+Views have seen the same if their state follows from what is stored, which is so for immediate views over tables and
+views that keep their rows; the others (over streams, or with retention) if both were created before the first row came.
+Scheduled views by partitions share as well, if they read the same inputs. They form a *sharing group* and are refreshed
+together. A view that cannot be refreshed leaves the group, with a copy of the state that it shared.
 
 When the owner is dropped, ownership is transferred to the first view that shares its stages, with their contents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.relational.relations import Project, Scan
+from tidemill.algebra.user_functions import is_registered
 from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.view import View
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import DOUBLE
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.joingraph import Serve
 from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import reads_state
 from tidemill.program.renaming import renamed
 from tidemill.program.stages import Program, Stage
 from tidemill.storage.store import Store
 
 __all__ = [
     "can_still_share",
+    "copy_of",
     "share_stages",
     "shared_stage_users",
     "sharing_group",
@@ -36,23 +46,45 @@ __all__ = [
 ]
 
 
-def share_stages(view: View, views: Mapping[str, View], store: Store) -> View:
-    """``view`` without the stages that another view already has and that are still empty."""
+def share_stages(view: View, views: Mapping[str, View], store: Store, unkept: Collection[str]) -> View:
+    """``view`` without the stages that one of ``views``, which all come before it, already has.
+
+    The rows of the relations ``unkept`` cannot be read again.
+    """
     found: dict[str, str] = {}
-    known = {stage.name: stage for stage in _empty_stages(view, views, store)}
-    for stage in view.program.stages[:-1]:
-        same = (name for name, other in known.items() if _same(stage, other, found))
-        name = next(same, None)
-        if name is not None:
-            found[stage.name] = name
+    known: dict[str, list[tuple[View, Stage]]] = {}
+    wanted = set(view.definitions.values())
+    for owner in views.values():
+        if wanted.isdisjoint(owner.definitions.values()):
+            continue
+        for stage in _shareable_stages(view, owner, views, store, unkept):
+            known.setdefault(owner.definitions[stage.name], []).append((owner, stage))
+    for stage in view.program.stages:
+        for owner, other in known.get(view.definitions[stage.name], ()):
+            if (stage.name == view.name) == (other.name == owner.name) and _same(stage, other, found):
+                found[stage.name] = other.name
+                break
+    found = _without_unstored(view, found, views, store)
     return with_shared_stages(view, found) if found else view
 
 
 def with_shared_stages(view: View, shares: Mapping[str, str]) -> View:
     """``view`` with some of its stages replaced by stages of other views."""
     whole = view.full_program
-    own = tuple(renamed(stage, shares) for stage in whole.stages if stage.name not in shares)
+    own: tuple[Stage, ...]
+    if view.name in shares:
+        own = (copy_of(shares[view.name], view.name, whole.stages[-1].output),)
+    else:
+        own = tuple(renamed(stage, shares) for stage in whole.stages if stage.name not in shares)
     return replace(view, program=Program(view.name, own), whole=whole if shares else None, shares=dict(shares))
+
+
+def copy_of(owner: str, view: str, fields: tuple[Field, ...]) -> Stage:
+    """The stage of ``view`` whose rows are those of the view ``owner``."""
+    scan = Scan(owner, owner, fields)
+    outputs = (Named(f.name, column(inner)) for f, inner in zip(fields, scan.fields, strict=True))
+    (stage,) = compile_view(view, Project(scan, tuple(outputs)), {}).stages
+    return stage
 
 
 def can_still_share(view: View, shares: Mapping[str, str], views: Iterable[View]) -> bool:
@@ -64,27 +96,70 @@ def can_still_share(view: View, shares: Mapping[str, str], views: Iterable[View]
     )
 
 
-def _may_share(view: View, other: View, views: Mapping[str, View]) -> bool:
-    """True if two views, both defined by partitions, always see the same changes at the same time."""
-    if view.partitioning is None or other.partitioning is None:
-        return False
-    if not view.refresh.deferred and not other.refresh.deferred:
+def _shareable_stages(
+    view: View, owner: View, views: Mapping[str, View], store: Store, unkept: Collection[str]
+) -> Iterator[Stage]:
+    """The stages of ``owner`` that ``view`` could share, were they equal to its own: both have seen the same changes.
+
+    The rows of a view whose rows are computed on read are nowhere to be copied from, and a copy is not copied again.
+    """
+    if owner.name in owner.shares or view.runtime_needs.option != owner.runtime_needs.option:
+        return
+    follows = _follows_from_store(view, owner, unkept)
+    if not follows and not (owner.created == view.created and _are_refreshed_together(view, owner, views)):
+        return
+    for stage in owner.program.stages:
+        if stage.serve is Serve.BOTH and _may_be_copied(stage) and (follows or _is_empty(stage, store)):
+            yield stage
+
+
+def _follows_from_store(view: View, owner: View, unkept: Collection[str]) -> bool:
+    """True if all state of two immediate views can be computed from what is stored now, so that it is the same.
+
+    What a registered function computed when the first view was filled may not be what it computes now.
+    """
+    immediate = not view.refresh.deferred and not owner.refresh.deferred
+    forgetful = view.forgets or owner.forgets or not set(unkept).isdisjoint((*view.inputs, *owner.inputs))
+    return immediate and not forgetful and not any(map(is_registered, view.functions))
+
+
+def _are_refreshed_together(view: View, owner: View, views: Mapping[str, View]) -> bool:
+    """True if two views always see the same changes at the same time."""
+    if not view.refresh.deferred and not owner.refresh.deferred:
         return True
-    together = view.refresh.scheduled and other.refresh.scheduled and set(view.inputs) == set(other.inputs)
+    if view.partitioning is None or owner.partitioning is None:
+        return False
+    together = view.refresh.scheduled and owner.refresh.scheduled and set(view.inputs) == set(owner.inputs)
     return together and views.keys().isdisjoint(view.inputs)
 
 
-def _empty_stages(view: View, views: Mapping[str, View], store: Store) -> Iterator[Stage]:
-    for other in views.values():
-        if other.created == view.created and _may_share(view, other, views):
-            for stage in other.program.stages[:-1]:
-                if not any(store.rows(map_.name) for map_ in stage.maps) and _may_be_copied(stage):
-                    yield stage
+def _is_empty(stage: Stage, store: Store) -> bool:
+    """True if a stage before the last has state, and nothing in it yet; nor rows from when somebody looked them up."""
+    names = (stage.name, *(map_.name for map_ in stage.maps))
+    return "/" in stage.name and bool(stage.maps) and not any(map(store.rows, names))
 
 
 def _may_be_copied(stage: Stage) -> bool:
     """True if the sums of a stage do not depend on order, so that a new owner can recompute them."""
     return not any(value.type == DOUBLE for map_ in stage.maps for value in map_.values)
+
+
+def _without_unstored(view: View, shares: dict[str, str], views: Mapping[str, View], store: Store) -> dict[str, str]:
+    """``shares`` without filled stages whose rows ``view`` would look up and their owner does not.
+
+    Rows of a stage are stored from when a trigger looks them up, and are out of date once none does.
+    """
+    if view.name in shares:
+        return shares
+    owners = {stage.name: owner for owner in views.values() for stage in owner.program.stages}
+    looked_up = reads_state(view.program)
+    kept: dict[str, str] = {}
+    for name, other in shares.items():
+        owner = owners[other]
+        stage = next(stage for stage in owner.program.stages if stage.name == other)
+        if name not in looked_up or other in reads_state(owner.program) or _is_empty(stage, store):
+            kept[name] = other
+    return kept
 
 
 def _same(stage: Stage, other: Stage, shares: Mapping[str, str]) -> bool:
@@ -133,7 +208,9 @@ def transferred_contents(stages: Iterable[Stage], owners: Mapping[str, str], sto
     found = {}
     for stage in stages:
         if stage.name in owners:
-            for map_ in (Map(stage.name, stage.output), *stage.maps):
+            # Each view has its own rows already.
+            rows_of = (Map(stage.name, stage.output),) if "/" in stage.name else ()
+            for map_ in (*rows_of, *stage.maps):
                 fields = map_fields(map_)
                 rows = store.read(map_.name, fields).select([*(f.name for f in fields), WEIGHT])
                 found[renamed(map_.name, {stage.name: owners[stage.name]})] = ChangeSet.of_arrow(rows, fields)

@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.walk import scans
+from tidemill.algebra.relational.relations import With
+from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.algebra.user_functions import functions_in
+from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
@@ -21,6 +23,7 @@ from tidemill.model.schema import Partitioning
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import row_wise
+from tidemill.program.renaming import renamed
 from tidemill.program.stages import Program
 from tidemill.program.text import layout_text
 
@@ -45,7 +48,8 @@ class View:
     ``created`` is the epoch that filled it, ``fresh`` the epoch that a deferred view shows. Each of the
     ``remote_subplans`` is maintained by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with
     other views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
-    ``order``, if it has one. Strategy ``auto`` has chosen its ``plan``.
+    ``order``, if it has one. Strategy ``auto`` has chosen its ``plan``. It is compiled from ``equal_query``, if it has
+    one: that of an earlier view, which differs from its own in nothing but the names inside.
     """
 
     name: str
@@ -61,6 +65,12 @@ class View:
     shares: Mapping[str, str] = field(default_factory=dict)
     order: tuple[ColumnOrder, ...] = ()
     plan: Plan = DEFAULT_PLAN
+    equal_query: str = ""
+
+    @property
+    def compiled_query(self) -> str:
+        """The text that it is compiled from."""
+        return self.equal_query or self.query
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -152,6 +162,24 @@ class View:
         Every DDL statement writes the fingerprints of all views, so each is cached.
         """
         return hashlib.sha256(layout_text(self.program).encode()).hexdigest()[:16]
+
+    @cached_property
+    def definitions(self) -> Mapping[str, str]:
+        """Hash of each stage by its name, with all stages that it reads: those of equal stages of views are equal.
+
+        Cached, since every view that is created is compared with all that are there.
+        """
+        found: dict[str, str] = {}
+        for stage in self.full_program.stages:
+            text = repr(renamed(stage, {**found, stage.name: "stage"}))
+            found[stage.name] = hashlib.sha256(text.encode()).hexdigest()
+        return found
+
+    @cached_property
+    def canonical_form(self) -> CanonicalForm | None:
+        """Its query without the names inside; None for one with definitions, which are compared when it is cut."""
+        has_definitions = any(isinstance(node, With) for node in walk_all(self.relation))
+        return None if has_definitions else canonical(self.relation)
 
     @cached_property
     def functions(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from tidemill.compiler.choose import AUTO
 from tidemill.compiler.choose_plan import predicted_work
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
+from tidemill.engine.catalog.equal_views import equal_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.definitions.stored_statistics import counted_rows, stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
@@ -40,8 +41,11 @@ def planned_view(
     tree: ViewTree | None = None,
     statistics: Statistics | None = None,
 ) -> View:
-    """A view, compiled as strategy ``auto`` plans it by what is stored now, if it names no other."""
-    return define_view(
+    """A view, compiled as strategy ``auto`` plans it by what is stored now, if it names no other.
+
+    The state of an equal view that is there costs nothing, so that one's plan is the best, and so is its text.
+    """
+    view = define_view(
         state.catalog,
         name,
         query,
@@ -51,6 +55,14 @@ def planned_view(
         statistics=statistics or stored_statistics(state.catalog, state.store),
         row_by_row=not state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
     )
+    equal = equal_view(view, state.catalog.views)
+    if equal is None:
+        return view
+    text, plan = equal.compiled_query, equal.plan.of_view(equal.name, name)
+    if (text, plan) == (query, view.plan):
+        return view
+    alike = define_view(state.catalog, name, text, options, state.store.epoch, plan=plan)
+    return replace(alike, query=query, equal_query="" if text == query else text)
 
 
 class Planner:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import islice
 
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.compiler.passes import streams_of
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
@@ -67,7 +69,7 @@ class RelationDefinitions:
             pending = self._filler.retained_rows(view)
             try:
                 with self._epochs.changing_catalog() as catalog:
-                    view = share_stages(view, catalog.views, store)
+                    view = self._sharing(view, catalog.views)
                     catalog.add(view)
                     begun = tuple(filter(store.rows, view.map_names))
                     if begun:  # by a process that died before the view was complete
@@ -97,12 +99,14 @@ class RelationDefinitions:
             if view.remote_subplans:
                 raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
             pending = self._filler.retained_rows(view)
+            before = self._state.catalog.views
             try:
                 with self._epochs.changing_catalog() as catalog, self._publisher.ending(view.name):
                     left, dropped = self._remove(catalog, view.name)
                     self._release(view.name, dropped)
                     require_bounded(catalog, view)
-                    view = share_stages(view, catalog.views, self._state.store)
+                    # What is left to others is not stored yet, so it cannot be read.
+                    view = self._sharing(view, {n: v for n, v in catalog.views.items() if v is before.get(n)})
                     catalog.add(view)
                     self._filler.fill(view, pending, left=left, dropped=dropped)
             except REVERTIBLE_ERRORS:
@@ -132,8 +136,8 @@ class RelationDefinitions:
             try:
                 with self._epochs.changing_catalog() as catalog:
                     self._release(view.name, old.map_names)
-                    catalog.update_view(view)
-                    self._state.place(view)
+                    earlier = list(catalog.views).index(view.name)
+                    view = self._sharing(view, dict(islice(catalog.views.items(), earlier)))
                     self._filler.fill_replanned(view, old)
             finally:
                 self._state.reload()  # runtimes hold maps of both programs under these names
@@ -168,6 +172,11 @@ class RelationDefinitions:
                 left |= transferred_contents(stages, owners, self._state.store)
                 self._state.place(catalog.alone(view))
                 self._epochs.commit_catalog(left)
+
+    def _sharing(self, view: View, earlier: Mapping[str, View]) -> View:
+        """A new view, without the stages that it shares with earlier ones."""
+        catalog = self._state.catalog
+        return share_stages(view, earlier, self._state.store, streams_of(catalog.tables | catalog.as_streams()))
 
     def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
         """Remove a table or view from the catalog; returns contents to store for other views, and the maps to drop."""

@@ -15,7 +15,7 @@ from tidemill.compiler.choose_recomputation import RecomputationModel, is_window
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
-from tidemill.program.reads import reads_state
+from tidemill.program.reads import is_copy, reads_state
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.runtime import Runtime
 
@@ -109,6 +109,8 @@ class PipelineIndex:
     """Those of ``readers`` that read every epoch."""
     stored: Set[str]
     """The relations whose rows must be stored: views always, others if a trigger looks them up."""
+    copies: Set[str]
+    """The stages whose change is that of another stage, as it emits it."""
     runtimes: tuple[Runtime, ...]
     have_windows: bool
     """True if some view has window functions, for which one row can cost a partition."""
@@ -125,8 +127,12 @@ class PipelineIndex:
         runtimes = {id(placed.runtime): placed.runtime for placed in order}
         immediate = {name: [r for r in some if not r.placed.deferred] for name, some in readers.items()}
         stored = {placed.program.view for placed in order}.union(*(placed.looked_up for placed in order))
+        emitted = [stage for placed in order if not placed.deferred for stage in placed.program.stages]
+        copies = {
+            r.stage.name for source in emitted for r in immediate.get(source.name, ()) if is_copy(r.stage, source)
+        }
         have_windows = any(map(is_window, (stage for placed in order for stage in placed.program.stages)))
-        return cls(order, dict(readers), immediate, stored, tuple(runtimes.values()), have_windows)
+        return cls(order, dict(readers), immediate, stored, copies, tuple(runtimes.values()), have_windows)
 
 
 class Pipeline:
@@ -298,6 +304,7 @@ class Propagation:
         self._late = only or frozenset()
         self._work = 0
         self._fired: set[str] = set()
+        self._copied: dict[str, ChangeSet] = {}
         self._waiting: list[int] = []
         self._reached: set[int] = set()
         self._seconds: dict[str, float] = defaultdict(float)
@@ -351,7 +358,10 @@ class Propagation:
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
             if placed.program.view not in self._again:
-                placed.runtime.fire(reader.stage, relation, change)
+                if reader.stage.name in self._index.copies and change.files is None:  # a file becomes part of one map
+                    self._copied[reader.stage.name] = change
+                else:
+                    placed.runtime.fire(reader.stage, relation, change)
                 self._seconds[placed.program.view] += time.perf_counter() - started
             self._note_fired(reader)
         for runtime in self._runtimes:
@@ -373,7 +383,8 @@ class Propagation:
             if stage.name not in self._fired:
                 continue
             started = time.perf_counter()
-            change = placed.runtime.emit(stage)
+            copied = self._copied.get(stage.name)
+            change = placed.runtime.emit(stage) if copied is None else copied
             self._seconds[placed.program.view] += time.perf_counter() - started
             rows = change.rows
             if rows:

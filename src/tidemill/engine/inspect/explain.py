@@ -9,6 +9,7 @@ from tidemill.compiler.lineage.self_maintenance import event_maintenance
 from tidemill.compiler.passes import known_keys
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.oql_queries import object_events
+from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
@@ -84,6 +85,8 @@ def explanation_of(engine: Engine, name: str) -> str:
             facts["planned anew"] = engine.planner.decisions[view.name]
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
+        if users := shared_stage_users(view, engine.catalog.views.values()):
+            facts["shared with"] = ", ".join(user.name for user in users)
         readable = engine.catalog.relations | engine.catalog.remote
         if events := object_events(view.query, view.name, engine.catalog.module, readable):
             facts["object events"] = "\n".join(events)

@@ -10,15 +10,19 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.catalog.shared_stages import with_shared_stages
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import Unsupported
+from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
+from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage
+from tidemill.storage.compaction.consolidate import consolidate
 
 __all__ = ["ViewFiller", "cannot_replace"]
 
@@ -81,9 +85,9 @@ class ViewFiller:
         The rows of the view stay as they are stored: readers, subscribers and the history notice nothing.
         """
         state = self._state
+        state.catalog.update_view(view)
         stored = self._load(view, state.store.epoch, sum(map(state.store.rows, view.inputs)), continues=False)
         stored.pop(view.name, None)
-        state.catalog.update_view(view)
         before, after = (set(one.map_names) - {view.name} for one in (old, view))
         epoch = Epoch(
             state.store.epoch,
@@ -99,10 +103,35 @@ class ViewFiller:
 
         If the epoch ``continues`` with changes, they need what the runtime has loaded.
         """
+        if not view.shares:
+            return self._load_placed(view.name, number, work, continues)
+        if view.name in view.shares:
+            loaded = self._copied(view)
+        else:
+            # The rows of shared stages may not be stored, so it is loaded with all stages of its own.
+            self._state.catalog.update_view(with_shared_stages(view, {}))
+            loaded = self._load_placed(view.name, number, work, continues)
+        self._state.catalog.update_view(view)
+        self._state.place(view)
+        return {name: rows for name, rows in loaded.items() if name in view.map_names}
+
+    def _copied(self, view: View) -> dict[str, ChangeSet]:
+        """The rows of a view that has those of another, in columns, as that one stores them."""
+        store, source = self._state.store, view.shares[view.name]
+        rows = store.read(source, view.fields)
+        if not rows.num_rows:
+            return {}
+        summed = consolidate(rows, Map(source, view.fields), store.epoch, whole=True)
+        names = [*(f.name for f in view.fields), WEIGHT]
+        table = pa.concat_tables([rows.schema.empty_table(), *(part for part, *_ in summed)]).select(names)
+        return {view.name: ChangeSet.of_arrow(table, view.fields)}
+
+    def _load_placed(self, view: str, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:
+        """The contents of all maps of a view as it is placed."""
         stored: dict[str, ChangeSet] = {}
         with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:
             pipeline = self._state.pipeline
-            placed = pipeline[view.name]
+            placed = pipeline[view]
             loaded: dict[str, ChangeSet] = {}
             for stage in placed.program.stages:
                 filled = None if continues else self._fill_in_columns(placed, stage, work, loaded)

@@ -99,7 +99,7 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
     rows = []
     for view in engine.catalog.views.values():
         placed = engine.pipeline[view.name]
-        strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.program.stages))
+        strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
         fresh = view.fresh if view.refresh.deferred else engine.store.epoch
         refresh = view.options.get("refresh", "immediate")
         late = staleness_of(engine.catalog, engine.store, view)

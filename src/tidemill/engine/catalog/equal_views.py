@@ -1,0 +1,25 @@
+"""Equal views: queries that differ in nothing but the names inside, over the same relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import takewhile
+
+from tidemill.engine.catalog.view import View
+
+__all__ = ["equal_view"]
+
+
+def equal_view(view: View, views: Mapping[str, View]) -> View | None:
+    """The first view before ``view`` with the same columns, rows and options; None if there is none.
+
+    Both must be immediate. Views by partitions name themselves in their text, so they are equal to no other.
+    """
+    if view.refresh.deferred or view.partitioning is not None or view.remote_subplans or view.order:
+        return None
+    form = view.canonical_form
+    for other in takewhile(lambda other: other.name != view.name, views.values()):
+        alike = other.options == view.options and other.fields == view.fields and other.partitioning is None
+        if form is not None and alike and not other.order and other.canonical_form is form:
+            return other
+    return None
