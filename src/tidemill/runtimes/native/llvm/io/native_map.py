@@ -36,7 +36,7 @@ from tidemill.runtimes.native.llvm.io.few_records import RecordReader, Records
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.journal import LARGE_JOURNAL
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
-from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS
+from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS, MultisetIndexCode
 from tidemill.runtimes.native.state import double_sums
 
 FEW_RECORDS = 16
@@ -142,7 +142,7 @@ class NativeMap:
 
     def make_ends(self, count: int) -> Records:
         """An array for the ends of ``count`` groups of a multiset."""
-        assert self._ordered is not None
+        assert isinstance(self._ordered, MultisetIndexCode)
         return np.empty(count, self._ordered.version.dtype(("there", *ENDS)))
 
     def values_at(self, ends: Records, end: str) -> list[Any]:

@@ -5,9 +5,10 @@
 - ``updates``: how an entry changes: added to, inserted, removed, set.
 - ``secondary_indexes``: ordered indexes, orders of groups and counts of negatives, which follow each change.
 - ``ordered_index``: sums over ranges of one key column.
-- ``group_order``: the entries of each group in order; the groups that an epoch has touched, as they were.
+- ``group_order``: the entries of each group in order; ``noted_groups``: what touched groups gave before the epoch.
 - ``multiset_index``: the least and the greatest value of each group.
 - ``top_rows``: the first rows of each group.
+- ``window_rows``: the rows of each group with their sums, and the changes of an epoch.
 - ``record_store``: records in the slots of a hash table, or in a pool.
 - ``clustered_store``: records next to each other by their leading columns.
 - ``adjacency_store``: records of a join graph's member, with adjacency lists.

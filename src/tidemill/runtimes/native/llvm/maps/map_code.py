@@ -75,6 +75,7 @@ class MapCode:
         group_order: GroupOrder | None = None,
         present: OrderColumns | None = None,
         assigned: bool = False,
+        addends: ir.Function | None = None,
     ) -> None:
         """``guarded`` names the values (or ``_weight``) whose negative entries are counted.
 
@@ -82,11 +83,12 @@ class MapCode:
         With ``group_order`` the entries of each group, which the first keys name, are in that order. Of those that are
         ``present``, which have a positive weight, there is another order: NULLs in its prefix are equal. A map that is
         ``assigned`` to in the course of an epoch has faster functions for that; it can be assigned to in any case.
+        ``addends`` writes what a row adds to the sums of a group.
         """
         self.map = map_
         self.orders = tuple(orders)
         self.changing = UpdateCode(
-            map_, indexes, orders, guarded, journaled, entered, group_order, present, assigned, self._emit
+            map_, indexes, orders, guarded, journaled, entered, group_order, present, assigned, addends, self._emit
         )
         self.epochs = JournalCode(self.changing)
         if isinstance(self.changing.code, SharedCode):

@@ -16,12 +16,13 @@ from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, NULL_POINTER, PTR, NullableValue, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import copy
 from tidemill.runtimes.native.llvm.containers.sort_keys import from_composite_key
-from tidemill.runtimes.native.llvm.maps.group_order import GroupOrderCode, is_positive
+from tidemill.runtimes.native.llvm.maps.group_order import is_positive
+from tidemill.runtimes.native.llvm.maps.noted_groups import NotedGroupOrderCode
 
 ENDS = ("least", "greatest")
 
 
-class MultisetIndexCode(GroupOrderCode):
+class MultisetIndexCode(NotedGroupOrderCode):
     """The ordered values of a map; a version of a group are both ends of its multiset."""
 
     def _make_version(self, map_: Map) -> StructLayout:

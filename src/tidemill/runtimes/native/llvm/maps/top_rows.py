@@ -9,10 +9,11 @@ from llvmlite import ir
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, escape, forever, number
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, StructLayout, at
-from tidemill.runtimes.native.llvm.maps.group_order import GroupOrderCode, is_positive
+from tidemill.runtimes.native.llvm.maps.group_order import is_positive
+from tidemill.runtimes.native.llvm.maps.noted_groups import NotedGroupOrderCode
 
 
-class TopRowsCode(GroupOrderCode):
+class TopRowsCode(NotedGroupOrderCode):
     """The ordered rows of a map; a version of a group are the first entries of it, with their weights.
 
     An entry of weight n is n rows; the weight of the last is cut where there would be more than ``first`` in all.

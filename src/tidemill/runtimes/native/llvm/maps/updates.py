@@ -42,6 +42,7 @@ from tidemill.runtimes.native.llvm.maps.record_store import InlineStore, PooledS
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers, RingCode, return_status
 from tidemill.runtimes.native.llvm.maps.secondary_indexes import SecondaryIndexes, add_counters
 from tidemill.runtimes.native.llvm.maps.top_rows import TopRowsCode
+from tidemill.runtimes.native.llvm.maps.window_rows import WindowRowsCode
 
 
 def _shape(
@@ -90,11 +91,13 @@ class UpdateCode:
         group_order: GroupOrder | None,
         present: tuple[tuple[str, ...], str] | None,
         assigned: bool,
+        addends: ir.Function | None,
         emit: Callable[[ir.Module], None],
     ) -> None:
         """``emit`` emits all functions of the map. One that is ``assigned`` to by events has optimized code for that.
 
-        ``present`` is an order of the entries of positive weight.
+        ``present`` is an order of the entries of positive weight. ``addends`` gives what rows add to the sums of a
+        ``group_order``.
 
         With ``entered`` slices are arrays, and that function is called with each entry that is new. With
         ``group_order`` the entries of each group are in that order.
@@ -112,8 +115,9 @@ class UpdateCode:
         self._entered = entered
         self._seldom = ("noinline",) if assigned else COLD
         """The attributes of functions that run seldom unless the map is assigned to."""
-        # What ``entered`` does is known to one stage alone.
-        self.code: CodeHome = SharedCode(self.symbol, emit) if entered is None else OwnCode()
+        # What ``entered`` and ``addends`` do is known to one stage alone.
+        own = entered is not None or addends is not None
+        self.code: CodeHome = OwnCode() if own else SharedCode(self.symbol, emit)
         self.record, self.handle = MapRecord(map_), StructLayout()
         self.handle.field("account", PTR)
         self.handle.field("epoch", I32)
@@ -136,8 +140,7 @@ class UpdateCode:
             self.orders.append(self.present)
         self.ordered: GroupOrderCode | None = None
         if group_order is not None:
-            kind = MultisetIndexCode if group_order.first is None else TopRowsCode
-            self.ordered = kind(self.code, self.symbol, map_, self.handle, group_order)
+            self.ordered = self._make_groups(group_order, addends)
         self._indexes = SecondaryIndexes(self.handle, self.keys, self.rings, self.orders, self.ordered, self.guarded)
         self.store: RecordStore
         if slices and entered is not None:
@@ -163,6 +166,12 @@ class UpdateCode:
     def _make_order(self, name: str, places: tuple[int, ...], clustered: bool) -> OrderedIndexCode:
         items = RecordItems(self.symbol, self.record, self.rings, places[-1]) if clustered else None
         return OrderedIndexCode(self.code, self.map, self.handle, name, places, items)
+
+    def _make_groups(self, order: GroupOrder, addends: ir.Function | None) -> GroupOrderCode:
+        if order.sums is not None:
+            return WindowRowsCode(self.code, self.symbol, self.map, self.handle, order, addends)
+        kind = MultisetIndexCode if order.first is None else TopRowsCode
+        return kind(self.code, self.symbol, self.map, self.handle, order)
 
     def account(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """The account of the map's memory."""

@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 
 from llvmlite import ir
 
+from tidemill.algebra.relational.relations import Window
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
@@ -45,6 +46,7 @@ from tidemill.runtimes.native.llvm.codegen.frame import (
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, InputRecord, load_cells, load_weight
+from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.joingraph.graph_code import GraphCode, appends_output
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableGlobal, TableReader
@@ -57,6 +59,7 @@ from tidemill.runtimes.native.llvm.stage.emit_top_k import check_top_k, emit_top
 from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, check_multisets, multiset_order
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
+from tidemill.runtimes.native.llvm.windows.emit_windows import begin_addends, check_windows, emit_windows, window_order
 from tidemill.runtimes.runtime import FieldsOf
 
 SCRATCH_MAP = "scratch of "
@@ -91,6 +94,7 @@ class _StageEmitter:
             check_sessions(stage, self._sessions)
             stage = replace(stage, finish=self._sessions.groups)  # its rows come from the map of sessions
         self._session_code: SessionCode | None = None
+        self._addends: FunctionFrame | None = None
         self._stage = stage
         self._shared = frozenset() if stage.graphs else shared - _reading_themselves(stage)
         self._module = ir.Module("stage")
@@ -138,8 +142,6 @@ class _StageEmitter:
         finish = self._stage.finish
         if isinstance(finish, GroupEmission) and finish.multiset_reads:
             MultisetGroupCode(finish, self._maps).emit_read(self._module)
-        emit = emit_top_k if isinstance(finish, PartitionEmission) else emit_rows
-        row_output = emit(self._module, self._function, self._stage, self._maps)
         return StageCode(
             self._stage,
             self._module,
@@ -153,8 +155,15 @@ class _StageEmitter:
             self._replaces,
             self._graph.output,
             self._graph.read_output,
-            row_output,
+            self._emit_output(),
         )
+
+    def _emit_output(self) -> OutputGlobal | None:
+        """``emit()``; gives where the rows go."""
+        finish, emitted = self._stage.finish, (self._module, self._function, self._stage, self._maps)
+        if not isinstance(finish, PartitionEmission):
+            return emit_rows(*emitted)
+        return emit_windows(*emitted, self._addends) if isinstance(finish.rows, Window) else emit_top_k(*emitted)
 
     # -- what there is ------------------------------------------------------------------------------------------
 
@@ -177,6 +186,9 @@ class _StageEmitter:
     def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
         _check_columns(map_)
         indexes = [] if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
+        windows = None if bare else window_order(self._stage, map_)
+        addends = begin_addends(self._function, windows, map_)
+        self._addends = addends or self._addends
         code = MapCode(
             self._module,
             map_,
@@ -185,9 +197,10 @@ class _StageEmitter:
             () if bare else sorted(guards(self._stage).get(map_.name, ())),
             journaled,
             self._graph.entered(map_.name),
-            None if bare else multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
+            windows if bare else windows or multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
             None if bare else session_order(self._sessions, map_),
             assigned=any(statement.target == map_.name for statement in self._replaces),
+            addends=None if addends is None else addends.function,
         )
         self._maps[map_.name] = MapGlobal(map_, code, self._pointer(f"handle.{len(self._maps)}"))
 
@@ -459,7 +472,8 @@ def _check_finish(stage: Stage) -> None:
     if isinstance(stage.finish, TimePartitionEmission):
         raise NotCompiled("partitions that are made from each other")
     if isinstance(stage.finish, PartitionEmission):
-        check_top_k(stage, stage.finish)
+        check = check_windows if isinstance(stage.finish.rows, Window) else check_top_k
+        check(stage, stage.finish)
     elif stage.finish is not None:
         check_multisets(stage, stage.finish)
     if stage.graphs and any(isinstance(step, ArrayLoop) for step in steps_of(stage)):

@@ -44,9 +44,8 @@ MAX_COLUMNS = 12
 def top_k_order(stage: Stage, map_: Map) -> GroupOrder | None:
     """The order of the rows of each partition, where ``map_`` has those of a top-k."""
     finish = stage.finish
-    if not isinstance(finish, PartitionEmission) or map_.name != finish.source:
+    if not isinstance(finish, PartitionEmission) or map_.name != finish.source or not isinstance(finish.rows, TopK):
         return None
-    assert isinstance(finish.rows, TopK)
     places = {key.name: place for place, key in enumerate(map_.keys)}
     terms = tuple(
         KeyOrder(places[term.scalar.name], term.descending, term.nulls_first)
@@ -60,7 +59,7 @@ def check_top_k(stage: Stage, finish: PartitionEmission) -> None:
     """Refuse what is no plain top-k of few rows, and rows that may be an error."""
     rows = finish.rows
     if not isinstance(rows, TopK):
-        raise NotCompiled("rows in the order of a window")
+        raise NotCompiled("rows that match a pattern")
     if rows.limit is None or not 0 < rows.limit <= MAX_ROWS or rows.offset or rows.ties:
         raise NotCompiled("a top-k of many rows, with an offset or with ties")
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
