@@ -227,7 +227,7 @@ class Backends:
         if stage.name in self._runners:
             return False
         from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
-        from tidemill.runtimes.native.llvm.stage.emit_stage import check_finish
+        from tidemill.runtimes.native.llvm.stage.check_stage import check_finish
 
         try:
             check_finish(stage)

@@ -1,6 +1,7 @@
 """A stage as one LLVM module, and the code that runs it.
 
 - ``emit_stage``: the module of a stage, with one function for each way in which rows come.
+- ``check_stage``: which stages have no native form, and why.
 - ``stage_code``: the contents of such a module.
 - ``statements``: the statements of a trigger.
 - ``emit_rows``: the output rows of touched keys.

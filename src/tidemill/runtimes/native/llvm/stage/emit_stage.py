@@ -22,24 +22,20 @@ from functools import lru_cache, partial
 from llvmlite import ir
 
 from tidemill.algebra.relational.relations import Window
-from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of, touched_of
+from tidemill.program.reads import guards, orders, queries_of, sources_of, touched_of
 from tidemill.program.stages import (
     GroupEmission,
-    IterationEmission,
     PartitionEmission,
     SessionEmission,
     Stage,
-    TimePartitionEmission,
 )
-from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
+from tidemill.program.statements import Add, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, count_up, in_blocks, new_function, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import (
     FaultTable,
     FunctionFrame,
-    NotCompiled,
     PythonCalls,
     TextConstants,
 )
@@ -52,14 +48,15 @@ from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableGlobal, TableReader
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
+from tidemill.runtimes.native.llvm.stage.check_stage import check_columns, check_finish, check_reader, check_replaces
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
 from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
 from tidemill.runtimes.native.llvm.stage.emit_sessions import SessionCode, check_sessions, session_order
-from tidemill.runtimes.native.llvm.stage.emit_top_k import check_top_k, emit_top_k, top_k_order
-from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, check_multisets, multiset_order
+from tidemill.runtimes.native.llvm.stage.emit_top_k import emit_top_k, top_k_order
+from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, multiset_order
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
-from tidemill.runtimes.native.llvm.windows.emit_windows import begin_addends, check_windows, emit_windows, window_order
+from tidemill.runtimes.native.llvm.windows.emit_windows import begin_addends, emit_windows, window_order
 from tidemill.runtimes.runtime import FieldsOf
 
 SCRATCH_MAP = "scratch of "
@@ -67,9 +64,6 @@ SCRATCH_MAP = "scratch of "
 
 READ_MAP = "shown "
 """Prefix of the name of a map that is filled when rows are read."""
-
-MAX_COLUMNS = 64
-"""Columns that have a bit in a record's mask of NULLs."""
 
 
 def emit_stage(stage: Stage, fields_of: FieldsOf, shared: Callable[[str], bool] = lambda name: False) -> StageCode:
@@ -112,8 +106,8 @@ class _StageEmitter:
         check_finish(self._stage)
         if self._stage.reader is not None:
             check_finish(self._stage.reader)
-            _check_reader(self._stage.reader)
-        _check_replaces(self._stage, self._replaces)
+            check_reader(self._stage.reader)
+        check_replaces(self._stage, self._replaces)
         copied = self._columns_read()
         mirrors = {name: columns for name, columns in copied.items() if name not in self._shared}
         for map_ in self._stage.maps:
@@ -184,7 +178,7 @@ class _StageEmitter:
             yield from (step for step in query.sources if isinstance(step, RelationLoop))
 
     def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
-        _check_columns(map_)
+        check_columns(map_)
         indexes = [] if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
         windows = None if bare else window_order(self._stage, map_)
         addends = begin_addends(self._function, windows, map_)
@@ -206,7 +200,7 @@ class _StageEmitter:
 
     def _share(self, columns: Map) -> None:
         """Read a table that stages share."""
-        _check_columns(columns)
+        check_columns(columns)
         place = self._pointer(f"table.{len(self._tables)}")
         self._tables[columns.name] = TableGlobal(TableReader(columns, self._lookups(columns)), place)
 
@@ -437,15 +431,6 @@ def fills_by_firing(stage: Stage) -> bool:
     return all(names and set(names) <= expected for names in read)
 
 
-def _check_columns(map_: Map) -> None:
-    """Refuse columns that have no native form."""
-    for key in map_.keys:
-        if isinstance(key.type, t.Void):
-            raise NotCompiled(f"a column of type {key.type}")
-    if len(map_.keys) > MAX_COLUMNS:
-        raise NotCompiled(f"more than {MAX_COLUMNS} columns")
-
-
 def _reading_themselves(stage: Stage) -> set[str]:
     """The relations whose contents the triggers of their own changes read: these must follow row by row."""
     return {
@@ -462,40 +447,3 @@ def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
     """Each statement that recomputes its target, once."""
     found = (s for trigger in stage.triggers for s in trigger.statements if isinstance(s, Replace))
     return tuple(dict.fromkeys(replace(s, touched=None) for s in found))
-
-
-def check_finish(stage: Stage) -> None:
-    """Refuse stages whose rows come out in a way that has no native form."""
-    if isinstance(stage.finish, IterationEmission):
-        raise NotCompiled("a recursion")
-    if isinstance(stage.finish, SessionEmission):
-        raise NotCompiled("sessions of rows that are not stored")
-    if isinstance(stage.finish, TimePartitionEmission):
-        raise NotCompiled("partitions that are made from each other")
-    if isinstance(stage.finish, PartitionEmission):
-        check = check_windows if isinstance(stage.finish.rows, Window) else check_top_k
-        check(stage, stage.finish)
-    elif stage.finish is not None:
-        check_multisets(stage, stage.finish)
-    if stage.graphs and any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
-        raise NotCompiled("the elements of an array")
-    if any(source.split is not None for source in sources_of(stage)):
-        raise NotCompiled("a change that is parted by keys")
-
-
-def _check_reader(reader: Stage) -> None:
-    """Refuse rows that come from ordered groups: there are none of what is filled to be read."""
-    finish = reader.finish
-    if isinstance(finish, PartitionEmission) or (isinstance(finish, GroupEmission) and finish.multiset_reads):
-        raise NotCompiled("ordered groups of rows that are not stored")
-
-
-def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:
-    own = {map_.name for map_ in stage.maps}
-    for statement in replaces:
-        if statement.target not in own:
-            raise NotCompiled("its rows are recomputed from whole relations")
-        for query in (*statement.queries, *statement.otherwise):
-            for step in query.sources:
-                if isinstance(step, RelationLoop) and step.relation not in own:
-                    raise NotCompiled(f"{statement.target} is recomputed from whole relations")
