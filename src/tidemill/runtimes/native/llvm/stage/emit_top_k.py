@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-from tidemill.algebra.expressions.scalars import Column
 from tidemill.algebra.relational.relations import TopK
 from tidemill.program.maps import Map
 from tidemill.program.stages import PartitionEmission, Stage
@@ -25,20 +24,17 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I64, NULL_POINTER, PTR
 from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
-from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, KeyOrder
+from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder
 from tidemill.runtimes.native.llvm.maps.top_rows import TopRowsCode
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.scalars.conversions import as_key, from_stored, to_stored
 from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions, may_fail
-from tidemill.runtimes.native.python.row_functions import total_order
+from tidemill.runtimes.native.llvm.windows.sort_terms import has_sort_key, sort_terms
 
 BeginFunction = Callable[[str, Sequence[ir.Type], bool], FunctionFrame]
 
 MAX_ROWS = 16
 """Largest top-k that is compiled: its rows are noted for each partition that an epoch touches."""
-
-MAX_COLUMNS = 12
-"""Columns at most that a sort key is made of."""
 
 
 def top_k_order(stage: Stage, map_: Map) -> GroupOrder | None:
@@ -46,13 +42,7 @@ def top_k_order(stage: Stage, map_: Map) -> GroupOrder | None:
     finish = stage.finish
     if not isinstance(finish, PartitionEmission) or map_.name != finish.source or not isinstance(finish.rows, TopK):
         return None
-    places = {key.name: place for place, key in enumerate(map_.keys)}
-    terms = tuple(
-        KeyOrder(places[term.scalar.name], term.descending, term.nulls_first)
-        for term in total_order(map_.keys, finish.width, finish.rows.order)
-        if isinstance(term.scalar, Column)
-    )
-    return GroupOrder(finish.width, terms, finish.rows.limit)
+    return GroupOrder(finish.width, sort_terms(map_, finish.width, finish.rows.order), finish.rows.limit)
 
 
 def check_top_k(stage: Stage, finish: PartitionEmission) -> None:
@@ -63,8 +53,7 @@ def check_top_k(stage: Stage, finish: PartitionEmission) -> None:
     if rows.limit is None or not 0 < rows.limit <= MAX_ROWS or rows.offset or rows.ties:
         raise NotCompiled("a top-k of many rows, with an offset or with ties")
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
-    order = total_order(source.keys, finish.width, rows.order)
-    if len(order) > MAX_COLUMNS or not all(isinstance(term.scalar, Column) for term in order):
+    if not has_sort_key(source, finish.width, rows.order):
         raise NotCompiled("the order of a top-k by many columns or expressions")
     shown = [output.scalar for output in finish.outputs]
     if any(map(may_fail, shown if finish.condition is None else [*shown, finish.condition])):

@@ -5,5 +5,6 @@
 - ``folds``: MIN and MAX over frames.
 - ``frames``: the rows of a frame, by their numbers.
 - ``partitions``: a part of a partition before and after the epoch, laid out row by row.
+- ``sort_terms``: the order of the rows of a partition; that of a top-k, too.
 - ``reach``: how far around a change the values of window functions may change.
 """

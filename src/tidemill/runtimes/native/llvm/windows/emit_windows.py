@@ -12,7 +12,6 @@ from functools import reduce
 
 from llvmlite import ir
 
-from tidemill.algebra.expressions.scalars import Column
 from tidemill.algebra.relational.relations import Window
 from tidemill.algebra.relational.windows import Frame
 from tidemill.program.maps import Map
@@ -33,7 +32,7 @@ from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.group_cursor import GroupCursor
 from tidemill.runtimes.native.llvm.containers.key_cells import equal
 from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
-from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, KeyOrder
+from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder
 from tidemill.runtimes.native.llvm.maps.window_rows import WindowRowsCode, addend_types
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.scalars.conversions import as_key, to_stored
@@ -44,20 +43,16 @@ from tidemill.runtimes.native.llvm.windows.frames import FrameCode
 from tidemill.runtimes.native.llvm.windows.functions import FunctionCode, check_functions, sums_of
 from tidemill.runtimes.native.llvm.windows.partitions import PartitionCode
 from tidemill.runtimes.native.llvm.windows.reach import Reach, end_units, reach_of
-from tidemill.runtimes.native.python.row_functions import total_order
+from tidemill.runtimes.native.llvm.windows.sort_terms import has_sort_key, sort_terms
 
 BeginFunction = Callable[[str, Sequence[ir.Type], bool], FunctionFrame]
-
-MAX_COLUMNS = 12
-"""Columns at most that a sort key is made of."""
 
 
 def check_windows(stage: Stage, finish: PartitionEmission) -> None:
     """Refuse windows that have no native form."""
     assert isinstance(finish.rows, Window)
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
-    order = total_order(source.keys, finish.width, finish.rows.order)
-    if len(order) > MAX_COLUMNS or not all(isinstance(term.scalar, Column) for term in order):
+    if not has_sort_key(source, finish.width, finish.rows.order):
         raise NotCompiled("a window over many columns or ordered by expressions")
     check_functions(finish.rows)
 
@@ -67,12 +62,7 @@ def window_order(stage: Stage, map_: Map) -> GroupOrder | None:
     finish = stage.finish
     if not isinstance(finish, PartitionEmission) or map_.name != finish.source or not isinstance(finish.rows, Window):
         return None
-    places = {key.name: place for place, key in enumerate(map_.keys)}
-    terms = tuple(
-        KeyOrder(places[term.scalar.name], term.descending, term.nulls_first)
-        for term in total_order(map_.keys, finish.width, finish.rows.order)
-        if isinstance(term.scalar, Column)
-    )
+    terms = sort_terms(map_, finish.width, finish.rows.order)
     return GroupOrder(finish.width, terms, sums=len(sums_of(finish.rows)), words=words_of(finish.rows))
 
 
