@@ -1,12 +1,15 @@
-"""Views that were planned over empty tables are planned anew once these have rows, and nobody notices."""
+"""Views are planned anew once their tables have grown or have become others, and nobody notices."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import tidemill
+from benchmarks.choose.drift import EPOCHS, skewing
 from tidemill.engine.definitions import planning
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.model.errors import Unsupported
@@ -24,6 +27,17 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(warehouse: tidemill.Warehouse, start: int, count: int) -> None:
     warehouse.apply({"people": [(1, (i, i % 3)) for i in range(start, start + count)]})
+
+
+def move_all(warehouse: tidemill.Warehouse, turn: int, count: int) -> None:
+    """Move the first ``count`` people to the next region, which leaves as many in each."""
+    gone, come = ([(i, (i + moves) % 3) for i in range(count)] for moves in (turn, turn + 1))
+    warehouse.apply({"people": [*((-1, row) for row in gone), *((1, row) for row in come)]})
+
+
+def looks(warehouse: tidemill.Warehouse) -> list[str]:
+    """The times when the plan of a view was looked at, as EXPLAIN has them."""
+    return re.findall(r"in epoch \d+, after [\d,]+", warehouse.view("pairs").explain())
 
 
 def strategy(warehouse: tidemill.Warehouse, view: str = "pairs") -> str:
@@ -72,7 +86,7 @@ def test_a_plan_that_cannot_take_over_is_told_and_changes_nothing(monkeypatch: p
             patch.setattr(ViewFiller, "fill_replanned", refuse)
             load(warehouse, 0, 120)
         assert (strategy(warehouse), warehouse.epoch) == ("delta", 1)
-        assert "in epoch 1, in vain: there is no room" in warehouse.view("pairs").explain()
+        assert "in epoch 1, after 120 changed rows: in vain, there is no room" in warehouse.view("pairs").explain()
         load(warehouse, 200, 3)
         warehouse.verify()
 
@@ -90,3 +104,50 @@ def test_plans_are_looked_at_when_tables_grow_and_not_at_every_epoch(monkeypatch
         assert looked == ["pairs"]
         load(warehouse, 3_000, 1200)
         assert looked == ["pairs", "pairs"]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_view_is_planned_anew_when_its_rows_have_become_others(durable: bool, tmp_path: Path) -> None:
+    drift, after = skewing(2_000), skewing(2_000).after()
+    with tidemill.open(tmp_path / "w" if durable else ":memory:", runtime="native") as warehouse:
+        warehouse.sql(drift.declarations)
+        warehouse.apply(drift.base)
+        warehouse.sql(f"CREATE MATERIALIZED VIEW answer AS {drift.query}")
+        follower = warehouse.subscribe("answer", timeout=0)
+        start, seen = warehouse.epoch, Counter(warehouse.view("answer").rows())
+        history = {}
+        for epoch in drift.shifts():
+            assert strategy(warehouse, "answer") == "delta"
+            number = warehouse.apply(epoch)
+            history[number] = sorted(warehouse.view("answer").rows())
+        assert (strategy(warehouse, "answer"), warehouse.epoch) == ("viewlet", start + EPOCHS)
+        assert warehouse.statistics("t")["t"].columns["g"].statistics.distinct == 20
+        decided = f"in epoch {start + EPOCHS}, after 4,000 changed rows: planned anew, from "
+        assert decided in warehouse.view("answer").explain()
+        warehouse.verify()
+        for _ in range(3):
+            number = warehouse.apply(next(after))
+            history[number] = sorted(warehouse.view("answer").rows())
+        warehouse.verify()
+        for batch in follower:
+            for weight, row in batch.changes:
+                seen[row] += weight
+            assert sorted((+seen).elements()) == history.pop(batch.epoch), batch.epoch
+            assert sorted(warehouse.at(batch.epoch).view("answer").rows()) == sorted((+seen).elements())
+        assert history == {}
+
+
+def test_a_plan_that_is_kept_is_looked_at_after_twice_as_many_changes(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        warehouse.sql(PEOPLE)
+        load(warehouse, 0, 300)
+        warehouse.sql(PAIRS.format(options=""))
+        assert strategy(warehouse) == "viewlet"
+        for turn in range(4):
+            move_all(warehouse, turn, 300)
+        assert looks(warehouse) == ["in epoch 2, after 300", "in epoch 4, after 600"]
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        for turn in range(4, 7):
+            move_all(warehouse, turn, 300)
+        assert looks(warehouse) == ["in epoch 8, after 1,200"]
+        warehouse.verify()

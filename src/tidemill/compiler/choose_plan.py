@@ -83,12 +83,11 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
     """The plan with the least predicted cost for the view of which ``start`` is the first compilation."""
     sizes = statistics.sizes(sorted(scans(start.relation)), start.tables)
     choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)))
-    rows = sum(statistics.rows.get(name, 0) for name in sizes)
-    joined = _planned(start, Plan(rows=rows), sizes, choice)
+    joined = _planned(start, Plan(), sizes, choice)
     if joined.work <= choice.cheap or not choice.row_by_row or not _has_subqueries(start):
         return joined
     try:
-        kept = _planned(start, Plan(keeps_subqueries=True, rows=rows), sizes, choice)
+        kept = _planned(start, Plan(keeps_subqueries=True), sizes, choice)
     except (NotAccepted, Unsupported):
         return joined
     inputs = sum(map(bytes_of_rows, sizes.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 
@@ -12,12 +12,15 @@ class Plan:
     """The strategies of stages, by their names; a stage that is not named is maintained by first-order deltas.
 
     If it ``keeps_subqueries``, subqueries in expressions stay there for the strategies that take them. ``rows`` are
-    those that all inputs had when it was chosen.
+    those that all inputs had when it was chosen or last looked at, ``changes`` the rows of them that had changed by
+    then, and ``wait`` how many more must change before it is looked at again.
     """
 
     strategies: Mapping[str, str] = field(default_factory=dict)
     keeps_subqueries: bool = False
     rows: int = field(default=0, compare=False)
+    changes: int = field(default=0, compare=False)
+    wait: int = field(default=0, compare=False)
 
     @property
     def text(self) -> str:
@@ -39,19 +42,17 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as the catalog stores it, without what goes without saying."""
-        told = {"strategies": dict(self.strategies), "keeps_subqueries": self.keeps_subqueries, "rows": self.rows}
-        return {name: value for name, value in told.items() if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> Self:
         """The plan of an item of the catalog.
 
         >>> Plan.from_json(Plan({"v": "viewlet"}, True).to_json())
-        Plan(strategies={'v': 'viewlet'}, keeps_subqueries=True, rows=0)
+        Plan(strategies={'v': 'viewlet'}, keeps_subqueries=True, rows=0, changes=0, wait=0)
         """
-        return cls(
-            dict(item.get("strategies", {})), bool(item.get("keeps_subqueries", False)), int(item.get("rows", 0))
-        )
+        numbers = {name: int(item.get(name, 0)) for name in ("rows", "changes", "wait")}
+        return cls(dict(item.get("strategies", {})), bool(item.get("keeps_subqueries", False)), **numbers)
 
 
 DEFAULT_PLAN = Plan()

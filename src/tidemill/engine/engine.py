@@ -101,6 +101,7 @@ class Engine:
     def _open(self, *, follow: bool) -> None:
         """Read the catalog, rebuild views whose layout is outdated, and start the workers of sources and feeds."""
         outdated = self.state.reload()
+        self.state.changed_rows = self.placement.rows
         if self.state.read_only:
             return
         for view in outdated:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.passes import streams_of
+from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
@@ -141,6 +143,13 @@ class RelationDefinitions:
                     self._filler.fill_replanned(view, old)
             finally:
                 self._state.reload()  # runtimes hold maps of both programs under these names
+
+    def keep_plans(self, plans: Mapping[str, Plan]) -> None:
+        """Store for views when their plans, which stay as they are, were last looked at, in one commit."""
+        with self._settled(), self._epochs.changing_catalog() as catalog:
+            for name, plan in plans.items():
+                catalog.update_view(replace(catalog.view(name), plan=plan))
+            self._epochs.commit_catalog()
 
     def is_refillable(self, view: View) -> bool:
         """True if all maps of a view can be computed from what is stored now."""

@@ -144,6 +144,7 @@ class EpochCommitter:
         for name, change in epoch.changes.items():
             if name in state.catalog.tables:
                 state.placement.rows += change.rows
+                state.changed_rows += change.rows
         if then is not None:
             then()
         if ends:

@@ -40,6 +40,8 @@ class EngineState:
         self.budget = budget
         self.statistics: Callable[[], Statistics] = Statistics
         """Gives the sizes of what is stored."""
+        self.changed_rows = 0
+        """Rows of tables that have changed so far, those included that were stored when the warehouse was opened."""
         self.read_only = read_only
         self.closed = False
         self.lock = threading.RLock()

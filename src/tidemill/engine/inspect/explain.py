@@ -81,8 +81,8 @@ def explanation_of(engine: Engine, name: str) -> str:
             facts["recomputed"] = placed.measured.recomputed
         if view.plan.strategies:
             facts["chosen"] = view.plan.text
-        if view.name in engine.planner.decisions:
-            facts["planned anew"] = engine.planner.decisions[view.name]
+        if decisions := [text for name, text in engine.planner.decisions if name == view.name]:
+            facts["replanning"] = "\n".join(decisions)
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
         if users := shared_stage_users(view, engine.catalog.views.values()):
