@@ -22,7 +22,7 @@ _OF_COLUMNS = (type, Scalar, Field, Named, RingField, AggregateCall, WindowCall,
 """Nodes whose names are those of columns, functions and pattern variables; a view may have the same name as these."""
 
 _NOT_RELATIONS = frozenset(
-    ("alias", "lookup", "column", "columns", "members", "key", "fixed", "conditions", "strategy", "note")
+    ("alias", "lookup", "column", "columns", "members", "key", "fixed", "conditions", "strategy", "note", "joins")
 )
 """Attributes of other nodes that name no relation."""
 

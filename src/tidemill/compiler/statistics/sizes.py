@@ -54,7 +54,7 @@ class RelationSize:
 
     def combined(self, names: Iterable[str]) -> float:
         """The combinations of values of several columns; infinitely many where nothing is known."""
-        return self.values.get(TOGETHER.join(sorted(names)), inf)
+        return max(1.0, self.values.get(TOGETHER.join(sorted(names)), inf))
 
 
 @dataclass(frozen=True, slots=True)

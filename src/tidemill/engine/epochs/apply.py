@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.compiler import choose_recomputation
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.pipeline import check_tables
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -42,38 +42,40 @@ def apply_changes(
         gate = LatenessFilter(catalog.late, state.store.positions, number)
         changes = gate.admit(changes)
         moved |= gate.moved
-    run = partial(_run, state, epochs, changes)
+    run = partial(_run, state, epochs, number, changes)
     try:
-        epoch = epochs.within_budget(partial(run, Epoch(number, positions=moved), recomputes=True))
+        stored, replaced = epochs.within_budget(partial(run, recomputes=True))
     except NotRecomputed:
-        epoch = epochs.within_budget(partial(run, Epoch(number, positions=moved)))
+        stored, replaced = epochs.within_budget(run)
     except ArithmeticFault:
         # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
-        epoch = epochs.within_budget(partial(run, Epoch(number, positions=moved), in_turn=True))
-    return number, epochs.commit(epoch)
+        stored, replaced = epochs.within_budget(partial(run, in_turn=True))
+    return number, epochs.commit(Epoch(number, stored, moved, replaced=replaced))
 
 
 def _run(
     state: EngineState,
     epochs: EpochCommitter,
+    number: int,
     changes: Mapping[str, ChangeSet],
-    epoch: Epoch,
     *,
     in_turn: bool = False,
     recomputes: bool = False,
-) -> Epoch:
-    """The epoch with all that it stores; an error leaves all runtimes as they were.
+) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+    """The changes that an epoch stores, and the maps that these replace; an error leaves all runtimes as they were.
 
     Views are computed again, where that is predicted to be faster, if the epoch ``recomputes``.
     """
     catalog, pipeline = state.catalog, state.pipeline
-    with epochs.running(epoch.number, sum([change.rows for change in changes.values()])) as runtimes:
+    rows = sum([change.rows for change in changes.values()])
+    with epochs.running(number, rows) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
         possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])
+        recomputes = recomputes and (rows >= choose_recomputation.LEAST_CHANGED or pipeline.index.have_windows)
         again = views_to_recompute(state, possible, runtimes) if recomputes else {}
         recomputing = Recomputation(state, again) if again else None
         walk = pipeline.walk(possible, runtimes, in_turn=in_turn, recomputing=recomputing)
         stored = epochs.collect(walk, runtimes)
     for view, reason in again.items():
-        pipeline[view].measured.note_recomputed(epoch.number, reason)
-    return replace(epoch, changes=stored, replaced=tuple(walk.replaced))
+        pipeline[view].measured.note_recomputed(number, reason)
+    return stored, tuple(walk.replaced)

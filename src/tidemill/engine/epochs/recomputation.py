@@ -39,10 +39,9 @@ def views_to_recompute(
     state: EngineState, changes: Mapping[str, ChangeSet], runtimes: Sequence[Runtime]
 ) -> dict[str, str]:
     """The views that an epoch with these changes of tables had better compute again, and why."""
-    changed = {name: float(change.rows) for name, change in changes.items()}
-    is_small = sum(changed.values()) < choose_recomputation.LEAST_CHANGED
-    if len(runtimes) != 1 or (is_small and not state.pipeline.index.have_windows):
+    if len(runtimes) != 1:
         return {}
+    changed = {name: float(change.rows) for name, change in changes.items()}
     found: dict[str, str] = {}
     for placed in state.pipeline.reached_by(changes):
         view = state.catalog.view(placed.program.view)

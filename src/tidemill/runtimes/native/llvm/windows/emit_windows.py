@@ -55,6 +55,9 @@ def check_windows(stage: Stage, finish: PartitionEmission) -> None:
     if not has_sort_key(source, finish.width, finish.rows.order):
         raise NotCompiled("a window over many columns or ordered by expressions")
     check_functions(finish.rows)
+    order = window_order(stage, source)
+    assert order is not None
+    order.sort_terms(source)
 
 
 def window_order(stage: Stage, map_: Map) -> GroupOrder | None:

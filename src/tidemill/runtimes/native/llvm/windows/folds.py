@@ -51,7 +51,7 @@ def all_folds(window: Window) -> dict[WindowCall, Fold]:
             of = call.arguments[0].type
             if isinstance(of, UNORDERED):
                 raise NotCompiled(f"the order of a {of}")
-            found[call] = Fold(len(found), call.function == "max", of, word)
+            found[call] = Fold(len(found), FOLDS[call.function], of, word)
             word += 1 + found[call].bits // 64
     return found
 

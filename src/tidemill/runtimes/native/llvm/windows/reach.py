@@ -59,8 +59,8 @@ def _larger(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else max(one, other)
 
 
-FOLDS = ("min", "max")
-"""Aggregates that are no sums: all rows of a frame are read."""
+FOLDS = {"min": False, "max": True}
+"""Aggregates that are no sums, and True for the greatest: all rows of a frame are read."""
 
 EVERYTHING = Reach(None, None)
 PEERS = Reach(ranges=((0, 0),))
