@@ -21,6 +21,7 @@ CREATE TABLE posts (id INT PRIMARY KEY, author INT, text STRING);
 """
 QUERY = "SELECT f.who, p.id, p.text FROM follows f JOIN posts p ON p.author = f.whom"
 GROUPED = f"SELECT who, COUNT(*) AS n, MAX(text) AS last FROM ({QUERY}) GROUP BY who"
+CUBED = "SELECT f.who, SUM(p.author) AS total FROM posts p JOIN follows f ON p.id = f.whom GROUP BY CUBE (f.who)"
 SERVES = ("read", "subscribe", "both")
 
 
@@ -48,7 +49,7 @@ def multiset(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return Counter(rows)
 
 
-@pytest.mark.parametrize("query", [QUERY, GROUPED], ids=["plain", "grouped"])
+@pytest.mark.parametrize("query", [QUERY, GROUPED, CUBED], ids=["plain", "grouped", "cubed"])
 @pytest.mark.parametrize("serve", SERVES)
 def test_rows_are_those_of_the_query(wh: tidemill.Warehouse, serve: str, query: str) -> None:
     follow(wh, (1, 7), (1, 7), (2, 7), (3, 8))

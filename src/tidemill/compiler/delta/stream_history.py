@@ -116,8 +116,14 @@ def _history(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[Membe
     rest = [read_from_history(query, {scan.alias: whole}) for query in readers]
     # A row needs at least one column to carry its weight through files and frames: one that is read, since an earlier
     # stage outputs no others.
-    keys = _columns_read(rest, scan) or _columns_read(readers, scan)[:1] or scan.columns[:1]
-    return replace(whole, map=replace(whole.map, keys=keys))
+    keys = _columns_read(rest, scan) or _columns_read(readers, scan)[:1] or _columns_summed(scan, sums)[:1]
+    return replace(whole, map=replace(whole.map, keys=keys or scan.columns[:1]))
+
+
+def _columns_summed(scan: Scan, sums: tuple[MemberSum, ...]) -> tuple[Field, ...]:
+    """The columns of an earlier stage that are read for sums alone; a table has all of its columns anyway."""
+    read = {name for sum_ in sums for name in columns_in(sum_.scalar)} if "/" in scan.relation else ()
+    return tuple(f for f, own in zip(scan.columns, scan.fields, strict=True) if own.name in read)
 
 
 def _columns_read(queries: Sequence[Query], scan: Scan) -> tuple[Field, ...]:
