@@ -15,7 +15,7 @@ from tests.conversation import read
 from tests.matrix.cases import FILES, Way
 from tests.matrix.table import FORMS, STRATEGIES
 from tests.test_golden import is_quick
-from tests.ways import MOVING, NATIVE, STORED
+from tests.ways import AGAIN, MOVING, NATIVE, STORED
 from tidemill.engine.catalog.view_options import view_options
 from tidemill.runtimes.runtime import Runtime
 
@@ -140,7 +140,7 @@ def test_the_golden_table_has_the_files_that_there_are() -> None:
         for strategy, way, w, r in QUOTED.findall(_section("CONTRIBUTING.md", "Tests"))
     }
     conversations = [read(path) for path in FILES]
-    for way, strategy in product((*NATIVE, *STORED, *MOVING, "driver"), STRATEGIES):
+    for way, strategy in product((*NATIVE, *STORED, *AGAIN, *MOVING, "driver"), STRATEGIES):
         counts = tuple(
             sum(Way(strategy, way, form).takes(conversation) for conversation in conversations)
             * is_quick(way, strategy, form)
