@@ -88,6 +88,7 @@ class RecentEpochs:
         self._changes: dict[str, list[ArrowChange]] = {}
         self._rows: Counter[str] = Counter()
         self._largest: dict[str, int] = {}
+        self._counted: dict[str, tuple[int, ChangeCounts]] = {}
 
     def add(self, number: int, name: str, change: ArrowChange) -> None:
         """Append the change of map ``name`` in epoch ``number``."""
@@ -117,12 +118,16 @@ class RecentEpochs:
         return self._largest.get(name, 0)
 
     def counts(self, name: str) -> ChangeCounts:
-        """The counts of those changes; rows that were never Arrow are not converted for it."""
-        changes = self._changes.get(name, ())
-        if not changes:
-            return NO_CHANGES
-        epochs = np.repeat(np.array(self._numbers[name], dtype=np.int64), [len(change) for change in changes])
-        return ChangeCounts.of(np.concatenate([_weights_of(change) for change in changes]), epochs)
+        """The counts of those changes, each of which is counted once; rows that were never Arrow are not converted."""
+        changes = self._changes.get(name, [])
+        before, counts = self._counted.get(name, (0, NO_CHANGES))
+        new = changes[before:]
+        if new:
+            numbers = np.array(self._numbers[name][before : before + len(new)], dtype=np.int64)
+            epochs = np.repeat(numbers, [len(change) for change in new])
+            counts += ChangeCounts.of(np.concatenate([_weights_of(change) for change in new]), epochs)
+            self._counted[name] = before + len(new), counts
+        return counts
 
     def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
         """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
@@ -165,6 +170,7 @@ class RecentEpochs:
     def cut(self, epoch: int) -> None:
         """Drop everything after ``epoch``: changes of an epoch that was never committed."""
         self.reached = [moved for moved in self.reached if moved[0] <= epoch]
+        self._counted.clear()
         for name in {*self._numbers, *self._changes}:
             kept = bisect_right(self._numbers.setdefault(name, []), epoch)
             changes = self._changes.setdefault(name, [])
