@@ -37,7 +37,7 @@ MIXES = {
     "tenth": Mix(share=0.1),
     "all": Mix(share=1.0),
 }
-"""What is measured, in this order: the first epochs are large, so that all that is ever compiled is compiled early."""
+"""Mixes in the order in which they are measured: large epochs first, so that everything is compiled early."""
 
 COMPARED = ("bulk", "percent", "single")
 """The mixes on which strategies are compared; with recomputing, ``auto`` is compared on all."""

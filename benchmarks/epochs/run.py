@@ -45,7 +45,7 @@ class Written:
 
 
 def run(options: BenchmarkOptions) -> Iterator[Figure]:
-    """What an epoch costs beside views that it does not reach, what views that share cost, and bytes over a life."""
+    """Costs of an epoch beside views that it does not reach, costs of views that share, and bytes over a life."""
     for part in chosen("part", options.queries, PARTS):
         yield from PARTS[part](options)
 

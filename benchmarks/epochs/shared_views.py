@@ -1,4 +1,4 @@
-"""What views cost that have much in common: a second one that is equal, and a hundred over the same joins.
+"""Costs of views that have much in common: a second one that is equal, and a hundred over the same joins.
 
 Times are CPU time: the warehouses take turns in one process, and the median of their epochs counts. Memory is that of a
 process of its own, for the tables, the views and all that is kept for them.

@@ -179,7 +179,7 @@ class Interpreter:
         return target == stage.name or target in {map_.name for map_ in stage.maps}
 
     def _compare(self, statement: Replace) -> None:
-        """What rows have touched one by one is what the whole gives."""
+        """Check that what rows have touched one by one is what the whole gives."""
         rows, target = self._guarded(statement, statement.target, {}), statement.target
         if target in self.maps:
             assert self.maps[target].entries == rows, f"{target} differs from its recomputation"

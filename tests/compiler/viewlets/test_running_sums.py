@@ -1,4 +1,4 @@
-"""What a changed row costs nested aggregates over ordered groups, and the conditions that one descent answers."""
+"""Costs of a changed row for nested aggregates over ordered groups, and the conditions that one descent answers."""
 
 from __future__ import annotations
 

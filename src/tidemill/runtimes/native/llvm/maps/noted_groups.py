@@ -1,4 +1,4 @@
-"""What each group of a map gave before the epoch first changed its order.
+"""Rows that each group of a map gave before the epoch first changed its order.
 
 That is exact because nothing has moved yet when it is noted.
 """

@@ -315,6 +315,6 @@ def _ranking_type(call: WindowCall) -> Type:
 
 
 def _addend(builder: ir.IRBuilder, cell: NullableValue) -> IRValue:
-    """What a value adds to a sum; NULL adds nothing."""
+    """The addend of a value to a sum; NULL adds nothing."""
     wide = cell.value if cell.value.type == I128 else builder.sext(cell.value, I128)
     return wide if cell.is_null is None else builder.select(cell.is_null, number(0, I128), wide)
