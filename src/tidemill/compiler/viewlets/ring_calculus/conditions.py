@@ -42,12 +42,13 @@ def _without_coalesce(node: Scalar) -> Scalar:
 
 
 def _without_null(condition: Scalar) -> Scalar:
-    """A comparison that is false for a sum of 0 needs no test for a sum over no rows."""
+    """A comparison that says of a sum of 0 what it says of a sum over no rows needs no test for the latter."""
     simpler = transform(condition, lambda node: (_known_part(node) or node) if isinstance(node, Case) else node)
-    alone = (
-        simpler != condition and isinstance(condition, Call) and condition.function in ("lt", "le", "gt", "ge", "eq")
-    )
-    return simpler if alone and _of_one_lift(simpler) and _at_zero(simpler) not in (True, FAILS) else condition
+    alone = isinstance(condition, Call) and condition.function in ("lt", "le", "gt", "ge", "eq")
+    if simpler == condition or not alone or not _of_one_lift(simpler):
+        return condition
+    of_zero, of_nothing = _at_zero(simpler), _at_zero(condition)
+    return simpler if FAILS not in (of_zero, of_nothing) and (of_zero is True) == (of_nothing is True) else condition
 
 
 def _known_part(node: Case) -> Scalar | None:
@@ -77,7 +78,7 @@ def _decided(condition: Scalar) -> Scalar:
     """``1 <= CASE WHEN c THEN 1 ELSE 0 END`` is ``c``."""
     for guard in _guards(condition):
         yes, no = (_constant(_assuming(condition, guard, holds)) for holds in (True, False))
-        if yes is True and no is not True:
+        if yes is True and (no is False or no is None):
             return guard
     return condition
 
