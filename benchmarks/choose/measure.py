@@ -150,7 +150,10 @@ def _changed(
         measured = _measured(warehouse, mix, mix.epochs(take, warehouse), limit)
         if measured is not None:
             per_row[name] = measured
-            expected = expected if recomputes or mix.rows == 1 else measured
+            if recomputes:
+                expected = max(expected, measured * max(mix.rows, mix.share * total))
+            elif mix.rows > 1:
+                expected = measured
     if not recomputes:
         view.verify()
     held = sum(ENTRY_BYTES * size.entries if size.bytes is None else size.bytes for size in view.sizes())
@@ -160,7 +163,9 @@ def _changed(
 def _measured(warehouse: tidemill.Warehouse, mix: Mix, epochs: Iterator[Epoch], limit: float) -> float | None:
     """Seconds of the processor for a changed row; None if no rows were left."""
     step, parts = (1, PARTS) if mix.rows else (2, 1 if mix.share >= SHARE_OF_ONE_PART else PARTS)
-    _timed(warehouse, epochs, WARM_SECONDS, step)
+    spent, changed = _timed(warehouse, epochs, WARM_SECONDS, step)
+    if spent > LONGEST:
+        return spent / changed
     if mix.rows > 1:
         # A stage that DuckDB has filled is compiled once it has taken in so many rows itself.
         _timed(warehouse, islice(epochs, COMPILE_AFTER_ROWS // mix.rows), COMPILE_SECONDS)
