@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from tidemill.algebra.expressions.scalars import Column
 from tidemill.model import types as t
 from tidemill.model.types import Field
+from tidemill.program.maps import RingField
 from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
-from tidemill.runtimes.spark.lookup.touched_rows import MIN_ROWS_PER_CHANGE, TouchedRows
+from tidemill.runtimes.spark.lookup.touched_rows import MIN_ROWS_PER_CHANGE, RowSelection, TouchedRows
 from tidemill.storage.memory_store import MemoryStore
 
 ID = Field("id", t.BIGINT)
@@ -52,3 +54,10 @@ def test_lookups_by_the_same_columns_share_a_pick() -> None:
 def test_two_conditions_on_one_column_are_not_picked_by() -> None:
     twice = RelationLoop("lines", "l", Version.STATE, (ID,), lookup=(*LINES.lookup, *LINES.lookup))
     assert touched(work=1, rows=100).pick(Query((ORDERS, twice), ()), twice, bind) is None
+
+
+def test_the_sums_of_a_map_are_selected_with_its_keys() -> None:
+    sums = replace(LINES, values=(RingField("sum_0", t.BIGINT),))
+    selection = RowSelection("lines", ("id",), "touched")
+    selection.include(sums, "SELECT id FROM orders")
+    assert selection.columns == {"id", "sum_0"}

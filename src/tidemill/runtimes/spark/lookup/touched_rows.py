@@ -18,7 +18,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.program.statements import ArrayLoop, Query, RelationLoop, Step, Version
 from tidemill.runtimes.spark.execution.job_settings import is_small
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
-from tidemill.runtimes.spark.lowering.queries import BindSource, lower_sources
+from tidemill.runtimes.spark.lowering.queries import BindSource, fields_read, lower_sources
 from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, join_hint, quote
 
 MIN_ROWS_PER_CHANGE = 4
@@ -36,6 +36,11 @@ class RowSelection:
     name: str
     columns: set[str] = field(default_factory=set)
     keys: dict[str, None] = field(default_factory=dict)
+
+    def include(self, source: RelationLoop, keys: str) -> None:
+        """Select also the rows that ``source`` reads, with what it reads of them."""
+        self.columns |= {*self.by, *(f.name for f in fields_read(source))}
+        self.keys[keys] = None
 
 
 class TouchedRows:
@@ -64,8 +69,7 @@ class TouchedRows:
             return None
         name = f"{_TOUCHED}{len(self._made) + len(self._open)}"
         pick = self._open.setdefault((source.relation, by), RowSelection(source.relation, by, name))
-        pick.columns |= {*by, *(f.name for f in source.columns)}
-        pick.keys[keys] = None
+        pick.include(source, keys)
         return quote(pick.name)
 
     def settle(self) -> None:
