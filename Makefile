@@ -64,7 +64,9 @@ reference: setup  ## write the tables of docs/reference anew from the functions 
 	$(BIN)/python -m docs.reference.constructs
 
 # One process more than there are cores, and `make check` beside them: Spark's tests, which are in two of the processes,
-# wait for much of their time. tests/conftest.py says what shares a process.
+# wait for much of their time. tests/conftest.py says what shares a process. Compiled modules are kept even where the
+# environment says otherwise: tests start dozens of Pythons, and each would compile all of Tidemill again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## everything that must hold before a change lands
 	@{ $(MAKE) --no-print-directory check > .check.log 2>&1; check=$$?; echo; cat .check.log; rm -f .check.log; exit $$check; } & \
 	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup; tests=$$?; \

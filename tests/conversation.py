@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,9 @@ class Conversation:
         return (query.startswith(("INITIALIZE ", "UPDATE ")) or "[WINDOW " in query for query in views)
 
 
+@cache
 def read(path: Path) -> Conversation:
-    """The conversation in a golden file; a line that means nothing is an error that names it."""
+    """The conversation in a golden file, read once; a line that means nothing is an error that names it."""
     reader = _Reader(Conversation(path))
     for number, line in _lines(path.read_text()):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -166,6 +167,7 @@ def _change(draw: st.DrawFn, table: Table, there: ZSet, least: int) -> ZSet:
     return change
 
 
+@cache
 def _value(field: Field) -> st.SearchStrategy[Any]:
     if field.name == "n":
         return st.integers(-3, 8) | st.none()

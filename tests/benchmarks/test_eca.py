@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,9 +32,18 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery
 POINTS = [("c", 12), ("k", 3), ("k", 6), ("j", 2)]
 
 
+@cache
+def found_at(axis: str, at: int) -> list[Outcome]:
+    return list(outcomes(axis, at))
+
+
+def found_at_all() -> list[Outcome]:
+    return [outcome for axis, at in POINTS for outcome in found_at(axis, at)]
+
+
 @pytest.mark.parametrize(("axis", "at"), POINTS)
 def test_costs_are_those_of_the_formulas(axis: str, at: int) -> None:
-    found = {(one.what, one.algorithm): one for one in outcomes(axis, at)}
+    found = {(one.what, one.algorithm): one for one in found_at(axis, at)}
     assert found.keys() == {(what, name) for what in FORMULAS for name in MEASURED}
     for (what, algorithm), one in found.items():
         if algorithm not in ALGORITHMS:
@@ -100,13 +110,12 @@ def test_a_measured_crossover_lies_between_two_points() -> None:
     assert crossing.measured(level) is None
 
 
-FOUND = [outcome for axis, at in POINTS for outcome in outcomes(axis, at)]
 RECOMPUTED = Kept("recompute", APART, 10, 3, 3, 3_000_000, 0.5)
 ECA = [Kept("eca", timing, 10, 10, 10, 5_000, 0.01) for timing in (APART, BURST)]
 
 
 def test_figures_have_the_agreed_names() -> None:
-    named = {(one.case, one.metric): one for outcome in FOUND for one in figures(outcome)}
+    named = {(one.case, one.metric): one for outcome in found_at_all() for one in figures(outcome)}
     assert named["bytes/formula/eca-worst/k6", "relative_error"].baseline == "measured 288, formula 272"
     assert named["bytes/formula/rv-best/c12", "bytes"].value == 384
     assert named["pages-looped/tidemill/eca-worst/packed/k6", "pages"].value == 120
@@ -115,7 +124,7 @@ def test_figures_have_the_agreed_names() -> None:
 
 
 def test_tables_fit_a_terminal_and_judge_the_goals() -> None:
-    found = [one for outcome in FOUND for one in figures(outcome)] + list(crossovers(FOUND))
+    found = [one for outcome in found_at_all() for one in figures(outcome)] + list(crossovers(found_at_all()))
     found += [one for kept in (RECOMPUTED, *ECA) for one in kept_figures(kept, RECOMPUTED)]
     console = Console(width=80)
     with console.capture() as text:
@@ -128,7 +137,8 @@ def test_tables_fit_a_terminal_and_judge_the_goals() -> None:
 
 
 def test_figures_of_the_paper_are_drawn(tmp_path: Path) -> None:
-    drawn = {file.stem: "".join(ElementTree.parse(file).getroot().itertext()) for file in draw(FOUND, tmp_path)}
+    files = draw(found_at_all(), tmp_path)
+    drawn = {file.stem: "".join(ElementTree.parse(file).getroot().itertext()) for file in files}
     assert drawn.keys() == {plot.name for plot in PLOTS}
     assert "ECA worst" in drawn["figure6.3"] and "scenario 2" in drawn["figure6.5"]
 

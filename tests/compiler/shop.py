@@ -52,20 +52,33 @@ def program_of(sql: str, strategy: str = "auto", **options: str) -> Program:
     return compile_view("v", relation_of(sql), TABLES, strategy, **options)
 
 
+# Strategies are made once: each new one hypothesis looks through before it draws from it.
+
+
+@cache
 def value_of(field: Field) -> st.SearchStrategy[Any]:
     known = st.sampled_from(VALUES[type(field.type)])
     return st.none() | known if field.nullable else known
 
 
+@cache
 def row_of(table: Table) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(*(value_of(field) for field in table.fields))
 
 
+@cache
+def rows_of(table: Table) -> st.SearchStrategy[list[tuple[Any, ...]]]:
+    """A few rows of a table."""
+    return st.lists(row_of(table), max_size=6)
+
+
+@cache
 def move_of(table: Table) -> st.SearchStrategy[tuple[str, tuple[Any, ...], int]]:
     """A row that arrives, or, with a number, the row with that number among those there that leaves."""
     return st.tuples(st.just(table.name), row_of(table), st.none() | st.integers(0, 20)).map(tuple)
 
 
+@cache
 def epochs_of(names: tuple[str, ...]) -> st.SearchStrategy[list[list[tuple[str, tuple[Any, ...], int | None]]]]:
     """Epochs of moves in several tables at once."""
     return st.lists(st.lists(st.one_of([move_of(TABLES[name]) for name in names]), max_size=6), max_size=5)

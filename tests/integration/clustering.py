@@ -25,6 +25,9 @@ from tidemill.runtimes.spark.execution.java import java_home
 ROWS = 20_000
 """More than the driver collects here, so Spark writes the files."""
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Options of Java for processes that live for seconds."""
+
 DDL = """CREATE TABLE t (id BIGINT PRIMARY KEY, k INT); CREATE TABLE u (k INT PRIMARY KEY, name STRING);
 CREATE MATERIALIZED VIEW doubled AS SELECT id, 2 * k AS k FROM t WHERE id >= 0;
 CREATE MATERIALIZED VIEW named AS SELECT name, COUNT(*) AS n, SUM(id) AS total FROM t JOIN u ON t.k = u.k GROUP BY name;
@@ -35,10 +38,9 @@ def session(master: str) -> SparkSession:
     """A user's own session, on two executors of one core each."""
     os.environ["JAVA_HOME"] = str(java_home())
     builder = SparkSession.builder.master(master).appName("clustering")
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
-        "spark.driver.extraJavaOptions": quick,
-        "spark.executor.extraJavaOptions": quick,
+        "spark.driver.extraJavaOptions": QUICK,
+        "spark.executor.extraJavaOptions": QUICK,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

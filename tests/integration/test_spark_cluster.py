@@ -21,7 +21,7 @@ import pyspark
 import pytest
 
 import tidemill
-from tests.integration.clustering import ROWS
+from tests.integration.clustering import QUICK, ROWS
 from tests.storage.samples import child_environment
 from tidemill.runtimes.spark.execution.java import find_java, java_home
 
@@ -70,8 +70,8 @@ def said(log: Path, pattern: str, seconds: float = 90) -> str:
 
 
 def deploy(kind: str, *options: str) -> list[str]:
-    quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    return [str(find_java().binary), *quick, "-cp", f"{HOME}/jars/*", f"org.apache.spark.deploy.{kind}", *options]
+    java = [str(find_java().binary), "-Xmx256m", *QUICK.split(), "-cp", f"{HOME}/jars/*"]
+    return [*java, f"org.apache.spark.deploy.{kind}", *options]
 
 
 def scala_version() -> str:

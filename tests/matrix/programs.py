@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.answers import Answers
-from tests.conversation import read
 from tests.matrix.renaming import prefixed
 from tests.written_stages import compile_stage
 from tidemill.algebra.node import Relation
@@ -106,7 +105,7 @@ def _anonymous(stage: Stage) -> Stage:
 def _answers(path: Path) -> Answers:
     """The tables and views of a file, with their names in a warehouse that is shared."""
     answers = Answers()
-    for step in prefixed(read(path)).steps:
+    for step in prefixed(path).steps:
         if step.declare and not step.error:
             (statement,) = parse(step.declare)
             assert isinstance(statement, CreateTable)

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tests.conversation import Conversation, Line, Step
+from tests.conversation import Conversation, Line, Step, read
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.model.errors import ParseError
 
@@ -28,8 +30,10 @@ Edit = tuple[int, int, str]
 """A new text for what stands between two offsets."""
 
 
-def prefixed(conversation: Conversation) -> Conversation:
-    """The same conversation about tables and views of its own."""
+@cache
+def prefixed(path: Path) -> Conversation:
+    """The conversation of a golden file, about tables and views of its own."""
+    conversation = read(path)
     return replace(conversation, steps=[_renamed_step(step, conversation) for step in conversation.steps])
 
 

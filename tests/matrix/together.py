@@ -44,7 +44,7 @@ class Talk:
         self._strategy = strategy
         self._form = form
         self._prefix = expected.conversation.prefix
-        self._steps = prefixed(expected.conversation).steps
+        self._steps = prefixed(expected.conversation.path).steps
         self._done = 0
         self._before = 0
 

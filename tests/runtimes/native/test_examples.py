@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -37,11 +38,13 @@ BY_TYPE: dict[type[t.Type], list[Any]] = {
 }
 
 
+@cache
 def value_of(field: Field) -> st.SearchStrategy[Any]:
     known = st.sampled_from(VALUES.get(field.name) or BY_TYPE[type(field.type)])
     return st.none() | known if field.nullable else known
 
 
+@cache
 def row_of(table: Table) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(*map(value_of, table.fields))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.shop import TABLES, changes_of, epochs_of, program_of, relation_of, row_of
+from tests.compiler.shop import TABLES, changes_of, epochs_of, program_of, relation_of, rows_of
 from tests.compiler.test_maintenance import VIEWS
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
@@ -131,7 +131,7 @@ def test_state_read_from_the_store_is_the_same(view: str, compacts: bool, data: 
 
 def seeded(table: Table, data: st.DataObject) -> ZSet:
     """Rows for a table before the view is made, one for each primary key."""
-    rows = data.draw(st.lists(row_of(table), max_size=6))
+    rows = data.draw(rows_of(table))
     positions = table.key_positions
     return ZSet.of({tuple(row[p] for p in positions): row for row in rows}.values() if positions else rows)
 

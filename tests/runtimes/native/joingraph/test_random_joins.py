@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.compiler.shop import changes_of, row_of
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
@@ -18,6 +20,7 @@ from tidemill.compiler.frontends.translate import parse, translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
+from tidemill.program.stages import Program
 
 DDL = """
 CREATE TABLE r (a INT, b INT, n BIGINT);
@@ -95,13 +98,23 @@ def test_a_statement_that_fails_leaves_nothing_behind() -> None:
     assert harness.apply({"r": ZSet({(3, 1, 4): 1})}) == ZSet({(0.5,): 1, (4 / 3,): 1})
 
 
+@cache
+def relation_of(view: str) -> Relation:
+    return translate(VIEWS[view], FIELDS, name="v").relation
+
+
+@cache
+def program_of(view: str, serve: str) -> Program:
+    return compile_view("v", relation_of(view), TABLES, "joingraph", serve=serve)
+
+
 class World:
     """A view with a join graph, and what the tables hold."""
 
     def __init__(self, view: str, data: st.DataObject, serve: str = "both") -> None:
-        self.relation = translate(VIEWS[view], FIELDS, name="v").relation
+        self.relation = relation_of(view)
         self.reads = tuple(sorted(scans(self.relation)))
-        self.harness = Harness(compile_view("v", self.relation, TABLES, "joingraph", serve=serve), TABLES)
+        self.harness = Harness(program_of(view, serve), TABLES)
         rows = {name: st.lists(row_of(TABLES[name]), max_size=8 * TABLES[name].kept) for name in self.reads}
         self.contents = {name: ZSet.of(data.draw(given)) for name, given in rows.items()}
         self.harness.seed({name: rows for name, rows in self.contents.items() if TABLES[name].kept})
@@ -137,6 +150,7 @@ class World:
         return self.harness.runtime.produce(self.harness.program.stages[-1]).zset()
 
 
+@cache
 @st.composite
 def moves_of(draw: st.DrawFn, names: tuple[str, ...]) -> Moves:
     """Rows that come, rows that leave, and rows of which only ``n`` changes, which meet the same others as before."""
@@ -151,6 +165,7 @@ def moves_of(draw: st.DrawFn, names: tuple[str, ...]) -> Moves:
     return [(name, row, draw(st.none() | st.integers(0, 20)))]
 
 
+@cache
 def epochs_of(names: tuple[str, ...]) -> st.SearchStrategy[list[Moves]]:
     """Epochs of moves in several tables at once."""
     epoch = st.lists(moves_of(names), max_size=5).map(lambda parts: [move for part in parts for move in part])

@@ -6,6 +6,7 @@ import datetime
 import random
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -75,6 +76,7 @@ DOUBLES = Shape(
 SHAPES = {shape.map.name: shape for shape in (PLAIN, SINGLE, SLICED, ORDERED, CLUSTERED, BOTH, DOUBLES)}
 
 
+@cache
 def cells(field: Field) -> st.SearchStrategy[Any]:
     if field.type == t.DOUBLE:
         some: st.SearchStrategy[Any] = st.sampled_from([-1.5, 0.0, 0.25, 3.0, float("inf"), float("-inf")])
@@ -83,6 +85,7 @@ def cells(field: Field) -> st.SearchStrategy[Any]:
     return some | st.none() if field.nullable else some
 
 
+@cache
 def amounts(value: RingField) -> st.SearchStrategy[Any]:
     if value.type == t.DOUBLE:
         return st.integers(-64, 64).map(lambda n: n / 8)
