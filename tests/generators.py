@@ -25,19 +25,27 @@ Changes = dict[str, list[Change]]
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A generated table: with a key its first column is ``id``."""
+    """A generated table: with a key its first column is ``id``. ``references`` are foreign keys: column and table."""
 
     name: str
     columns: tuple[Col, ...]
     keyed: bool
     stream: bool
+    append_only: bool = False
+    references: tuple[tuple[str, str], ...] = ()
 
     def sql(self) -> str:
         columns = [
             f"{c.name} {KINDS[c.kind][0]}{' PRIMARY KEY' if self.keyed and c.name == 'id' else ''}"
             for c in self.columns
         ]
-        return f"{self.name} ({', '.join(columns)})"
+        keys = [f"FOREIGN KEY ({column}) REFERENCES {table} (id)" for column, table in self.references]
+        return f"{self.name} ({', '.join([*columns, *keys])}){' APPEND ONLY' if self.append_only else ''}"
+
+    def places(self, parent: str) -> list[int]:
+        """The positions of the columns that refer to ``parent``."""
+        to = dict(self.references)
+        return [place for place, column in enumerate(self.columns) if to.get(column.name) == parent]
 
 
 @dataclass
@@ -121,7 +129,9 @@ READ_BY_OTHERS = 3
 
 def _scenario(choose: Choose, views: int, epochs: int, tables: int = 0, rows: int = 3) -> Scenario:
     """So many views and epochs, with up to ``rows`` changes of each table in an epoch."""
-    made = [_table(choose, name) for name in ("r", "s", "t")[: tables or choose(range(1, 4))]]
+    made: list[TableSpec] = []
+    for name in ("r", "s", "t")[: tables or choose(range(1, 4))]:
+        made.append(_table(choose, name, [table.name for table in made if table.keyed]))
     # What a stream held before a view came is gone, and nothing can be computed from it again.
     streams = any(table.stream for table in made)
     strategies = ["delta", "viewlet", "joingraph", *([] if streams else ["recompute"])]
@@ -130,7 +140,7 @@ def _scenario(choose: Choose, views: int, epochs: int, tables: int = 0, rows: in
     writer = Writer(choose, {table.name: list(table.columns) for table in made})
     for number in range(1, views + 1):
         _add_view(scenario, f"v{number}", writer)
-    history = _History(choose, made)
+    history = History(choose, made)
     scenario.epochs += [history.epoch(rows if number >= before else 8) for number in range(epochs)]
     return scenario
 
@@ -145,15 +155,22 @@ def _add_view(scenario: Scenario, name: str, writer: Writer) -> None:
         writer.relations[name] = columns
 
 
-def _table(choose: Choose, name: str) -> TableSpec:
+def _table(choose: Choose, name: str, parents: list[str]) -> TableSpec:
+    """A table that may refer to some of ``parents``, or to itself."""
     kinds = [choose(["number", "number", *KINDS]) for _ in range(choose(range(1, 4)))]
     columns = [Col(f"{kind[0]}{position}", kind, small=True) for position, kind in enumerate(kinds)]
-    keyed = choose([False, True])
-    stream = not keyed and choose(range(6)) == 5
-    return TableSpec(name, (Col("id", "number", small=True), *columns) if keyed else tuple(columns), keyed, stream)
+    keyed = choose([False, True, True])
+    stream = not keyed and choose(range(4)) == 3
+    if keyed:
+        columns = [Col("id", "number", small=True, keys=name), *columns]
+    known = [] if stream else [*parents, *([name] if keyed else ())]
+    named = [choose(known) for _ in range(choose(range(3)))] if known else []
+    columns += [Col(f"f{position}", "number", keys=parent) for position, parent in enumerate(named)]
+    references = tuple((f"f{position}", parent) for position, parent in enumerate(named))
+    return TableSpec(name, tuple(columns), keyed, stream, choose([False, True]), references)
 
 
-class _History:
+class History:
     """What the tables hold as the epochs go by, so that only rows leave that are there."""
 
     def __init__(self, choose: Choose, tables: list[TableSpec]) -> None:
@@ -164,15 +181,19 @@ class _History:
     def epoch(self, most: int) -> Changes:
         first = self._choose(self._tables)
         chosen = [table for table in self._tables if table is first or self._choose([False, True])]
-        return {table.name: self._changes(table, most) for table in chosen}
+        # In order of the tables, so that rows may refer to others of their epoch; in that order or not.
+        changes = {table.name: self._changes(table, most) for table in chosen}
+        return dict(reversed(changes.items())) if self._choose([False, True]) else changes
 
     def _changes(self, table: TableSpec, most: int) -> list[Change]:
         changes: list[Change] = []
         for _ in range(self._choose(range(1, most + 1))):
             rows = self._rows[table.name]
-            acts = ["insert"] if table.stream or not rows else ["insert", "insert", "delete", "update", "update"]
-            act = self._choose(acts)
+            stays = table.stream or table.append_only or not rows
+            act = self._choose(["insert"] if stays else ["insert", "insert", "delete", "update", "update"])
             old = self._choose(rows) if act != "insert" else None
+            if act == "delete" and old is not None and self._is_named(table, old):
+                continue
             if old is not None:
                 rows.remove(old)
                 changes.append((-1, old))
@@ -186,12 +207,23 @@ class _History:
         """A new row; an update changes one column, often the one that views group or join by."""
         if old is not None:
             position = self._choose(range(int(table.keyed), len(old)))
-            return (*old[:position], self._value(table.columns[position]), *old[position + 1 :])
-        values = [self._value(column) for column in table.columns[int(table.keyed) :]]
+            return (*old[:position], self._value(table, table.columns[position]), *old[position + 1 :])
+        values = [self._value(table, column) for column in table.columns[int(table.keyed) :]]
         if not table.keyed:
             return tuple(values)
         taken = {row[0] for row in self._rows[table.name]}
         return (next(key for key in range(len(taken) + 1) if key not in taken), *values)
 
-    def _value(self, column: Col) -> Any:
-        return self._choose([*KINDS[column.kind][1], None, None])
+    def _is_named(self, table: TableSpec, row: Row) -> bool:
+        """True if a row refers to this one, perhaps itself."""
+        return any(
+            other[place] == row[0]
+            for child in self._tables
+            for place in child.places(table.name)
+            for other in self._rows[child.name]
+        )
+
+    def _value(self, table: TableSpec, column: Col) -> Any:
+        parent = dict(table.references).get(column.name)
+        known = KINDS[column.kind][1] if parent is None else [row[0] for row in self._rows[parent]]
+        return self._choose([*known, None, None])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -30,12 +30,16 @@ KINDS: dict[str, tuple[str, Sequence[Any]]] = {
 
 @dataclass(frozen=True)
 class Col:
-    """A column that an expression may read. ``small`` ones may be multiplied; inexact ones are only handed on."""
+    """A column that an expression may read. ``small`` ones may be multiplied; inexact ones are only handed on.
+
+    ``keys`` is the table whose primary key it is, or refers to.
+    """
 
     name: str
     kind: str
     small: bool = False
     exact: bool = True
+    keys: str = ""
 
 
 class Writer:
@@ -210,13 +214,17 @@ class Writer:
         else:
             name = self._one(*self.relations)
             columns, text = self.relations[name], f"{name} AS {alias}"
-        return text, [Col(f"{alias}.{c.name}", c.kind, c.small, c.exact) for c in columns]
+        return text, [replace(c, name=f"{alias}.{c.name}") for c in columns]
 
     def _on(self, left: list[Col], right: list[Col]) -> str:
         """Mostly an equality of two columns, with a further condition now and then."""
         pairs = [(a, b) for a in left for b in right if a.kind == b.kind and a.exact and b.exact]
         if not pairs:
             return self._predicate(left + right, 1)
+        keys = [(a, b) for a, b in pairs if a.keys and a.keys == b.keys]
+        if keys and self._maybe():
+            a, b = self._one(*keys)
+            return f"{a.name} = {b.name}"
         a, b = self._one(*pairs)
         condition = f"{a.name} {self._one('=', '=', '=', '<=>', '<')} {b.name}"
         return f"{condition} AND {self._predicate(left + right, 1)}" if self._one(*range(4)) == 0 else condition

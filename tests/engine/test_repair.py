@@ -178,6 +178,25 @@ def test_rows_of_a_table_are_lost_only_if_that_is_accepted(folder: Path) -> None
         assert wh.view("towns").verify()
 
 
+def test_rows_that_were_lost_may_come_again_to_those_that_refer_to_them(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native") as wh:
+        wh.sql("CREATE TABLE parents (id INT PRIMARY KEY, x INT) APPEND ONLY")
+        wh.sql("CREATE TABLE children (parent INT REFERENCES parents, n INT)")
+        wh.sql(
+            "CREATE MATERIALIZED VIEW v WITH (strategy = 'viewlet') AS "
+            "SELECT x, SUM(n) AS s FROM parents JOIN children ON parent = id GROUP BY x"
+        )
+        wh.apply({"parents": [(+1, (1, 10))], "children": [(+1, (1, 5))]})
+        assert "parents is APPEND ONLY" in wh.view("v").explain()
+    damage(tmp_path / "w", lambda name: name == "parents")
+    assert tidemill.repair(tmp_path / "w", accept_loss=True).done
+    with tidemill.open(tmp_path / "w", runtime="native") as wh:
+        assert "APPEND ONLY" not in wh.sql("SHOW CREATE TABLE parents").rows()[0][0] + wh.view("v").explain()
+        assert wh.view("v").rows() == []
+        wh.apply({"parents": [(+1, (1, 20))]})
+        assert wh.view("v").rows() == [(20, 5)]
+
+
 def test_of_a_large_file_only_the_damaged_part_is_lost(tmp_path: Path) -> None:
     folder, many = tmp_path / "w", 2 * ROW_GROUP + 1000
     with tidemill.open(folder, runtime="native") as wh:

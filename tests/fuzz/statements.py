@@ -430,6 +430,7 @@ TAILS = [
     "",
     "",
     "",
+    " APPEND ONLY",
     " PARTITION BY TIME c0 LENGTH '1 day'",
     " PARTITIONED BY (c0)",
     " USING parquet",

@@ -89,6 +89,16 @@ class ChangeSet:
         bounds = pc.min_max(self.arrow().column(WEIGHT))
         return not len(self) or (bounds["min"].as_py() > 0 and bounds["max"].as_py() <= most)
 
+    def has_deletions(self) -> bool:
+        """True if a weight is negative; of files only the weights are read."""
+        if self._pairs is not None:
+            return any(weight < 0 for _, weight in self._pairs)
+        if self._table is None and self.files is not None:
+            columns = [pq.read_table(file, columns=[WEIGHT]).column(WEIGHT) for file in self.files]
+        else:
+            columns = [self.arrow().column(WEIGHT)]
+        return any(len(column) and pc.min(column).as_py() < 0 for column in columns)
+
     def zset(self) -> ZSet:
         """The rows with their weights, summed."""
         return ZSet.summed(self.pairs())

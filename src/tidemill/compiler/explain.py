@@ -102,6 +102,7 @@ def _notes(
     costs = [cost_of_trigger(trigger, program, keys) for trigger in stage.triggers]
     for trigger, cost in zip(stage.triggers, costs, strict=True):
         yield f"a change of {trigger.relation} costs {cost}"
+    yield from map(str, stage.references)
     rows = cost_of_emission(stage)
     if rows is not None:
         yield f"and its rows {rows}"

@@ -12,6 +12,7 @@ from functools import wraps
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.analysis.blocks import RelationKeys, blocks
+from tidemill.compiler.analysis.foreign_keys import appended_references
 from tidemill.compiler.analysis.join_classes import classify_joins
 from tidemill.compiler.choose import AUTO, checked_options, choose, require_not_streams, strategy_named
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
@@ -25,6 +26,7 @@ from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers
 from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
+from tidemill.compiler.staging.append_only import without_deletions
 from tidemill.compiler.staging.stages import StageDraft, draft_stages
 from tidemill.compiler.strategies import DEFAULT
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext, Strategy
@@ -39,8 +41,8 @@ class Compilation:
     """A view on its way through the passes: a relation, then drafts of stages, then stages.
 
     ``requested`` is the name of the requested strategy, and ``options`` are those of strategies. For strategy ``auto``
-    the ``plan`` names those of single stages. ``note`` gives the reason why subqueries were rewritten to joins for a
-    strategy that takes subqueries.
+    the ``plan`` names those of single stages. ``growing`` are views from which nothing is deleted. ``note`` gives the
+    reason why subqueries were rewritten to joins for a strategy that takes subqueries.
     """
 
     view: str
@@ -53,6 +55,7 @@ class Compilation:
     plan: Plan = DEFAULT_PLAN
     compile_stage: CompileStage = field(default=lambda *given: compile_requested(*given))
     session_stages: bool = True
+    growing: Set[str] = frozenset()
     note: str = ""
     drafts: tuple[StageDraft, ...] = ()
     stages: tuple[Stage, ...] = ()
@@ -176,7 +179,8 @@ def cut_stages(compilation: Compilation) -> Compilation:
     identified = compilation.tables if compilation.strategy.identifies_rows else None
     streams = streams_of(compilation.tables) if compilation.session_stages else None
     drafts = draft_stages(compilation.view, compilation.relation, compile_body, identified, streams)
-    return replace(compilation, drafts=tuple(drafts))
+    appended = {table.name for table in compilation.tables.values() if table.append_only} | compilation.growing
+    return replace(compilation, drafts=tuple(without_deletions(drafts, appended)))
 
 
 def compile_stages(compilation: Compilation) -> Compilation:
@@ -185,7 +189,8 @@ def compile_stages(compilation: Compilation) -> Compilation:
     keys = known_keys(c.tables, c.drafts)
     streams = streams_of(c.tables)
     over_streams = any(not streams.isdisjoint(draft.inputs) for draft in c.drafts)
-    context = StageContext(c.view, keys, streams, over_streams, c.static, c.options)
+    references = appended_references(c.tables)
+    context = StageContext(c.view, keys, streams, over_streams, c.static, c.options, references)
     stages = [c.compile_stage(draft, context, c.plan.strategies.get(draft.name, c.requested)) for draft in c.drafts]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.algebra.user_functions import functions_in
+from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.view import View
 from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_of
 from tidemill.engine.warehouse import open as open_warehouse
@@ -129,14 +130,24 @@ class _RepairPlan:
     def remedy(self, found: Examination) -> RepairContent:
         """The manifest of the repaired warehouse; a view without its fingerprint is outdated."""
         stored: Mapping[str, Any] = found.now.state.catalog if found.now else {}
-        entries = [
-            {**item, "fingerprint": ""} if item.get("name") in self.rebuilt else item
-            for item in stored.get("entries", ())
-        ]
+        entries = list(map(self._entry, stored.get("entries", ())))
         catalog = {**stored, "entries": entries} if entries else stored
         tables = [damage.part for damage in _live(found.damages) if damage.part is not None]
         saved = tuple(part for part in tables if self.owners.is_table(part.name))
         return RepairContent(self.epoch, catalog, self.losses, saved)
+
+    def _entry(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An entry of the catalog; a table that has lost rows is no longer APPEND ONLY.
+
+        Rows may refer to those that are gone, and these may be sent again, which plans for such tables rule out.
+        """
+        if item.get("name") in self.rebuilt:
+            return {**item, "fingerprint": ""}
+        tables, lost = self.owners.catalog.tables, {one.relation for one in self.lost}
+        for table in (tables[name] for name in lost if name in tables and tables[name].append_only):
+            if item.get("ddl") == ddl(table):
+                return {**item, "ddl": ddl(replace(table, append_only=False))}
+        return item
 
 
 def _plan(found: Examination) -> _RepairPlan:

@@ -36,6 +36,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "AppendOnlyViolation",
     "ArithmeticFault",
     "BadValue",
     "CheckViolation",
@@ -167,6 +168,10 @@ class CheckViolation(DataError):
 
 class DuplicateKey(DataError):
     """A second row with the same primary key."""
+
+
+class AppendOnlyViolation(DataError):
+    """A row that is deleted from a table or stream that is APPEND ONLY, or updated there."""
 
 
 class MissingRow(DataError):

@@ -76,7 +76,8 @@ class Partitioning:
 class Table:
     """A base relation. A *stream* is a table whose rows are not kept (``kept`` is false).
 
-    One with a ``partitioning`` can be read by partitions.
+    One with a ``partitioning`` can be read by partitions. From one that is ``append_only`` no row is ever deleted, and
+    none is updated; rows that are forgotten (RETAIN) are no deletions.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Table:
     kept: bool = True
     partitioning: Partitioning | None = None
     checks: tuple[CheckConstraint, ...] = ()
+    append_only: bool = False
 
     @property
     def checks_rows(self) -> bool:

@@ -1,4 +1,6 @@
-"""Classes of joins, by which the cost of keeping them is bounded. EXPLAIN shows them; runtimes do not read them.
+"""Classes of joins, by which the cost of keeping them is bounded, and foreign keys by which parts of them are empty.
+
+EXPLAIN shows them; runtimes do not read them.
 
 The *variables* of a join are its columns, those that equalities make equal being one; its *atoms* are the relations,
 each with its variables, and its *head* are the variables that come out: the columns of a SELECT, or of a GROUP BY.
@@ -35,3 +37,22 @@ class ClassifiedJoin:
     triangle: bool = False
     further: bool = False
     bounded_below: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedReference:
+    """A foreign key of ``child`` to the primary key of ``parent``, a table that is APPEND ONLY.
+
+    ``columns`` are pairs of a column of the child and one of the parent.
+    """
+
+    child: str
+    parent: str
+    columns: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        own = ", ".join(column for column, _ in self.columns)
+        return (
+            f"new rows of {self.parent} meet no row of {self.child}, by its foreign key ({own}): "
+            f"{self.parent} is APPEND ONLY"
+        )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from tidemill.algebra.aggregates.function import MultisetEnd
 from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.model.types import BIGINT, DOUBLE, Field, Type
 
@@ -39,11 +40,16 @@ class RingField:
 
 @dataclass(frozen=True)
 class Map:
-    """A named piece of state: key columns, and the values summed for each key."""
+    """A named piece of state: key columns, and the values summed for each key.
+
+    With ``end`` it is a multiset from which nothing is deleted, and of the entries that differ only in their last key
+    the least or greatest is needed. Runtimes may drop all others, and its weight means nothing.
+    """
 
     name: str
     keys: tuple[Field, ...]
     values: tuple[RingField, ...] = ()
+    end: MultisetEnd | None = None
 
     @cached_property
     def stored_fields(self) -> tuple[Field, ...]:

@@ -22,7 +22,7 @@ from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.time_partitions import PartitionSlice
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Graph, Serve
-from tidemill.program.joins import ClassifiedJoin
+from tidemill.program.joins import AppendedReference, ClassifiedJoin
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, Trigger
 
@@ -74,13 +74,22 @@ class PartitionEmission:
     the first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK``, a ``Window`` or a
     ``Match`` over ``Scan(source)``, whose alias is empty so that columns go by their bare names; ``condition`` and
     ``outputs`` are over its columns. The output of a partition depends on its own entries alone, so the change is the
-    new output of the touched partitions minus the old one.
+    new output of the touched partitions minus the old one. If the map only ``grows``, the rows of a top-k are all that
+    is needed of a partition, with those that its offset skips, and runtimes may drop the others.
     """
 
     source: str
     rows: TopK | Window | Match
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
+    grows: bool = False
+
+    @property
+    def kept_rows(self) -> int | None:
+        """The number of first rows of a partition that are needed; None if all are."""
+        if not self.grows or not isinstance(self.rows, TopK) or self.rows.limit is None or self.rows.ties:
+            return None
+        return self.rows.offset + self.rows.limit
 
     @property
     def width(self) -> int:
@@ -212,7 +221,8 @@ class Stage:
 
     ``graphs`` tell which of the maps are one join graph: its triggers can be run by walking it. If ``serve`` says that
     rows are not stored, ``reader`` computes them: its load fills its own maps from those that it shares with this
-    stage, and it has neither inputs nor triggers. ``joins`` are the classes of its joins, for EXPLAIN.
+    stage, and it has neither inputs nor triggers. ``joins`` are the classes of its joins, and ``references`` the
+    foreign keys by which its triggers leave out what is empty, for EXPLAIN.
     """
 
     name: str
@@ -228,6 +238,7 @@ class Stage:
     serve: Serve = Serve.BOTH
     reader: Stage | None = None
     joins: tuple[ClassifiedJoin, ...] = field(default=(), compare=False)
+    references: tuple[AppendedReference, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

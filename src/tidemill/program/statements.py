@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from tidemill.algebra.expressions.scalars import Named, Scalar
@@ -46,7 +46,8 @@ class RelationLoop:
     this relation with an expression over earlier steps that it must equal (a NULL on either side matches nothing):
     runtimes answer it from an index or a hash join. ``filters`` are conditions over this and earlier steps. A source
     that reads a map of the stage may bind sums of it too: ``values`` are those that the query uses. With a ``split``
-    only that part of a change is read.
+    only that part of a change is read. It is ``single`` if the columns that are looked up determine the others, by the
+    keys of the relations that a map is made of; between the two halves of an update it may find two entries.
     """
 
     relation: str
@@ -57,6 +58,7 @@ class RelationLoop:
     filters: tuple[Scalar, ...] = ()
     values: tuple[RingField, ...] = ()
     split: Split | None = None
+    single: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,7 @@ def _sum_text(target: Map, queries: Sequence[Query]) -> list[str]:
 def _map_text(map_: Map) -> str:
     head = _listed(f"map {map_.name}[", [str(f) for f in map_.keys], "]")
     sums = ", ".join([WEIGHT, *(f"{value.name}: {value.type}" for value in map_.values)])
+    sums = sums if map_.end is None else f"{sums}, {map_.end.value} {map_.keys[-1].name} only"
     return f"{head} -> {sums}" if len(head) + len(sums) < WIDTH else f"{head}\n{STEP}-> {sums}"
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
-from tidemill.model.errors import ArithmeticFault, CheckViolation, DanglingReference, DuplicateKey, MissingRow
+from tidemill.model.errors import (
+    AppendOnlyViolation,
+    ArithmeticFault,
+    CheckViolation,
+    DanglingReference,
+    DuplicateKey,
+    MissingRow,
+    TextLocation,
+)
 from tidemill.model.schema import LARGEST_WEIGHT, Table
 from tidemill.program.constraints import CheckCondition, ForeignKey
 
@@ -43,6 +52,34 @@ def check_change(table: Table, change: ZSet, weight_of: WeightOf, rows_with: Row
             require_countable(weight_of(row) + weight, f"{table.name} {row!r}")
     if table.primary_key:
         _check_keys(table, change, rows_with)
+
+
+def check_append_only(table: Table, change: ChangeSet) -> None:
+    """Refuse a change that deletes rows of a table that is APPEND ONLY, or updates them.
+
+    >>> from tidemill.model.types import BIGINT, Field
+    >>> table = Table("t", (Field("id", BIGINT),), append_only=True)
+    >>> check_append_only(table, ChangeSet.of([((1,), 1), ((2,), -1)], table.fields))
+    Traceback (most recent call last):
+    tidemill.model.errors.AppendOnlyViolation: a row cannot leave "t", which is APPEND ONLY
+      t (2,)
+    detail: Views over it keep nothing that only deletions need; an update deletes the old row.
+    hint: Send new rows only, or create the table without APPEND ONLY.
+    """
+    if not change.has_deletions():
+        return
+    row = next(row for row, weight in change.pairs() if weight < 0)
+    raise not_appended(table, f"{table.name} {row!r}")
+
+
+def not_appended(table: Table, where: TextLocation | str) -> AppendOnlyViolation:
+    """The error for a deletion or update of rows of a table that is APPEND ONLY."""
+    return AppendOnlyViolation(
+        f'a row cannot leave "{table.name}", which is APPEND ONLY',
+        where=where,
+        detail="Views over it keep nothing that only deletions need; an update deletes the old row.",
+        hint=f"Send new rows only, or create the {'table' if table.kept else 'stream'} without APPEND ONLY.",
+    )
 
 
 def require_countable(weight: int, where: str) -> None:

@@ -8,6 +8,7 @@
 - ``filters``: filters around relations, where there may be no condition
 - ``fold_constants``: expressions that known columns decide
 - ``key_bounds``: keys that bound the rows which a query reads
+- ``foreign_keys``: foreign keys by which new rows of a parent join with nothing
 - ``join_classes``: which joins are q-hierarchical, free-connex, acyclic or cyclic
 - ``null_rejection``: expressions that are NULL where a subquery has no row
 - ``array_columns``: columns computed from array elements, which no index finds

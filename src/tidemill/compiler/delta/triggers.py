@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
-from tidemill.compiler.analysis.blocks import RelationKeys, blocks
+from tidemill.compiler.analysis.blocks import QueryBlock, RelationKeys, blocks
+from tidemill.compiler.analysis.foreign_keys import listed_once, parents_first, unmatched_reference
 from tidemill.compiler.delta.derive import derive
 from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import find_histories, histories_by_map, read_from_history
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
+from tidemill.program.joins import AppendedReference
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Trigger
 
 
-def change_of(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
-    """Statements that add a change of relation ``name`` to each target of the stage."""
+def change_of(
+    draft: StageDraft, name: str, keys: RelationKeys, references: Sequence[AppendedReference] = ()
+) -> Iterator[Add]:
+    """Statements that add a change of relation ``name`` to each target of the stage.
+
+    Blocks that are empty by one of ``references`` are left out.
+    """
+    for target, block in _changed_blocks(draft, name):
+        if unmatched_reference(block, references) is None:
+            yield Add(target, nested_loops(block, keys))
+
+
+def _changed_blocks(draft: StageDraft, name: str) -> Iterator[tuple[str, QueryBlock]]:
+    """The blocks of the change of each target of the stage."""
     for target, body in draft.sums:
         change = derive(body, name)
         if change is not None:
-            yield from (Add(target, nested_loops(block, keys)) for block in blocks(change))
+            yield from ((target, block) for block in blocks(change))
 
 
 def load_of(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Iterator[Add]:
@@ -33,9 +47,21 @@ def load_of(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Iterato
                 yield Add(target, nested_loops(block, keys))
 
 
-def first_order_stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], strategy: str) -> Stage:
-    """The stage of ``strategy`` whose triggers add the change of its body."""
-    changes = {name: list(change_of(draft, name, keys)) for name in (*draft.inputs, *draft.own_maps)}
+def first_order_stage(
+    draft: StageDraft,
+    keys: RelationKeys,
+    streams: Set[str],
+    strategy: str,
+    references: Sequence[AppendedReference] = (),
+) -> Stage:
+    """The stage of ``strategy`` whose triggers add the change of its body, but for what ``references`` show to be
+    empty."""
+    names = (*draft.inputs, *draft.own_maps)
+    changes = {name: list(change_of(draft, name, keys, references)) for name in names}
+    used = listed_once(
+        unmatched_reference(block, references) for name in names for _, block in _changed_blocks(draft, name)
+    )
+    inputs = parents_first(draft.inputs, used)
     queries = [add.query for adds in changes.values() for add in adds]
     histories = find_histories(draft.name, draft.body, queries, streams)
     triggers = {}
@@ -47,10 +73,11 @@ def first_order_stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], 
     return Stage(
         name=draft.name,
         output=draft.output,
-        inputs=draft.inputs,
+        inputs=inputs,
         maps=(*draft.maps, *(history.map for history in histories_by_map(histories))),
         load=tuple(load_of(draft, keys, streams)),
-        triggers=tuple(triggers[name] for name in draft.inputs),
+        triggers=tuple(triggers[name] for name in inputs),
         finish=with_iteration_trigger(draft.emission, triggers),
         strategy=strategy,
+        references=used,
     )

@@ -2,6 +2,7 @@
 
 - ``cutting``: which subqueries become stages of their own
 - ``stages``: ``draft_stages``: the stages of a view before a strategy makes their triggers
+- ``append_only``: state that only deletions need, left out where nothing is deleted
 - ``recursion``: the maps and the iteration trigger of a recursive stage
 - ``sessions``: the maps of a stage that groups rows by sessions
 - ``time_partitions``: the maps and bodies of a stage made time partition by time partition

@@ -6,7 +6,7 @@ number of rows of the view that change can be larger than any of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
@@ -119,8 +119,10 @@ def cost_of_trigger(trigger: Trigger, program: Program, declared: DeclaredKeys =
         return Cost(CostClass.LOGARITHMIC, "sums over ranges of ordered keys")
     if any(isinstance(step, ArrayLoop) for step in steps):
         return Cost(CostClass.CONSTANT, "the changed row and its elements are enough")
-    if any(source.relation in declared for source in loops):
+    if any(source.single or source.relation in declared for source in loops):
         return Cost(CostClass.CONSTANT, "single rows and entries, by their keys")
+    if not trigger.statements:
+        return Cost(CostClass.CONSTANT, "it changes no row")
     why = "single entries of maps, by their keys" if state else "the changed row is enough"
     return Cost(CostClass.CONSTANT, why)
 
@@ -128,7 +130,8 @@ def cost_of_trigger(trigger: Trigger, program: Program, declared: DeclaredKeys =
 def _finds_one(loop: RelationLoop, keys: Mapping[str, set[str]], declared: DeclaredKeys) -> bool:
     """True if a lookup finds at most one row or entry."""
     found = {name for name, _ in loop.lookup}
-    return found == keys.get(loop.relation) or (loop.relation in declared and declared[loop.relation] <= found)
+    by_declared_key = loop.relation in declared and declared[loop.relation] <= found
+    return loop.single or by_declared_key or found == keys.get(loop.relation)
 
 
 def cost_of_emission(stage: Stage) -> Cost | None:
@@ -138,9 +141,11 @@ def cost_of_emission(stage: Stage) -> Cost | None:
         case None:
             return None
         case GroupEmission(multiset_reads=multiset_reads):
-            return highest_cost([_read_cost(read) for read in multiset_reads]) if multiset_reads else None
-        case PartitionEmission(rows=rows):
-            return _cost_of_partition(rows)
+            single = {map_.name for map_ in stage.maps if map_.end is not None}
+            costs = [_read_cost(read, single) for read in multiset_reads]
+            return highest_cost(costs) if costs else None
+        case PartitionEmission(rows=rows, kept_rows=kept):
+            return _cost_of_partition(rows) if kept is None else _keeping_rows(kept)
         case SessionEmission():
             return Cost(CostClass.LOGARITHMIC, "sums at instants in order, and the sessions that a change touches")
         case IterationEmission(again=again):
@@ -163,8 +168,10 @@ def _cost_of_partition(rows: TopK | Window | Match) -> Cost:
             assert_never(rows)
 
 
-def _read_cost(read: MultisetRead) -> Cost:
+def _read_cost(read: MultisetRead, single: Set[str]) -> Cost:
     name = function_text(read.call.function)
+    if read.map in single:
+        return Cost(CostClass.CONSTANT, f"{name} is the one value that is kept, since nothing is deleted")
     if function_of(read.call).end is not None:
         return Cost(CostClass.LOGARITHMIC, f"{name} is one end of an ordered multiset")
     registered = aggregate_of(read.call)
@@ -179,6 +186,11 @@ def _ranking(rows: TopK) -> Cost:
     return Cost(
         CostClass.LOGARITHMIC, f"an ordered index, of which the first {rows.offset + rows.limit:,} rows are read"
     )
+
+
+def _keeping_rows(kept: int) -> Cost:
+    rows = "the first row" if kept == 1 else f"the first {kept:,} rows"
+    return Cost(CostClass.CONSTANT, f"{rows} of a partition, which are all that is kept, since nothing is deleted")
 
 
 def _windowing(rows: Window) -> Cost:

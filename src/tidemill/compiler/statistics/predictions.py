@@ -255,8 +255,14 @@ def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> Relat
         found = [max(added, key=lambda size: size.rows)] if added else []
     values = {name: sum(size.values[str(i)] for size in found) for i, name in enumerate(names) if found}
     spread = found[0].shares if len(found) == 1 else nothing_shared
+    rows = sum(size.rows for size in found)
+    if found and map_.end is not None:
+        rows = min(rows, prod(values[name] for name in names[:-1]))
+    finish = stage.finish
+    if found and isinstance(finish, PartitionEmission) and finish.source == map_.name and finish.kept_rows is not None:
+        rows = min(rows, finish.kept_rows * prod(values[name] for name in names[: finish.width]))
     return RelationSize(
-        sum(size.rows for size in found),
+        rows,
         values,
         lambda name: spread(str(names.index(name))) if name in values else NO_SHARES,
     )

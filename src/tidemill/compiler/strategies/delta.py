@@ -15,7 +15,7 @@ from tidemill.program.stages import Stage
 
 def delta(draft: StageDraft, context: StageContext) -> Stage:
     """The stage whose triggers add the change of its body."""
-    return first_order_stage(draft, context.keys, context.streams, "delta")
+    return first_order_stage(draft, context.keys, context.streams, "delta", context.references)
 
 
 STRATEGY = Strategy("delta", delta, is_compared=lambda _: True)

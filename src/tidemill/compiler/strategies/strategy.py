@@ -19,6 +19,7 @@ from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.statistics.predictions import Prediction, predict
 from tidemill.compiler.statistics.sizes import RelationSize
 from tidemill.model.schema import WEIGHT, Table
+from tidemill.program.joins import AppendedReference
 from tidemill.program.stages import (
     GroupEmission,
     IterationEmission,
@@ -97,7 +98,8 @@ class StageContext:
     """Input of a strategy besides the draft of a stage: the view, the tables, and the values of its options.
 
     ``over_streams``: the view reads a stream, whose rows are gone, so that its maps cannot be filled again. Their
-    layout must be the one that was stored by an earlier version.
+    layout must be the one that was stored by an earlier version. ``references`` are the foreign keys to tables that are
+    APPEND ONLY.
     """
 
     view: str
@@ -106,6 +108,7 @@ class StageContext:
     over_streams: bool = False
     static: Set[str] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[AppendedReference, ...] = ()
 
 
 Rewrite = Callable[[Relation, Mapping[str, Table], Mapping[str, str]], Relation]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tidemill.compiler.analysis.foreign_keys import parents_first
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews
@@ -49,21 +50,25 @@ def _transformed(draft: StageDraft, context: StageContext) -> Stage:
     decisions = Materialization(
         AuxiliaryViews(draft.name), depth, keys, costs, row_by_row, grouped=draft.map is not None
     )
-    kept = Transform(target, queries, draft.inputs, decisions, streams, frozenset() if row_by_row else static).run()
+    # Triggers for single rows rely on no foreign key.
+    unread, references = (frozenset[str](), ()) if row_by_row else (static, context.references)
+    kept = Transform(target, queries, draft.inputs, decisions, streams, unread, references).run()
     if not row_by_row and kept.reads_sums:
         decisions = replace(
             decisions, views=AuxiliaryViews(draft.name), costs=MaterializationCosts(keys, queries), row_by_row=True
         )
         kept = Transform(target, queries, draft.inputs, decisions, streams).run()
+    inputs = parents_first(draft.inputs, kept.references)
     return Stage(
         name=draft.name,
         output=draft.output,
-        inputs=draft.inputs,
+        inputs=inputs,
         maps=(*draft.maps, *kept.maps),
         load=kept.load,
-        triggers=kept.triggers,
+        triggers=tuple(sorted(kept.triggers, key=lambda trigger: inputs.index(trigger.relation))),
         finish=draft.emission,
         strategy="viewlet",
+        references=kept.references,
     )
 
 

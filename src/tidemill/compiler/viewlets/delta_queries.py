@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Scalar
@@ -26,6 +26,7 @@ from tidemill.compiler.viewlets.plans import EventStep, weight
 from tidemill.compiler.viewlets.ring_calculus.bindings import tied
 from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, ProductTerm, multiplied, substituted
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, Lift
+from tidemill.program.joins import AppendedReference
 
 Moves = Mapping[str, tuple[Polynomial, ...]]
 """The change of each lift: its count, then its sums."""
@@ -66,6 +67,18 @@ def event_queries(query: CalculusQuery, relation: str) -> Iterator[DeltaQuery]:
     for chosen in _choices([atom for atom in query.atoms if atom.relation == relation and not atom.event]):
         atoms = tuple(replace(atom, event=True) if atom in chosen else atom for atom in query.atoms)
         yield DeltaQuery(replace(query, atoms=atoms))
+
+
+def unmatched_reference(query: CalculusQuery, references: Sequence[AppendedReference]) -> AppendedReference | None:
+    """A foreign key by which a product with events has no rows: new parents meet no child that is there already."""
+    for parent, child in product(query.events, query.state):
+        keys, own = ({f.name: name for f, name in zip(a.columns, a.variables, strict=True)} for a in (parent, child))
+        for found in references:
+            if (found.child, found.parent) == (child.relation, parent.relation) and all(
+                column in own and own[column] == keys.get(key) for column, key in found.columns
+            ):
+                return found
+    return None
 
 
 def _choices(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:

@@ -164,7 +164,8 @@ class _QueryBuilder:
         lookup = tuple((f.name, pairs[f.name]) for f in step.view.keys if f.name in pairs)
         read = self._read(step.id) | pairs.keys()
         columns = tuple(f for f in step.view.keys if f.name in read)
-        return RelationLoop(step.view.name, step.id, Version.STATE, columns, lookup, filters, self._values(step))
+        values, single = self._values(step), isinstance(step, LoopStep) and step.single
+        return RelationLoop(step.view.name, step.id, Version.STATE, columns, lookup, filters, values, single=single)
 
     def _fields(self, event: EventStep) -> tuple[Field, ...]:
         """The columns of a changed row that are read."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryView
-from tidemill.compiler.viewlets.delta_queries import DeltaQuery, delta_queries
+from tidemill.compiler.viewlets.delta_queries import DeltaQuery, delta_queries, unmatched_reference
 from tidemill.compiler.viewlets.domains import Domain, domain_of
 from tidemill.compiler.viewlets.emit import guards_of, query_of
 from tidemill.compiler.viewlets.load import load_of
@@ -23,17 +23,22 @@ from tidemill.compiler.viewlets.plans import ROW, StatementPlan
 from tidemill.compiler.viewlets.ring_calculus.bindings import is_restricted
 from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery, NotViewlet
 from tidemill.program import statements as s
+from tidemill.program.joins import AppendedReference
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
 
 
 @dataclass(frozen=True, slots=True)
 class TransformResult:
-    """Auxiliary maps of a stage, its triggers, and the statements that load all maps at once."""
+    """Auxiliary maps of a stage, its triggers, and the statements that load all maps at once.
+
+    ``references`` are the foreign keys by which statements were left out.
+    """
 
     maps: tuple[Map, ...]
     triggers: tuple[s.Trigger, ...]
     load: tuple[s.Add, ...]
+    references: tuple[AppendedReference, ...] = ()
 
     @property
     def reads_sums(self) -> bool:
@@ -46,7 +51,8 @@ class TransformResult:
 class Transform:
     """One stage: ``queries`` are summed into ``target`` when ``inputs`` change.
 
-    ``streams`` hold nothing to load. Nothing is done for changes of ``static`` relations.
+    ``streams`` hold nothing to load. Nothing is done for changes of ``static`` relations, nor for products that
+    ``references`` show to be empty; ``used`` are those of them that did.
     """
 
     target: Map
@@ -55,6 +61,8 @@ class Transform:
     decisions: Materialization
     streams: Set[str] = frozenset()
     static: Set[str] = frozenset()
+    references: Sequence[AppendedReference] = ()
+    used: dict[AppendedReference, None] = field(default_factory=dict)
     statements: dict[str, list[s.TriggerStatement]] = field(default_factory=dict)
 
     def run(self) -> TransformResult:
@@ -69,7 +77,8 @@ class Transform:
             self._keep(view)
             done.append(view)
         triggers = [s.Trigger(name, tuple(found), self.decisions.row_by_row) for name, found in self.statements.items()]
-        return TransformResult(tuple(view.map for view in done), tuple(triggers), tuple(self._load(done)))
+        maps = tuple(view.map for view in done)
+        return TransformResult(maps, tuple(triggers), tuple(self._load(done)), tuple(self.used))
 
     def _load(self, views: Sequence[AuxiliaryView]) -> Iterator[s.Add]:
         """Statements that load the maps from whole inputs. Triggers for single rows load their maps themselves."""
@@ -105,7 +114,11 @@ class Transform:
     def _plans(self, query: CalculusQuery, relation: str) -> Iterator[StatementPlan]:
         before = {view.name for view in self.decisions.views}
         for delta in delta_queries(query, relation):
-            yield from plans(self.decisions, delta, relation)
+            unmatched = unmatched_reference(delta.query, self.references)
+            if unmatched is None:
+                yield from plans(self.decisions, delta, relation)
+            else:
+                self.used[unmatched] = None
         for view in self.decisions.views:
             assert view.name in before or self.decisions.depth.base or view.query.degree < query.degree, (
                 "degrees must fall"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
+from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
+from tidemill.compiler.staging.append_only import only_grows
 from tidemill.engine.catalog.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.feed_entry import FeedEntry
@@ -24,6 +27,8 @@ from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.joingraph import Serve
 from tidemill.program.maps import Map
+
+T = TypeVar("T")
 
 
 class Catalog:
@@ -43,6 +48,7 @@ class Catalog:
         """The tables that some view declares to never change."""
         self._index: ViewIndex | None = None
         self._maps: dict[str, Map] | None = None
+        self._ranks: dict[str, int] = {}
         self.registry = registry
         self.sources: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
@@ -66,6 +72,7 @@ class Catalog:
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
         self.constraints = constraints_of(self.tables)
         self.static = {name for view in self.views.values() for name in static_tables(view.options)}
+        self._ranks = {name: rank for rank, name in enumerate(self._entries)}
         self._index = self._maps = None
 
     @property
@@ -216,6 +223,22 @@ class Catalog:
         for kept in gone.remote_subplans if isinstance(gone, View) else ():
             del self._entries[kept.subplan.name]
         self._sort()
+
+    def in_order(self, changes: Mapping[str, T]) -> dict[str, T]:
+        """The changes of relations in the order in which these were created, in which triggers expect them.
+
+        What refers to a row so comes after it, in an epoch that has both (see ``compiler.analysis.foreign_keys``).
+        """
+        if len(changes) < 2:
+            return dict(changes)
+        return dict(sorted(changes.items(), key=lambda change: self._ranks.get(change[0], -1)))
+
+    def only_grows(self, name: str) -> bool:
+        """True if no row ever leaves a table or view: it is APPEND ONLY, or made row by row of such relations."""
+        entry = self._entries.get(name)
+        if isinstance(entry, View):
+            return only_grows(entry.relation) and all(map(self.only_grows, scans(entry.relation)))
+        return entry is not None and entry.append_only
 
     def as_streams(self) -> dict[str, Table]:
         """The relations that other views read as streams: subscribe-only views, and all that have retention."""

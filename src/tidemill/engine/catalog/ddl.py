@@ -26,8 +26,8 @@ def ddl(table: Table) -> str:
     parts += [f"{_named(check)}CHECK ({check.text}){_characteristics(check)}" for check in table.checks]
     kind = "TABLE" if table.kept else "STREAM"
     cut = table.partitioning
-    along = _along(cut) if cut else ""
-    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){along}"
+    clauses = f"{' APPEND ONLY' if table.append_only else ''}{_along(cut) if cut else ''}"
+    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){clauses}"
 
 
 def _named(constraint: ReferentialConstraint | CheckConstraint) -> str:

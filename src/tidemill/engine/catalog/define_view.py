@@ -74,6 +74,7 @@ def define_view(
         {option: value for option, value in options.items() if option in strategy_options()},
         plan,
         session_stages=session_stages,
+        growing=frozenset(name for name in scans(relation) if name in catalog.views and catalog.only_grows(name)),
     )
     choice = Choice(optimization_goal(options, name), row_by_row)
     if statistics is not None and start.requested == AUTO:

@@ -35,6 +35,7 @@ from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.joingraph import Serve
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.runtimes.integrity import check_append_only, not_appended
 from tidemill.runtimes.runtime import MachineCode
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ class EventWriter:
             stages = self._machine_code(table)
             if not stages:
                 return EventFeed(table, self)
-            return self._entry(table, stages).call
+            call = self._entry(table, stages).call
+            return _appending(table, call) if table.append_only else call
 
     def take(self, event: RowEvent) -> None:
         """Propagate one event to all views; a full epoch is closed."""
@@ -141,6 +143,9 @@ class EventWriter:
             known = self._state.catalog.tables
             stages = [self._machine_code(known[name]) for name in changes]
             if all(stages):
+                for name, change in changes.items():
+                    if known[name].append_only:
+                        check_append_only(known[name], change)
                 self._replay_columns(changes, turns, [stage for some in stages for stage in some])
                 return
             self.flush()
@@ -446,6 +451,17 @@ class _InFlightEvents:
     def lost(self, epoch: int) -> bool:
         """True if some of them cannot be applied again."""
         return self.fed and epoch == self.epoch
+
+
+def _appending(table: Table, call: Callable[..., None]) -> Callable[..., None]:
+    """The entry ``call`` for events, of a stream that is APPEND ONLY: machine code does not look at signs."""
+
+    def append(weight: int, *row: Any) -> None:
+        if isinstance(weight, int) and weight < 0:
+            raise not_appended(table, f"{table.name} {row!r}")
+        call(weight, *row)
+
+    return append
 
 
 def _nothing() -> None:

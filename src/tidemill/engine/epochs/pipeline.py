@@ -17,6 +17,7 @@ from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.reads import is_copy, reads_state
 from tidemill.program.stages import Program, Stage
+from tidemill.runtimes.integrity import check_append_only
 from tidemill.runtimes.runtime import Runtime
 
 
@@ -419,12 +420,15 @@ def check_tables(
 ) -> dict[str, ChangeSet]:
     """Each change summed and checked against its table, and all of them together against the constraints.
 
-    Streams keep no rows, so only the CHECK conditions of their rows apply.
+    Streams keep no rows, so only the CHECK conditions of their rows apply, and APPEND ONLY.
     """
     possible = dict(changes)
     for name, change in changes.items():
-        if tables[name].kept:
-            possible[name] = runtime.check(tables[name], change)
+        table = tables[name]
+        if table.kept:
+            possible[name] = runtime.check(table, change)
+        if table.append_only:
+            check_append_only(table, possible[name])
     if constraints.touch(possible):
         runtime.check_constraints(possible, constraints)
     return possible

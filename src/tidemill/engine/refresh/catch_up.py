@@ -97,6 +97,7 @@ class ViewRefresher:
         self, number: int, pending: Mapping[str, ChangeSet], names: frozenset[str], *, in_turn: bool = False
     ) -> dict[str, ChangeSet]:
         catalog, pipeline = self._state.catalog, self._state.pipeline
+        pending = catalog.in_order(pending)
         held = {name: change for name, change in pending.items() if _is_held(catalog, name)}
         work = sum(map(len, pending.values()))
         with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:

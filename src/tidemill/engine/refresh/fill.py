@@ -177,7 +177,8 @@ class ViewFiller:
             for name, rows in pending.items():
                 for runtime in runtimes:
                     runtime.absorb(name, rows.negated())
-            walk = self._state.pipeline.walk(pending, runtimes, only=frozenset({view.name}))
+            ordered = self._state.catalog.in_order(pending)
+            walk = self._state.pipeline.walk(ordered, runtimes, only=frozenset({view.name}))
             return self._epochs.collect(walk, runtimes)
 
 

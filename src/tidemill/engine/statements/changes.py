@@ -13,6 +13,7 @@ from tidemill.engine.results import Result
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
+from tidemill.runtimes.integrity import not_appended
 
 __all__ = ["delete", "insert", "update"]
 
@@ -66,4 +67,6 @@ def _kept(engine: Engine, name: str, statement: sql.Statement) -> Table:
             detail="Its rows are not kept, so none can be found.",
             hint="Give the old rows with weight -1 to apply().",
         )
+    if table.append_only:
+        raise not_appended(table, statement.place)
     return table

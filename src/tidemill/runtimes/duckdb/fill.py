@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
@@ -17,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.algebra.aggregates.function import MultisetEnd
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Scan
+from tidemill.algebra.relational.relations import Scan, TopK
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import arrow_schema, to_arrow
@@ -29,7 +32,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.maps import map_fields
+from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
 from tidemill.program.statements import RelationLoop
 from tidemill.runtimes.duckdb.answer import MemoryLimit, connected, fetch
@@ -48,6 +51,9 @@ SAMPLED_ROWS = 20_000
 
 FEW_GONE = 20
 """Rows of a relation for each that takes back another, from which on both are read rather than summed."""
+
+ORDERED_TYPES = (t.Int, t.BigInt, t.Decimal, t.Date, t.Timestamp, t.String)
+"""Types of which Arrow and SQL have the same order and equality."""
 
 EVALUATED_ENTRIES = 100_000
 """Entries up to which rows of groups whose expressions have no translation are made by the evaluator."""
@@ -161,7 +167,8 @@ class _Filling:
                 found = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
             if found.num_rows and pc.min(found.column(WEIGHT)).as_py() < 0:
                 raise NotAnswered("entries of which more have gone than have come")
-            self._entries[target] = found
+            self._entries[target] = _ends_of(found, self._maps[target]) if target in self._maps else found
+            self._keep_first_rows(target)
         self._contents, self._stored = {}, {}  # the rows are not needed any more
         stored = {
             name: ChangeSet.of_arrow(_clustered(self._entries[name], map_.keys), map_fields(map_))
@@ -169,6 +176,17 @@ class _Filling:
             if name in self._entries and self._entries[name].num_rows
         }
         return FilledStage(ChangeSet.of_arrow(self._output(rows), self._stage.output), stored)
+
+    def _keep_first_rows(self, target: str) -> None:
+        """Of a top-k from which nothing is deleted, keep the rows that are needed."""
+        finish = self._stage.finish
+        if isinstance(finish, PartitionEmission) and finish.source == target and finish.kept_rows is not None:
+            map_ = self._maps[target]
+            assert isinstance(finish.rows, TopK)
+            rows = replace(finish.rows, limit=finish.kept_rows, offset=0)
+            outputs = tuple(Named(f.name, column(f)) for f in map_.keys)
+            query = partition_rows(PartitionEmission(target, rows, outputs))
+            self._entries[target] = _as_stored(fetch(self._connection, lower_query(query), self._emitted), map_.keys)
 
     def _unsummed(self, target: str) -> pa.Table | None:
         """The entries of a large multiset as the rows that add up to them, if few of these are equal.
@@ -238,6 +256,18 @@ class _Filling:
         return table
 
 
+def _ends_of(entries: pa.Table, map_: Map) -> pa.Table:
+    """The entries of a multiset that are needed, where these are its ends, and Arrow has their order."""
+    if map_.end is None or not all(isinstance(f.type, ORDERED_TYPES) for f in map_.keys):
+        return entries
+    *group, value = [f.name for f in map_.keys]
+    how = "min" if map_.end is MultisetEnd.LEAST else "max"
+    found = entries.group_by(group, use_threads=False).aggregate([(value, how)])
+    columns = [*(found.column(name) for name in group), found.column(f"{value}_{how}")]
+    weights = pa.chunked_array([pa.array(np.ones(found.num_rows, np.int64))])
+    return pa.table([*columns, weights], names=[*group, value, WEIGHT]).cast(entries.schema)
+
+
 def _are_mostly_distinct(rows: pa.Table) -> bool:
     """True if three in four rows are distinct, by a sample.
 
@@ -282,11 +312,11 @@ def _zeros(fields: Sequence[Field]) -> pa.Table:
 def _as_stored(found: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Columns of an answer, the last of which is the weight, in the form in which changes are stored."""
     schema = arrow_schema(fields)
-    stored = pa.table([_canonical(column) for column in found.columns], names=schema.names).cast(schema)
+    stored = pa.table([_canonical(values) for values in found.columns], names=schema.names).cast(schema)
     # Sums of DECIMALs may have 39 digits in DuckDB's 128 bits, which is an error.
-    for column, field in zip(stored.columns, fields, strict=False):
+    for values, field in zip(stored.columns, fields, strict=False):
         if isinstance(field.type, t.Decimal):
-            column.validate(full=True)
+            values.validate(full=True)
     return stored
 
 

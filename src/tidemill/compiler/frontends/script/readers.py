@@ -31,6 +31,8 @@ KNOWN_STATEMENTS = (
     "REPLAY LATE, SHOW"
 )
 
+APPEND_ONLY = ("APPEND", "ONLY")
+
 
 StatementReader = Callable[[StatementCursor, TextLocation], st.Statement]
 
@@ -56,14 +58,14 @@ def read_statement(cursor: StatementCursor) -> st.Statement:
 
 
 def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [PARTITION BY ...]``, and STREAM alike."""
+    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [APPEND ONLY] [PARTITION BY ...]``, and STREAM alike."""
     kept = cursor.tokens[1].text.upper() == "TABLE"
-    while cursor.rest and not at_partition_by(cursor):
+    while cursor.rest and not at_partition_by(cursor) and not cursor.sees(*APPEND_ONLY):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
     refuse_unsupported_arguments(tree, cursor.source)
-    table = read_table(tree, cursor.source, kept)
-    if cursor.rest:
+    table = replace(read_table(tree, cursor.source, kept), append_only=cursor.accept(*APPEND_ONLY))
+    if at_partition_by(cursor):
         table = replace(table, partitioning=read_partitioning(cursor, table.fields, kept))
     return st.CreateTable(place, table, bool(tree.args.get("exists")))
 

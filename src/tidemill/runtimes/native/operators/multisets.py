@@ -15,7 +15,13 @@ from tidemill.algebra.user_functions import aggregate_of
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputRow
 from tidemill.runtimes.native.operators.retractable import RetractableStates
-from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, OrderedGroupIndex, SortKeyOf
+from tidemill.runtimes.native.state.ordered_groups import (
+    GroupVersion,
+    OrderedGroup,
+    OrderedGroupIndex,
+    SortKey,
+    SortKeyOf,
+)
 from tidemill.runtimes.native.state.row_map import RowMap
 
 TouchedGroup = tuple[Row, Any, Any, Sequence[Any], Sequence[Any]]
@@ -42,6 +48,8 @@ class MultisetAggregate:
     sort_key_of: SortKeyOf
     call: AggregateCall
     values_of: Callable[[Row], Row]
+    keeps_end: bool = False
+    """True if nothing is ever deleted, so that the value at the end is all that is kept."""
 
     @property
     def group_index_name(self) -> tuple[str, SortKeyOf]:
@@ -73,14 +81,40 @@ class MultisetAggregate:
             return multiset.value()
         function = function_of(self.call)
         if function.end is not None:
-            ends = multiset.ascending() if function.end is MultisetEnd.LEAST else multiset.descending()
-            found = next(ends, None)
-            return None if found is None else self.values_of(found[0][-1])[0]
+            found = self.end_of(multiset)
+            return None if found is None else self.values_of(found)[0]
         # Positions count every row; those among distinct values are found by reading all of them.
         if function.positions is not None and not self.call.distinct:
             return aggregate_multiset(self.call, self._around(multiset, function.positions))
         entries = [(self.values_of(sort_key[-1]), weight) for sort_key, weight in multiset.ascending()]
         return aggregate_multiset(self.call, entries)
+
+    def end_of(self, multiset: GroupVersion) -> Row | None:
+        """The entry at the end of a multiset where a minimum or maximum is; None if it is empty."""
+        least = function_of(self.call).end is MultisetEnd.LEAST
+        found = next(multiset.ascending() if least else multiset.descending(), None)
+        return None if found is None else found[0][-1]
+
+    def unbeaten(self, added: Mapping[Row, int], maps: Mapping[str, RowMap]) -> dict[Row, int]:
+        """The entries of a change that lie beyond the end of their group, the last of each: no others are needed."""
+        groups, width = self.ordered_groups(maps), self.width
+        least = function_of(self.call).end is MultisetEnd.LEAST
+        best: dict[Row, SortKey] = {}
+        for row in added:
+            sort_key, prefix = self.sort_key_of(row), row[:width]
+            end = best[prefix] if prefix in best else groups.end(prefix, least=least)
+            if end is None or (sort_key < end if least else sort_key > end):
+                best[prefix] = sort_key
+        return {sort_key[-1]: added[sort_key[-1]] for sort_key in best.values()}
+
+    def drop_beaten(self, maps: Mapping[str, RowMap]) -> None:
+        """Drop the entries of touched groups that are not, or no longer, at the end."""
+        held, beaten = maps[self.map], []
+        for _, group in self.ordered_groups(maps).changed_groups(held.touched()):
+            end = self.end_of(group.new)
+            rows = {self.end_of(group.old), *(sort_key[-1] for sort_key, _, _ in group.changed)} - {end}
+            beaten += [(row, -held.entries[row]) for row in rows if row in held.entries]
+        held.absorb(beaten)
 
     def _around(
         self, multiset: GroupVersion, positions: Callable[[AggregateCall, int], set[int]]
@@ -106,6 +140,29 @@ class MultisetGroupOutput(GroupOutput):
     ) -> None:
         super().__init__(source, row, always=always, repeats=repeats)
         self._multisets = multisets
+
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """Old rows retracted, new rows inserted; of multisets without deletions the ends are kept."""
+        found = super().changed(maps)
+        self._drop_beaten(maps)
+        return found
+
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """The rows of all keys; of multisets without deletions the ends are kept."""
+        found = super().whole(maps)
+        self._drop_beaten(maps)
+        return found
+
+    def leave_out_beaten(self, sums: dict[str, dict[Row, Any]], maps: Mapping[str, Any]) -> None:
+        """Take from what is about to be added to the maps what cannot matter, where the ends are in memory."""
+        for multiset in self._multisets:
+            if multiset.keeps_end and sums.get(multiset.map) and not maps[multiset.map].is_partial:
+                sums[multiset.map] = multiset.unbeaten(sums[multiset.map], maps)
+
+    def _drop_beaten(self, maps: Mapping[str, Any]) -> None:
+        for multiset in self._multisets:
+            if multiset.keeps_end:
+                multiset.drop_beaten(maps)
 
     def changed_groups(self, touched: Iterable[TouchedGroup]) -> dict[Row, int]:
         """Old rows retracted, new rows inserted, of groups whose aggregates are known."""

@@ -84,7 +84,8 @@ def _write_multiset(
         places[map_.name, first] = _write_order(module, map_, total_order(map_.keys, width, first))
     place = places[map_.name, first]
     seen = values_at(_positions(read.call.scalars, map_.keys))
-    return lambda space: MultisetAggregate(map_.name, width, space[place], read.call, seen)
+    single = map_.end is not None
+    return lambda space: MultisetAggregate(map_.name, width, space[place], read.call, seen, single)
 
 
 def _write_partitions(
@@ -96,7 +97,7 @@ def _write_partitions(
     module.add(shown, write_output_row(shown, parts, module.known))
     if isinstance(rows, TopK):
         terms = sort_key_width(rows.order)
-        return lambda space: TopKOutput(map_.name, rows, space[place], space[shown], terms)
+        return lambda space: TopKOutput(map_.name, rows, space[place], space[shown], terms, parts.kept_rows)
     if isinstance(rows, Match):
         matching = MatchWriter(module, rows, map_)
         return lambda space: MatchOutput(map_.name, parts.width, space[place], space[shown], matching.bind(space))

@@ -161,6 +161,12 @@ class OrderedGroupIndex:
         amounts = self._addends_of(key)
         return (weight, *(amounts if weight == 1 else [amount * weight for amount in amounts]))
 
+    def end(self, prefix: Row, *, least: bool) -> SortKey | None:
+        """The least or greatest sort key of a group; None if it is empty."""
+        group = self._groups.get(prefix)
+        found = None if group is None else next(group.ascending() if least else group.descending(), None)
+        return None if found is None else found[0]
+
     def changed_groups(self, touched: Iterable[WeightChange]) -> Iterator[tuple[Row, OrderedGroup]]:
         """The groups that an epoch has touched, given the changed weights."""
         found: dict[Row, list[WeightChange]] = {}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tidemill.algebra.aggregates.function import MultisetEnd
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, number
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
@@ -24,7 +25,7 @@ from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers.btree import BTreeCode
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
-from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells
+from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 from tidemill.runtimes.native.llvm.containers.ordered_groups import OrderedGroupCode
 from tidemill.runtimes.native.llvm.containers.sort_keys import SortTerm, from_composite_key, to_composite_key
 from tidemill.runtimes.native.llvm.containers.sum_groups import SumGroups, SumItems
@@ -45,9 +46,9 @@ class KeyOrder:
 class GroupOrder:
     """The order within the groups that the first ``width`` keys name.
 
-    ``first`` is how many rows of a group are read, and ``sums`` how many sums of its rows are kept for windows over
-    them; with neither, the least and the greatest value of a group are read. Windows may note so many ``words`` beside
-    a row while they read it.
+    ``first`` is how many rows of a group are read, and kept if it ``grows``, and ``sums`` how many sums of its rows are
+    kept for windows over them; with neither, the least and the greatest value of a group are read, and with ``end``
+    nothing but one of them is kept. Windows may note so many ``words`` beside a row while they read it.
     """
 
     width: int
@@ -55,6 +56,8 @@ class GroupOrder:
     first: int | None = None
     sums: int | None = None
     words: int = 0
+    end: MultisetEnd | None = None
+    grows: bool = False
 
     def prefix_types(self, map_: Map) -> list[ir.Type]:
         """The types that name a group: the mask of NULLs stands in front, so there are some even for a single group."""
@@ -74,6 +77,16 @@ class GroupOrder:
     def key_type(self, map_: Map) -> ir.Type:
         """The type of a sort key."""
         return ir.IntType(max(64, sum(term.bits for term in self.sort_terms(map_)) + 63 & -64))
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedEntry:
+    """How a new entry fares in a group of which only some entries are kept: i1s, whether it is not needed itself, and
+    whether the entry with the key ``held`` is no longer needed."""
+
+    refused: IRValue
+    goes: IRValue
+    held: KeyCells
 
 
 class GroupOrderCode(ABC):
@@ -107,6 +120,17 @@ class GroupOrderCode(ABC):
         self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue], key: IRValue, change: NodeSums
     ) -> IRValue:
         """Note that the order of a group is about to change; gives a status."""
+
+    @property
+    def keeps_some(self) -> bool:
+        """True if nothing leaves a group, so that only the entries are kept which are read."""
+        return self._order.end is not None or self._order.grows
+
+    def displaced(
+        self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, weight: IRValue, code: KeyCode
+    ) -> DisplacedEntry:
+        """How a new entry of that weight fares, where only some entries are kept; ``code`` makes keys of the map."""
+        raise NotImplementedError("all entries are kept")
 
     # ------------------------------------------------------------------------------------------------ as a whole
 

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from tidemill.algebra.aggregates.function import MultisetEnd
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, loop_while, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, loop_while, number, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, NULL_POINTER, PTR, NullableValue, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import copy
+from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 from tidemill.runtimes.native.llvm.containers.sort_keys import from_composite_key
-from tidemill.runtimes.native.llvm.maps.group_order import is_positive
+from tidemill.runtimes.native.llvm.maps.group_order import DisplacedEntry, is_positive
 from tidemill.runtimes.native.llvm.maps.noted_groups import NotedGroupOrderCode
 
 ENDS = ("least", "greatest")
@@ -61,6 +63,18 @@ class MultisetIndexCode(NotedGroupOrderCode):
         """The value at one end, NULL where the multiset is empty."""
         there = self.version.load(builder, ends, "there")
         return NullableValue(self.version.load(builder, ends, end), builder.icmp_unsigned("==", there, number(0, I8)))
+
+    def displaced(
+        self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, weight: IRValue, code: KeyCode
+    ) -> DisplacedEntry:
+        ends, end = on_stack(builder, self.version.size), self._order.end
+        assert end is not None
+        self.write(builder, handle, self.prefix(builder, keys), ends)
+        there = builder.icmp_unsigned("!=", self.version.load(builder, ends, "there"), number(0, I8))
+        held = KeyCells((*keys.cells[:-1], self.version.load(builder, ends, end.value)), keys.nulls)
+        ours, theirs = (self._sort_key(builder, one) for one in (keys, held))
+        beaten = builder.icmp_unsigned(">=" if end is MultisetEnd.LEAST else "<=", ours, theirs)
+        return DisplacedEntry(builder.and_(there, beaten), builder.and_(there, builder.not_(beaten)), held)
 
     def _presence(self, builder: ir.IRBuilder, weight: IRValue) -> IRValue:
         return builder.zext(is_positive(builder, weight), I64)

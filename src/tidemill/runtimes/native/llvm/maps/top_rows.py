@@ -7,9 +7,18 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, escape, forever, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    IRValue,
+    Local,
+    count_up,
+    escape,
+    forever,
+    number,
+    on_stack,
+)
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, StructLayout, at
-from tidemill.runtimes.native.llvm.maps.group_order import is_positive
+from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
+from tidemill.runtimes.native.llvm.maps.group_order import DisplacedEntry, is_positive
 from tidemill.runtimes.native.llvm.maps.noted_groups import NotedGroupOrderCode
 
 
@@ -42,6 +51,25 @@ class TopRowsCode(NotedGroupOrderCode):
 
     def _at(self, builder: ir.IRBuilder, rows: IRValue, place: IRValue) -> IRValue:
         return at(builder, self.version.address(builder, rows, "row0"), builder.mul(place, number(self._row.size)))
+
+    def displaced(
+        self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, weight: IRValue, code: KeyCode
+    ) -> DisplacedEntry:
+        """A row behind as many as are read is not needed; one before them may push the last of these out."""
+        rows, prefix = on_stack(builder, self.version.size), self.prefix(builder, keys)
+        self.write(builder, handle, prefix, rows)
+        count, total = self.count(builder, rows), Local(builder, number(0))
+        with count_up(builder, number(0), count) as place:
+            total.set(builder.add(total.get(), self.weight(builder, rows, place)))
+        full = builder.icmp_signed(">=", total.get(), number(self._order.first or 0))
+        at_last = builder.select(full, builder.sub(count, number(1)), number(0))
+        last = self.key(builder, rows, at_last)
+        behind = builder.icmp_unsigned(">=", self._sort_key(builder, keys), last)
+        pushed = builder.icmp_signed("<=", self.weight(builder, rows, at_last), weight)
+        cells = self.cells(builder, prefix, last)
+        held = code.of_cells(builder, [cells[key] for key in range(len(cells))])
+        goes = builder.and_(builder.and_(full, builder.not_(behind)), pushed)
+        return DisplacedEntry(builder.and_(full, behind), goes, held)
 
     def _presence(self, builder: ir.IRBuilder, weight: IRValue) -> IRValue:
         return builder.select(is_positive(builder, weight), weight, number(0))

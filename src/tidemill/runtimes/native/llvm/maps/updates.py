@@ -237,6 +237,7 @@ class UpdateCode:
         handle, *rest = arguments
         split = len(self.keys.types())
         keys, addend = self.keys.of_arguments(rest[:split]), self.rings.of_flat(rest[split:])
+        self._make_room(builder, handle, keys, addend.weight)
         entry, hash_ = self._locate(builder, handle, keys)
         with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER), likely=True):
             self._remember(builder, handle, entry)
@@ -256,6 +257,23 @@ class UpdateCode:
         self.keys.write(builder, record, keys)
         self.rings.store(builder, record, addend)
         builder.ret(builder.call(self._enter(builder.module), [handle, hash_, record]))
+
+    def _make_room(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, weight: IRValue) -> None:
+        """Where only some entries of a group are kept: return if a new one is not needed, and let go of one for it.
+
+        While a state is restored or undone, entries come and go as they are.
+        """
+        if self.ordered is None or not self.ordered.keeps_some:
+            return
+        with self._if_recording(builder, handle):
+            found = self.ordered.displaced(builder, handle, keys, weight, self.keys)
+            with builder.if_then(found.refused):
+                builder.ret(number(0, I32))
+            with builder.if_then(found.goes):
+                gone = on_stack(builder, self.record.payload)
+                self.keys.write(builder, gone, found.held)
+                self.rings.store_zero(builder, gone)
+                check(builder, self.put(builder, handle, gone))
 
     def _enter(self, module: ir.Module) -> ir.Function:
         """``enter(handle, hash, record)``: take in an entry whose key is not there."""

@@ -42,7 +42,8 @@ def top_k_order(stage: Stage, map_: Map) -> GroupOrder | None:
     finish = stage.finish
     if not isinstance(finish, PartitionEmission) or map_.name != finish.source or not isinstance(finish.rows, TopK):
         return None
-    return GroupOrder(finish.width, sort_terms(map_, finish.width, finish.rows.order), finish.rows.limit)
+    terms = sort_terms(map_, finish.width, finish.rows.order)
+    return GroupOrder(finish.width, terms, finish.rows.limit, grows=finish.kept_rows is not None)
 
 
 def check_top_k(stage: Stage, finish: PartitionEmission) -> None:

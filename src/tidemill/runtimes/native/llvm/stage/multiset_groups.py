@@ -160,4 +160,4 @@ def multiset_order(stage: Stage, map_: Map) -> GroupOrder | None:
         return None
     (source,) = [own for own in stage.maps if own.name == finish.source]
     width = len(source.keys)
-    return GroupOrder(width, (KeyOrder(width, nullable=False),))
+    return GroupOrder(width, (KeyOrder(width, nullable=False),), end=map_.end)
