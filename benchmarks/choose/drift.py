@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import tidemill
-from benchmarks.choose.measure import BENCH, STRATEGIES, _timed
+from benchmarks.choose.measure import BENCH, OVER_BEST, STRATEGIES, WARM_SECONDS, _timed
 from benchmarks.choose.workloads import Epoch, weighted
 from tidemill.serving.cli.bench_runner import Figure
 
@@ -82,28 +83,46 @@ DRIFTS = {"growing": growing, "skewing": skewing}
 
 
 def drift_figures(names: Sequence[str], limit: float, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Microseconds a row by each strategy, before and after the tables have changed their shape."""
+    """Microseconds a row by each strategy, before and after the tables have changed their shape.
+
+    And after how many epochs ``auto`` had the plan that it ended with, and how far that one is from the best.
+    """
     for name in names:
-        for strategy in ("auto", *FIXED):
-            before, after, chosen = _measure(DRIFTS[name](), strategy, limit)
-            say(f"drift/{name}: {strategy} {1e6 * before:.3g} us, then {1e6 * after:.3g} us ({chosen})")
-            for when, seconds in (("before", before), ("after", after)):
-                yield Figure(BENCH, f"drift/{name}/{when}/{strategy}", "us/row", 1e6 * seconds, "us", chosen)
+        found = {strategy: _measure(DRIFTS[name](), strategy, limit) for strategy in ("auto", *FIXED)}
+        for strategy, one in found.items():
+            say(f"drift/{name}: {strategy} {1e6 * one.before:.3g} us, then {1e6 * one.after:.3g} us ({one.chosen})")
+            for when, seconds in (("before", one.before), ("after", one.after)):
+                yield Figure(BENCH, f"drift/{name}/{when}/{strategy}", "us/row", 1e6 * seconds, "us", one.chosen)
+        auto, best = found["auto"], min(found[strategy].after for strategy in FIXED)
+        yield Figure(BENCH, f"drift/{name}", "epochs_to_recover", auto.epochs, "epochs", f"of {EPOCHS} that drift")
+        yield Figure(BENCH, f"drift/{name}", "regret_max", auto.after / best, "times", OVER_BEST)
 
 
-def _measure(drift: Drift, strategy: str, limit: float) -> tuple[float, float, str]:
+class Drifted(NamedTuple):
+    """Seconds a row before and after tables have drifted, and the epochs until the plan at the end was there."""
+
+    before: float
+    after: float
+    epochs: int
+    chosen: str
+
+
+def _measure(drift: Drift, strategy: str, limit: float) -> Drifted:
     with tidemill.open(":memory:", runtime="native") as warehouse:
         warehouse.sql(drift.declarations)
         warehouse.apply(drift.base)
         warehouse.sql(f"CREATE MATERIALIZED VIEW answer {STRATEGIES[strategy]} AS {drift.query}")
         changes = drift.after()
         before = _timed(warehouse, islice(changes, 50), limit)
+        start = warehouse.epoch
         for epoch in drift.shifts():
             warehouse.apply(epoch)
-        _timed(warehouse, changes, limit / 3)
+        _timed(warehouse, changes, max(limit / 3, WARM_SECONDS))
         after = _timed(warehouse, changes, limit)
         view = warehouse.view("answer")
         view.verify()
         stages = warehouse._engine.catalog.view("answer").program.stages
         chosen = " and ".join(dict.fromkeys(stage.strategy for stage in stages))
-        return before[0] / before[1], after[0] / after[1], chosen
+        decisions = warehouse.plans("answer")["answer"]
+        *_, planned = takewhile(lambda one: one.chosen == decisions[-1].chosen, reversed(decisions))
+        return Drifted(before[0] / before[1], after[0] / after[1], max(planned.epoch - start, 0), chosen)

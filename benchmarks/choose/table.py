@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import exp, log
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from benchmarks.choose.measure import AGAIN, RECOMPUTING, STRATEGIES
+from benchmarks.choose.measure import AGAIN, BENCH, OVER_BEST, OVER_RECOMPUTING, RECOMPUTING, STRATEGIES
 from benchmarks.choose.mixes import COMPARED
 from benchmarks.tables import numbers, short
 from tidemill.serving.cli.bench_runner import Figure
+
+ALL = "all"
+"""The case of the figures over all queries."""
 
 Cells = Mapping[str, Mapping[str, Figure]]
 """Figures by case and strategy."""
@@ -34,10 +37,36 @@ def recomputing(figures: Sequence[Figure]) -> dict[str, float]:
     return _ratios(_cells(figures, "us/row"), RECOMPUTING)
 
 
+def goal_figures(figures: Sequence[Figure]) -> Iterator[Figure]:
+    """How many times as long ``auto`` takes as the best strategy, and as recomputing: of each query, and of all."""
+    regrets = {case: ratio for case, ratio in ratios(figures).items() if case.rpartition("/")[2] in COMPARED}
+    again = recomputing(figures)
+    for query in (*dict.fromkeys(case.rpartition("/")[0] for case in (*regrets, *again)), ALL):
+        yield from _goals(query, _of(regrets, query), _of(again, query))
+
+
+def _goals(query: str, regrets: Sequence[float], again: Sequence[float]) -> Iterator[Figure]:
+    if regrets:
+        yield Figure(BENCH, query, "regret_mean", _mean(regrets), "times", OVER_BEST)
+        yield Figure(BENCH, query, "regret_max", max(regrets), "times", OVER_BEST)
+    if again:
+        yield Figure(BENCH, query, "recompute_ratio_max", max(again), "times", OVER_RECOMPUTING)
+
+
+def _of(found: Mapping[str, float], query: str) -> list[float]:
+    return [ratio for case, ratio in found.items() if query in (ALL, case.rpartition("/")[0])]
+
+
+def _mean(found: Collection[float]) -> float:
+    return exp(sum(map(log, found)) / len(found))
+
+
 def summary(figures: Sequence[Figure]) -> Iterator[str]:
     """How ``auto`` compares with the best strategy, and with recomputing, in the mean and at worst."""
     work = {case: ratio for case, ratio in ratios(figures).items() if case.rpartition("/")[2] in COMPARED}
-    shapes = {case: ratio for case, ratio in ratios(figures).items() if case.startswith("drift/")}
+    shapes = {
+        case: ratio for case, ratio in ratios(figures).items() if case.startswith("drift/") and case.endswith("/after")
+    }
     fixed = [name for name in STRATEGIES if name not in ("auto", *RECOMPUTING)]
     held = _ratios(_cells(figures, "bytes"), fixed)
     for words, found in (
@@ -47,8 +76,7 @@ def summary(figures: Sequence[Figure]) -> Iterator[str]:
         ("takes {} times as long as the best strategy where tables drift", shapes),
     ):
         if found:
-            mean = exp(sum(map(log, found.values())) / len(found))
-            worst = max(found, key=lambda case: found[case])
+            mean, worst = _mean(found.values()), max(found, key=lambda case: found[case])
             yield f"auto {words.format(f'{mean:.3g}')} in the mean, {found[worst]:.3g} at worst ({worst})"
 
 

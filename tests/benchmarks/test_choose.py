@@ -14,7 +14,7 @@ from benchmarks.choose import as_table, drift, measure
 from benchmarks.choose.measure import STRATEGIES, Outcome, measure_all
 from benchmarks.choose.mixes import MIXES, contents_of, going_and_coming
 from benchmarks.choose.plots import draw
-from benchmarks.choose.table import summary
+from benchmarks.choose.table import goal_figures, summary
 from benchmarks.choose.workloads import SIZES, workloads
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from tidemill.serving.cli.bench_runner import Figure
@@ -84,8 +84,24 @@ def test_rows_that_go_come_back() -> None:
 def test_tables_that_drift_are_measured_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(drift.DRIFTS, "skewing", lambda: drift.skewing(200))
     monkeypatch.setattr(drift, "FIXED", ("delta",))
-    cases = {figure.case for figure in drift.drift_figures(["skewing"], 1e-9, lambda _: None)}
+    found = list(drift.drift_figures(["skewing"], 1e-9, lambda _: None))
+    cases = {figure.case for figure in found if figure.metric == "us/row"}
     assert cases == {f"drift/skewing/{when}/{one}" for when in ("before", "after") for one in ("auto", "delta")}
+    goals = {figure.metric: figure.value for figure in found if figure.case == "drift/skewing"}
+    assert goals.keys() == {"epochs_to_recover", "regret_max"} and goals["epochs_to_recover"] == 0
+
+
+def test_goals_are_figures_of_each_query_and_of_all() -> None:
+    times = {"a/small/bulk": (2.0, 1.0, 8.0), "a/small/tenth": (9.0, 1.0, 3.0), "b/small/single": (4.0, 8.0, 2.0)}
+    figures = [
+        Figure("choose", f"{case}/{strategy}", "us/row", value, "us")
+        for case, values in times.items()
+        for strategy, value in zip(("auto", "delta", "recompute"), values, strict=True)
+    ]
+    found = {(figure.case, figure.metric): figure.value for figure in goal_figures(figures)}
+    assert found["a/small", "regret_mean"] == found["a/small", "regret_max"] == 2.0
+    assert found["a/small", "recompute_ratio_max"] == 3.0 and found["b/small", "recompute_ratio_max"] == 2.0
+    assert found["all", "regret_mean"] == pytest.approx(2.0) and found["all", "recompute_ratio_max"] == 3.0
 
 
 def test_the_summary_names_the_worst_case(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_rows_that_stages_pass_on_count(monkeypatch: pytest.MonkeyPatch) -> None
     )
     book = Statistics({"orders": 12_000}, lambda relation, column: 7_000)
     assert planned(nested, book).plan.keeps_subqueries
+    assert planned(nested, book).candidates[-1].strategy == "viewlet with subqueries in place"
     with_passed = planned(ABOVE_AVERAGE, LARGE).work
     monkeypatch.setattr(predictions, "CONSTANTS", replace(predictions.CONSTANTS, passed=0.0))
     assert planned(ABOVE_AVERAGE, LARGE).work < with_passed

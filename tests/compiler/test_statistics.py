@@ -74,3 +74,13 @@ def test_columns_that_go_together_are_counted_together() -> None:
     # By themselves 100 times 100 values would leave a tenth of a row for each pair.
     assert together - apart == pytest.approx(2 * 3 * (1_000 / 100 - 1_000 / 100 / 100))
     assert "customer, day" in asked
+
+
+def test_a_group_without_sums_is_passed_on_when_it_appears_and_when_it_goes() -> None:
+    """With ten orders for each customer, one in ten changes which customers there are; a sum changes each time."""
+    orders = {"orders": 1.0, "customers": 0.0}
+    outer = "SELECT n.k, COUNT(*) AS m FROM ({}) AS n JOIN customers c ON c.id = n.customer GROUP BY n.k"
+    names, sums = (f"SELECT customer, {k} AS k FROM orders GROUP BY customer" for k in ("customer", "SUM(id)"))
+    by_names, by_sums = (work(outer.format(inner), None, orders) for inner in (names, sums))
+    inner = work(names, None, orders)
+    assert by_sums - inner == pytest.approx(20 * (by_names - inner))

@@ -149,5 +149,33 @@ def test_a_plan_that_is_kept_is_looked_at_after_twice_as_many_changes(tmp_path: 
     with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
         for turn in range(4, 7):
             move_all(warehouse, turn, 300)
-        assert looks(warehouse) == ["in epoch 8, after 1,200"]
+        assert looks(warehouse) == ["in epoch 2, after 300", "in epoch 4, after 600", "in epoch 8, after 1,200"]
         warehouse.verify()
+
+
+def test_decisions_are_logged_with_their_candidates_and_stored_with_the_view(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        warehouse.sql(PEOPLE)
+        warehouse.sql(PAIRS.format(options=""))
+        warehouse.sql("CREATE MATERIALIZED VIEW ids WITH (strategy = 'delta') AS SELECT id FROM people")
+        (first,) = warehouse.plans("Pairs")["pairs"]
+        assert (first.epoch, first.cause, first.chosen, first.measured) == (0, "created", "delta", None)
+        load(warehouse, 0, 120)
+        warehouse.sql("ALTER VIEW pairs SET (strategy = 'joingraph')")
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        created, grown, altered = warehouse.plans()["pairs"]
+        assert created.measured is not None and created.measured > 0
+        assert (grown.epoch, grown.cause, grown.chosen) == (1, "after 120 changed rows", "viewlet for pairs")
+        by = {one.strategy: one for one in grown.candidates}
+        assert by.keys() == {"delta", "viewlet", "joingraph"}
+        assert grown.visits == pytest.approx(by["viewlet"].visits) and by["viewlet"].visits < by["delta"].visits
+        assert f"from {by['delta'].visits:,.0f} predicted visits a change to {grown.visits:,.0f}" in grown.reason
+        assert (altered.cause, altered.chosen, altered.candidates) == ("altered", "joingraph", ())
+        load(warehouse, 300, 3)
+        result = warehouse.sql("SHOW PLANS FOR pairs")
+        shown = [dict(zip(result.columns, row, strict=True)) for row in result]
+        assert [one["epoch"] for one in shown] == [0, 1, 1]
+        assert shown[2]["measured_us"] > 0 and shown[1]["candidates"] == "; ".join(map(str, grown.candidates))
+        assert {row[0] for row in warehouse.sql("SHOW PLANS")} == {"pairs", "ids"}
+        warehouse.sql(PAIRS.format(options="").replace("CREATE", "CREATE OR REPLACE"))
+        assert [one.cause for one in warehouse.plans("pairs")["pairs"]] == ["created"]

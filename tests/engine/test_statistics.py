@@ -215,3 +215,25 @@ def test_a_warehouse_without_counts_starts_with_its_rows(tmp_path: Path, monkeyp
         assert (shown(wh, "t")["rows"], shown(wh, "t")["deleted"]) == (9, 1)
         wh.sql("ANALYZE t")
         assert columns(wh, "t")["name"]["rows"] == 9
+
+
+def test_the_maps_of_a_view_are_counted_by_the_columns_that_lookups_go_by(tmp_path: Path) -> None:
+    with opened(tmp_path, "folder") as wh:
+        wh.sql("CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, y INT)")
+        wh.sql("""CREATE MATERIALIZED VIEW v WITH (strategy = 'viewlet') AS
+                  SELECT a.x, COUNT(*) AS n, SUM(b.y) AS y FROM a JOIN b ON a.k = b.k GROUP BY a.x""")
+        wh.apply({"a": [(1, row) for row in [(1, 10), (1, 10), (1, 11), (1, 12), (2, 10), (3, 13)]]})
+        wh.apply({"a": [(-1, (3, 13)), (-1, (1, 10))], "b": [(1, (1, 5))]})
+        (kept,) = [one for one in wh.statistics("v")["v"].maps.values() if one.lookups]
+        assert (kept.entries, kept.bytes > 0) == (4, True)
+        (lookup,) = kept.lookups.values()
+        assert (lookup.rows, lookup.distinct, lookup.matches) == (4, 2, pytest.approx(10 / 4))
+        result = wh.sql("SHOW STATISTICS FOR v")
+        found = [dict(zip(result.columns, one, strict=True)) for one in result]
+        (whole,) = [one for one in found if one["map"] == kept.name and one["column"] is None]
+        (by_key,) = [one for one in found if one["map"] == kept.name and one["column"] is not None]
+        assert (whole["rows"], whole["bytes"], whole["epoch"]) == (4, kept.bytes, 2)
+        assert (by_key["rows"], by_key["distinct"], by_key["matches"]) == (4, 2, pytest.approx(10 / 4))
+        groups = next(one for one in found if one["map"] == "v/groups")
+        assert groups["rows"] == 3
+        assert wh.statistics()["v"].maps == {}

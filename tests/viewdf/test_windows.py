@@ -85,6 +85,26 @@ def test_the_method_is_chosen_and_said() -> None:
         assert "made by method rolling: PERCENTILE_CONT needs all values" in warehouse.view("p").explain()
 
 
+@pytest.mark.parametrize(("sources", "method"), [(600, "direct"), (2, "panes")])
+def test_the_method_follows_from_the_rows_that_are_there(sources: int, method: str, tmp_path: Path) -> None:
+    """Ten rows a minute: where each has a group of its own, groups are no fewer than rows."""
+    rows = [(datetime(2024, 1, 1) + timedelta(minutes=n // 10), str(n % sources), n % 7) for n in range(600)]
+    select = "SELECT src, SUM(loss) AS x FROM s [WINDOW 3 MINUTES] GROUP BY src"
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        warehouse.sql(TABLE)
+        warehouse.apply({"s": [(+1, row) for row in rows]})
+        warehouse.sql(f"CREATE MATERIALIZED VIEW w AS {select}")
+        said = f"made by method {method}: it reads least for each slide of a window of 3 (relative: {method} 1,"
+        assert said in warehouse.view("w").explain()
+        assert f"with 10 rows and {min(sources, 10)} groups a slide" in warehouse.view("w").explain()
+        before = sorted(warehouse.view("w").rows())
+    with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
+        assert said in warehouse.view("w").explain()
+        assert sorted(warehouse.view("w").rows()) == before
+        warehouse.apply({"s": [(-1, rows[3]), (+1, (datetime(2024, 1, 1, 1), "0", 5))]})
+        assert warehouse.view("w").verify().ok
+
+
 def test_a_method_needs_a_window() -> None:
     with tidemill.open(":memory:", runtime="native") as warehouse:
         warehouse.sql("CREATE TABLE t (n INT)")

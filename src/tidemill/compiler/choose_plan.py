@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tidemill.algebra.relational.walk import expressions, scans, subqueries, walk_all
 from tidemill.compiler.choose import AUTO
 from tidemill.compiler.passes import Compilation, compile_requested, run_passes
-from tidemill.compiler.plan import Plan
+from tidemill.compiler.plan import Candidate, Decision, Plan
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.statistics.predictions import ProgramEstimate, bytes_of_rows, estimate_stage
 from tidemill.compiler.statistics.sizes import RelationSize, Statistics
@@ -38,8 +38,17 @@ CHEAP = 16.0
 BETTER, MUCH_BETTER = 3.0, 10.0
 """Factors by which another strategy must be better than first-order deltas: where sizes are known, and where not."""
 
-GOALS = ("balanced", "latency", "memory")
-"""Goals of a plan: little work and memory together, little work, or little memory."""
+IN_PLACE = 4.0
+"""Factor by which subqueries that are left in place must be better than their joins by first-order deltas: they take
+one row at a time, where joins take a whole change, and were measured at a third to a fifth of the predicted gain."""
+
+FREE_BYTES = 1e6
+"""Bytes that do not count where work and memory are weighed: nobody saves a part of a megabyte."""
+
+AIMS = {"balanced": "work and memory", "latency": "work", "memory": "memory"}
+"""The goals of a plan, and what is to be little by each."""
+
+GOALS = tuple(AIMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +69,87 @@ class Choice:
         """Factor by which others must be better."""
         return 1.0 if self.goal == "latency" else BETTER if self.sizes_known else MUCH_BETTER
 
+    @property
+    def better_in_place(self) -> float:
+        """Factor by which subqueries that are left in place must be better.
+
+        >>> Choice().better_in_place, Choice("latency").better_in_place, Choice(sizes_known=False).better_in_place
+        (4.0, 1.0, 10.0)
+        """
+        return 1.0 if self.goal == "latency" else max(self.better, IN_PLACE)
+
     def score(self, work: float, held: float) -> float:
-        """Figure of merit, the smaller the better. In balance, ten times the memory must save three times the work."""
+        """Figure of merit, the smaller the better. In balance, ten times the memory must save three times the work.
+
+        >>> round(Choice().score(1.0, 10e9) / Choice().score(3.0, 1e9), 2)
+        1.05
+        >>> round(Choice().score(1.0, 150e3) / Choice().score(3.0, 15e3), 2)
+        0.35
+        """
         match self.goal:
             case "latency":
                 return work
             case "memory":
                 return held
-        return work * sqrt(held + 1)
+        return work * sqrt(held + FREE_BYTES)
 
 
 class PlannedView(NamedTuple):
-    """A plan, the program that it compiles to, and the work and bytes that are predicted for it."""
+    """A plan, the program that it compiles to, the work and bytes that are predicted for it, and what was compared.
+
+    ``kept_compared``: subqueries that are left in place were among that.
+    """
 
     plan: Plan
     program: Program
     work: float
     bytes: float
+    candidates: tuple[Candidate, ...] = ()
+    kept_compared: bool = False
 
 
 def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> PlannedView:
-    """The plan with the least predicted cost for the view of which ``start`` is the first compilation."""
+    """The plan with the least predicted cost for the view of which ``start`` is the first compilation.
+
+    Its log has this decision alone, without the epoch and its cause.
+    """
     sizes = statistics.sizes(sorted(scans(start.relation)), start.tables)
     choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)))
-    joined = _planned(start, Plan(), sizes, choice)
+    joined = _planned(start, Plan(windows=start.plan.windows), sizes, choice)
     if joined.work <= choice.cheap or not choice.row_by_row or not _has_subqueries(start):
-        return joined
+        return _decided(joined, choice)
     try:
-        kept = _planned(start, Plan(keeps_subqueries=True), sizes, choice)
+        kept = _planned(start, replace(joined.plan, strategies={}, keeps_subqueries=True), sizes, choice)
     except (NotAccepted, Unsupported):
-        return joined
+        return _decided(joined, choice)
     inputs = sum(map(bytes_of_rows, sizes.values()))
     score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
     # Where joins of subqueries need another strategy themselves, they have no lead over it.
-    better = 1.0 if joined.plan.strategies else choice.better
-    return kept if score * better < beaten else joined
+    better = 1.0 if joined.plan.strategies else choice.better_in_place
+    taken = kept if score * better < beaten else joined
+    in_place = [replace(one, strategy=f"{one.strategy} with subqueries in place") for one in kept.candidates]
+    return _decided(taken._replace(candidates=(*joined.candidates, *in_place), kept_compared=True), choice)
+
+
+def _decided(view: PlannedView, choice: Choice) -> PlannedView:
+    """The planned view with the decision for it in the log of its plan."""
+    decision = Decision(chosen=view.plan.choice, reason=_reason(view, choice), candidates=view.candidates)
+    if view.candidates:
+        decision = replace(decision, visits=view.work, bytes=view.bytes)
+    return view._replace(plan=view.plan.decided(decision))
+
+
+def _reason(view: PlannedView, choice: Choice) -> str:
+    if not view.candidates:
+        return "no other takes its stages" if view.plan.strategies else "changes are joined with nothing that is stored"
+    if view.plan.strategies or view.plan.keeps_subqueries:
+        return f"the least predicted {AIMS[choice.goal]}"
+    if all(one.visits <= choice.cheap for one in view.candidates):
+        return f"no stage costs more than {choice.cheap:g} visits a change"
+    if all(one.strategy == DEFAULT.name for one in view.candidates):
+        return "no other strategy takes its stages"
+    in_place = f", nor {choice.better_in_place:g} times with subqueries left in place" if view.kept_compared else ""
+    return f"no other is predicted to be {choice.better:g} times better than first-order deltas{in_place}"
 
 
 def _has_subqueries(start: Compilation) -> bool:
@@ -107,7 +162,7 @@ def _planned(start: Compilation, plan: Plan, sizes: Mapping[str, RelationSize], 
     plan = replace(plan, strategies=stages.chosen)
     if not stages.compared:
         return PlannedView(plan, program, 0.0, 0.0)
-    return PlannedView(plan, program, stages.estimate.work, stages.estimate.bytes)
+    return PlannedView(plan, program, stages.estimate.work, stages.estimate.bytes, tuple(stages.candidates))
 
 
 def predicted_work(program: Program, tables: Mapping[str, Table], statistics: Statistics) -> float:
@@ -124,12 +179,13 @@ class _CheapestStages:
     """Compiles each stage by the strategy that costs least; ``chosen`` are those other than first-order deltas.
 
     A stage that reads nothing but the change has no rival. An estimate may count the values of columns, so there is
-    none until stages are ``compared``.
+    none until stages are ``compared``. ``candidates`` are all stages that were.
     """
 
     def __init__(self, sizes: Mapping[str, RelationSize], choice: Choice) -> None:
         self.chosen: dict[str, str] = {}
         self.compared = False
+        self.candidates: list[Candidate] = []
         self._estimate = ProgramEstimate(sizes, BATCH)
         self._choice = choice
         self._waiting: list[Stage] = []
@@ -175,7 +231,9 @@ class _CheapestStages:
         """Work for a changed row, and bytes of the maps of a stage and of what it reads."""
         estimate, _ = estimate_stage(stage, self.estimate.known)
         inputs = sum(bytes_of_rows(self.estimate.known[name]) for name in stage.inputs)
-        return self.estimate.cost(estimate), inputs + estimate.bytes
+        work = self.estimate.cost(estimate)
+        self.candidates.append(Candidate(stage.name, stage.strategy, work, estimate.bytes))
+        return work, inputs + estimate.bytes
 
 
 def _others(draft: StageDraft, context: StageContext) -> Iterator[Stage]:

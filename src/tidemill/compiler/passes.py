@@ -154,8 +154,9 @@ def check_options(compilation: Compilation) -> Compilation:
 
 def choose_window_methods(compilation: Compilation) -> Compilation:
     """Choose the method of sliding windows over time partitions."""
-    relation, _ = rewrite_sliding_windows(compilation.view, compilation.relation, compilation.method)
-    return replace(compilation, relation=relation)
+    c = compilation
+    relation, _ = rewrite_sliding_windows(c.view, c.relation, c.method, c.plan.windows)
+    return replace(c, relation=relation)
 
 
 def lift_partitions(compilation: Compilation) -> Compilation:

@@ -11,12 +11,14 @@ from tidemill.algebra.user_functions import Accumulator
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
+from tidemill.compiler.plan import Decision
 from tidemill.engine.boundary import public_class, public_function
 from tidemill.engine.catalog.user_functions import (
     register_aggregate,
     register_function,
     state_factory,
 )
+from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.memory_budget import parse_size, resident_bytes
@@ -329,6 +331,11 @@ class Warehouse:
         """Rows, changes, rates, reads and analyzed columns of tables, streams and views, of all if none is named."""
         with self._engine.settled():
             return {one.name: one for one in relation_statistics(self._engine, *names)}
+
+    def plans(self, *views: str) -> dict[str, tuple[Decision, ...]]:
+        """The decisions about the plans of views, of all if none is named, the oldest first."""
+        with self._engine.settled():
+            return plan_decisions(self._engine.state, *views)
 
     def at(self, epoch: int) -> WarehouseSnapshot:
         """The warehouse as of ``epoch``."""

@@ -143,6 +143,13 @@ class TestShortStatements:
         assert isinstance(one("SHOW VIEWS"), st.ShowViews)
         assert isinstance(one("SHOW MATERIALIZED VIEWS"), st.ShowViews)
 
+    def test_plans(self) -> None:
+        assert one("SHOW PLANS") == st.ShowPlans(PLACE, None)
+        assert one("SHOW PLANS FOR Spend") == st.ShowPlans(PLACE, "spend")
+        for text in ("SHOW PLANS FOR", "SHOW PLANS spend"):
+            with pytest.raises(ParseError):
+                parse(text)
+
     def test_statistics(self) -> None:
         assert one("SHOW STATISTICS") == st.ShowStatistics(PLACE, None)
         assert one("SHOW STATISTICS FOR Orders") == st.ShowStatistics(PLACE, "orders")

@@ -246,16 +246,16 @@ def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> Relat
     names = [f.name for f in map_.keys]
     found = [_joined(add.query, len(names), known) for add in stage.load if add.target == map_.name]
     if not found:
-        added = [
+        candidates = [
             _joined(_over_state(statement.query), len(names), known)
             for trigger in stage.triggers
             for statement in trigger.statements
             if isinstance(statement, Add) and statement.target == map_.name
         ]
-        found = [max(added, key=lambda size: size.rows)] if added else []
+        found = [max(candidates, key=lambda size: size.rows)] if candidates else []
     values = {name: sum(size.values[str(i)] for size in found) for i, name in enumerate(names) if found}
     spread = found[0].shares if len(found) == 1 else nothing_shared
-    rows = sum(size.rows for size in found)
+    rows = added = sum(size.rows for size in found)
     if found and map_.end is not None:
         rows = min(rows, prod(values[name] for name in names[:-1]))
     finish = stage.finish
@@ -265,6 +265,7 @@ def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> Relat
         rows,
         values,
         lambda name: spread(str(names.index(name))) if name in values else NO_SHARES,
+        grouped=sum(size.rows * size.grouped for size in found) / max(added, 1.0),
     )
 
 
@@ -284,7 +285,12 @@ def _joined(query: Query, keys: int, known: Mapping[str, RelationSize]) -> Relat
     entries = min(loops.rows, prod(values.values()))
     # Rows that are grouped have each value once in their group, however frequent it was.
     spread = entries == loops.rows
-    return RelationSize(entries, values, lambda number: loops.shares(scalars[number]) if spread else NO_SHARES)
+    return RelationSize(
+        entries,
+        values,
+        lambda number: loops.shares(scalars[number]) if spread else NO_SHARES,
+        grouped=loops.rows / max(entries, 1.0),
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- work
@@ -358,7 +364,8 @@ def _emission_rows(stage: Stage, known: Mapping[str, RelationSize]) -> float:
         case GroupEmission(source=source, outputs=outputs):
             read = {name for output in outputs for name in columns_in(output.scalar)}
             keys = {f.name for map_ in stage.maps if map_.name == source for f in map_.keys}
-            return REPLACED if read - keys else 1.0
+            # Without sums a group is one row: that changes only with the first row of the group, and with its last.
+            return REPLACED if read - keys else 1.0 / max(known[source].grouped, 1.0)
         case PartitionEmission(rows=TopK(limit=limit, offset=offset)) if limit is not None:
             return REPLACED * min(1.0, (limit + offset) / _share(stage, known))
         case PartitionEmission(rows=Window()):

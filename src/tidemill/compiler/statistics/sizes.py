@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
+from typing import NamedTuple
 
 from tidemill.compiler.statistics.column_values import NO_SHARES, ValueShares
 from tidemill.model.schema import Table
@@ -26,8 +27,21 @@ DistinctCounts = Callable[[str, str], int | None]
 """Number of distinct values of a column of a relation, or of several together; None where it is unknown."""
 
 
+class WindowSizes(NamedTuple):
+    """Sizes of a sliding window: the rows of a slide, its groups, and the groups of all slides."""
+
+    rows: float
+    groups: float
+    all_groups: float
+
+
 def nothing_counted(relation: str, column: str) -> int | None:
     """Distinct count of a column if none is known."""
+    return None
+
+
+def nothing_spanned(relation: str, column: str) -> float | None:
+    """Span of a column of times if it is unknown."""
     return None
 
 
@@ -41,12 +55,14 @@ class RelationSize:
     """Row count of a relation or map, and distinct counts and shares of the values of its columns.
 
     ``changes`` is how often its rows have changed lately, in relation to others; None where that is unknown.
+    ``grouped`` is the number of rows that one of its rows stands for, in the mean.
     """
 
     rows: float
     values: Mapping[str, float] = field(default_factory=dict)
     shares: Callable[[str], ValueShares] = nothing_shared
     changes: float | None = None
+    grouped: float = 1.0
 
     def distinct(self, name: str) -> float:
         """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
@@ -62,12 +78,14 @@ class Statistics:
     """Statistics of base relations: the rows of those that have some, and functions that count values and their shares.
 
     ``changes`` are the rows of each that have changed lately, late ones counting more; empty if that is unknown.
+    ``span`` gives the microseconds from the least to the greatest value of a column of times, None if it is unknown.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
     distinct: DistinctCounts = nothing_counted
     shares: Callable[[str, str], ValueShares] = nothing_shared
     changes: Mapping[str, float] = field(default_factory=dict)
+    span: Callable[[str, str], float | None] = nothing_spanned
 
     def sizes(self, relations: Iterable[str], tables: Mapping[str, Table]) -> dict[str, RelationSize]:
         """The sizes of relations. One without rows is assumed to become large; values are counted when asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from tidemill.algebra.relational.walk import scans
 from tidemill.compiler.choose import AUTO, strategy_options
@@ -14,6 +15,7 @@ from tidemill.compiler.frontends.translate import check_column_names, translate
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.passes import Compilation, compile_from
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
+from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.oql_queries import as_oql, oql_view
@@ -49,8 +51,8 @@ def define_view(
 ) -> View:
     """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given.
 
-    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen. ``session_stages`` is
-    an option of ``compile_view``.
+    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen, which keeps the
+    methods for sliding windows of a ``plan`` that is given. ``session_stages`` is an option of ``compile_view``.
     """
     _require_options(name, options)
     # A view that replaces one of its name cannot read the old one.
@@ -78,6 +80,8 @@ def define_view(
     )
     choice = Choice(optimization_goal(options, name), row_by_row)
     if statistics is not None and start.requested == AUTO:
+        if plan is DEFAULT_PLAN:
+            start = replace(start, plan=Plan(windows=window_sizes(relation, statistics)))
         plan, program, *_ = choose_plan(start, statistics, choice)
     else:
         program = compile_from(start)

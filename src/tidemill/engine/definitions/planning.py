@@ -4,17 +4,19 @@ A view is often created before its tables have rows, so strategy ``auto`` plans 
 together have ``GROWTH`` times the rows of when it was planned, or when as many of their rows have changed since as they
 have, it is planned again. A plan that is predicted to do a change in less than half the work takes over: its maps are
 filled beside the old ones and swapped in by one commit. Otherwise twice as many rows must change before the next time.
+
+Each decision is stored with the view, the last ones of each: SHOW PLANS has them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO
 from tidemill.compiler.choose_plan import predicted_work
+from tidemill.compiler.plan import ALTERED, CREATED, DEFAULT_PLAN, Decision
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.equal_views import equal_view
@@ -24,7 +26,7 @@ from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import TidemillError
 
-__all__ = ["Planner", "planned_view"]
+__all__ = ["Planner", "plan_decisions", "planned_view"]
 
 GROWTH = 10
 """How many times the rows of when it was planned a view's inputs must have."""
@@ -35,9 +37,6 @@ LEAST = 10_000
 WORTH = 2.0
 """How many times less work another plan must be predicted to do."""
 
-LOGGED = 100
-"""Decisions that are remembered, of all views together."""
-
 
 def planned_view(
     state: EngineState,
@@ -46,10 +45,12 @@ def planned_view(
     options: Mapping[str, str],
     tree: ViewTree | None = None,
     statistics: Statistics | None = None,
+    cause: str = CREATED,
 ) -> View:
     """A view, compiled as strategy ``auto`` plans it by what is stored now, if it names no other.
 
-    The state of an equal view that is there costs nothing, so that one's plan is the best, and so is its text.
+    The state of an equal view that is there costs nothing, so that one's plan is the best, and so is its text. The log
+    of its plan ends with this decision and its ``cause``; what a view of this name has decided before precedes it.
     """
     view = define_view(
         state.catalog,
@@ -58,17 +59,43 @@ def planned_view(
         options,
         state.store.epoch,
         tree=tree,
+        plan=DEFAULT_PLAN if cause in (CREATED, ALTERED) else state.catalog.view(name).plan,
         statistics=statistics or stored_statistics(state.catalog, state.store),
         row_by_row=not state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
     )
     equal = equal_view(view, state.catalog.views)
     if equal is None:
-        return _looked_at(state, view)
+        return _looked_at(state, _logged(state, view, cause))
     text, plan = equal.compiled_query, equal.plan.of_view(equal.name, name)
     if (text, plan) == (query, view.plan):
-        return _looked_at(state, view)
+        return _looked_at(state, _logged(state, view, cause))
     alike = define_view(state.catalog, name, text, options, state.store.epoch, plan=plan)
-    return _looked_at(state, replace(alike, query=query, equal_query="" if text == query else text))
+    alike = replace(alike, query=query, equal_query="" if text == query else text)
+    decision = Decision(chosen=plan.choice, reason=f"the plan of {equal.name}, whose query is the same")
+    return _looked_at(state, _logged(state, replace(alike, plan=plan.decided(decision)), cause))
+
+
+def _logged(state: EngineState, view: View, cause: str) -> View:
+    """The view, whose log has what was decided before, with measured costs, and the last decision with its cause."""
+    named = Decision(chosen=view.options.get("strategy", AUTO), reason="its options say so")
+    (*_, made) = view.plan.log or (named,)
+    before = _decisions_about(state, view.name) if cause != CREATED else ()
+    return replace(view, plan=view.plan.decided(replace(made, epoch=state.store.epoch, cause=cause), before))
+
+
+def plan_decisions(state: EngineState, *names: str) -> dict[str, tuple[Decision, ...]]:
+    """The decisions about the plans of views, of all if none is named, the oldest first."""
+    views = [state.catalog.view(name).name for name in names] or list(state.catalog.views)
+    return {name: _decisions_about(state, name) for name in views}
+
+
+def _decisions_about(state: EngineState, name: str) -> tuple[Decision, ...]:
+    """The decisions about a view that is there, the last one with what changes have cost by it in this process."""
+    log = state.catalog.view(name).plan.log
+    measured = state.pipeline[name].measured.microseconds_per_row
+    if not log or measured is None:
+        return log
+    return (*log[:-1], replace(log[-1], measured=measured))
 
 
 def _looked_at(state: EngineState, view: View, wait: int = 0) -> View:
@@ -85,16 +112,12 @@ def _inputs_now(state: EngineState, view: View) -> tuple[int, int]:
 
 
 class Planner:
-    """Plans views again when their tables have become others.
-
-    ``decisions`` are the last ones in this process, each with the name of its view.
-    """
+    """Plans views again when their tables have become others."""
 
     def __init__(self, state: EngineState, definitions: RelationDefinitions) -> None:
         self._state = state
         self._definitions = definitions
         self._due = 0
-        self.decisions: deque[tuple[str, str]] = deque(maxlen=LOGGED)
 
     def replan_due(self) -> None:
         """Look at the plans of views whose inputs have changed much; an epoch pays for a comparison of two numbers."""
@@ -105,7 +128,8 @@ class Planner:
             if state.closed:  # by another thread, after the epoch
                 return
             due = [view for view in state.catalog.views.values() if self._is_due(view)]
-            kept = [view for view in due if not self._replan(view)]
+            decided = {view.name: self._replan(view) for view in due}
+            kept = {name: decision for name, decision in decided.items() if decision is not None}
             if kept:
                 self._keep(kept)
             self._due = state.changed_rows + LEAST
@@ -117,38 +141,42 @@ class Planner:
         has_grown = rows >= max(GROWTH * view.plan.rows, LEAST)
         return has_grown or _changes_since(view, changes) >= max(rows, view.plan.wait, LEAST)
 
-    def _replan(self, old: View) -> bool:
-        """Plan a view again; True if another plan has taken over."""
+    def _replan(self, old: View) -> Decision | None:
+        """Plan a view again: the decision for the plan that it has, or None if another one has taken over."""
         _, changes = _inputs_now(self._state, old)
+        cause = f"after {_changes_since(old, changes):,} changed rows"
         try:
-            replanned, decision = self._decide(old)
+            return self._decide(old, cause)
         except TidemillError as error:  # for want of memory, maybe: the view goes on by the plan that it has
-            replanned, decision = False, f"in vain, {error.what}"
-        found = f"in epoch {self._state.store.epoch}, after {_changes_since(old, changes):,} changed rows"
-        self.decisions.append((old.name, f"{found}: {decision}"))
-        return replanned
+            kept = Decision(chosen=old.plan.choice, reason=f"in vain, {error.what}")
+            return replace(kept, epoch=self._state.store.epoch, cause=cause)
 
-    def _decide(self, old: View) -> tuple[bool, str]:
-        """Plan a view by what is stored now, and take that plan if it is much better; the decision in words, too."""
+    def _decide(self, old: View, cause: str) -> Decision | None:
+        """Plan a view by what is stored now, and take that plan if it is much better; else the decision to keep it."""
         state = self._state
         statistics = stored_statistics(state.catalog, state.store)
-        view = planned_view(state, old.name, old.query, old.options, statistics=statistics)
+        view = planned_view(state, old.name, old.query, old.options, statistics=statistics, cause=cause)
+        decision = view.plan.log[-1]
         if view.plan == old.plan:
-            return False, "the same plan is the best"
+            return replace(decision, reason="the same plan is the best")
         before, after = (predicted_work(one.full_program, state.catalog.tables, statistics) for one in (old, view))
         work = f"from {before:,.0f} predicted visits a change to {after:,.0f}"
         if after * WORTH >= before:
-            return False, f"the plan is kept, another would save too little, {work}"
-        self._definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
-        return True, f"planned anew, {work}"
+            reason = f"the plan is kept, another would save too little, {work}"
+            return replace(decision, chosen=old.plan.choice, reason=reason, visits=before, bytes=None)
+        plan = view.plan.decided(replace(decision, reason=f"planned anew, {work}"), view.plan.log[:-1])
+        self._definitions.replan_view(replace(view, plan=plan, created=old.created, fresh=old.fresh))
+        return None
 
-    def _keep(self, views: list[View]) -> None:
+    def _keep(self, decisions: Mapping[str, Decision]) -> None:
         """Store that plans were looked at and kept, so that it is not done again before twice as many changes."""
         plans = {}
-        for view in views:
+        for name, decision in decisions.items():
+            view = self._state.catalog.view(name)
             _, changes = _inputs_now(self._state, view)
             wait = 2 * max(_changes_since(view, changes), view.plan.wait)
-            plans[view.name] = _looked_at(self._state, view, wait).plan
+            plan = _looked_at(self._state, view, wait).plan
+            plans[name] = plan.decided(decision, _decisions_about(self._state, name))
         try:
             self._definitions.keep_plans(plans)
         except TidemillError as trouble:  # the epoch is committed already

@@ -7,6 +7,7 @@ the result, and stores it whenever it is committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import TypeVar
 
@@ -23,7 +24,15 @@ from tidemill.model.types import Array, Field, Struct, Void
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.storage.store import Store
 
-__all__ = ["analyze_relations", "counted_rows", "has_stored_rows", "shown_relations", "stored_statistics"]
+__all__ = [
+    "MAX_COUNTED_ROWS",
+    "analyze_relations",
+    "counted_rows",
+    "has_plain_values",
+    "has_stored_rows",
+    "shown_relations",
+    "stored_statistics",
+]
 
 MAX_COUNTED_ROWS = 1_000_000
 """Largest relation, in rows, that is analyzed because a plan asks: a column takes some hundredths of a second."""
@@ -37,6 +46,7 @@ def stored_statistics(catalog: Catalog, store: Store) -> Statistics:
         partial(_distinct, catalog, store),
         partial(_shares, catalog, store),
         _WhenAsked(kept, partial(_recent_changes, store)),
+        partial(_span, catalog, store),
     )
 
 
@@ -94,6 +104,15 @@ def _shares(catalog: Catalog, store: Store, relation: str, column: str) -> Value
     return NO_SHARES if found is None else found.shares
 
 
+def _span(catalog: Catalog, store: Store, relation: str, column: str) -> float | None:
+    """The microseconds between the first and the last instant of a column of times."""
+    found = _column(catalog, store, relation, column)
+    if found is None or found.least is None or found.greatest is None:
+        return None
+    least, greatest = (datetime.fromisoformat(bound) for bound in (found.least, found.greatest))
+    return (greatest - least) / timedelta(microseconds=1)
+
+
 def _column(catalog: Catalog, store: Store, relation: str, column: str) -> ColumnStatistics | None:
     """The statistics of a column: analyzed now if they are stale and the relation is not large, else as they were."""
     known = catalog.analyzed.get(relation, {}).get(column)
@@ -101,7 +120,7 @@ def _column(catalog: Catalog, store: Store, relation: str, column: str) -> Colum
         return known.statistics
     if store.rows(relation) > MAX_COUNTED_ROWS:
         return None if known is None else known.statistics
-    fields = {field.name: field for field in catalog.entry(relation).fields if _has_plain_values(field)}
+    fields = {field.name: field for field in catalog.entry(relation).fields if has_plain_values(field)}
     names = (column,) if column in fields else tuple(column.split(TOGETHER))
     if not fields.keys() >= set(names):
         return None
@@ -117,7 +136,8 @@ def _analyze(catalog: Catalog, store: Store, relation: str, fields: Sequence[Fie
     return analyzed
 
 
-def _has_plain_values(field: Field) -> bool:
+def has_plain_values(field: Field) -> bool:
+    """True if the values of a column can be counted."""
     return not isinstance(field.type, Array | Struct | Void)
 
 
@@ -134,7 +154,7 @@ def analyze_relations(
         with epochs.changing_catalog() as catalog:
             analyzed = {}
             for name in relations:
-                fields = [field for field in catalog.entry(name).fields if _has_plain_values(field)]
+                fields = [field for field in catalog.entry(name).fields if has_plain_values(field)]
                 for field in fields:
                     _analyze(catalog, state.store, name, [field])
                 analyzed[name] = len(fields)

@@ -27,6 +27,7 @@ class RefreshCosts:
 
     epochs: int = 0
     seconds: float = 0.0
+    work: int = 0
     last_seconds: float = 0.0
     last_rows: int = 0
     last_work: int = 0
@@ -35,10 +36,16 @@ class RefreshCosts:
     def note(self, seconds: float, rows: int, work: int) -> None:
         """Count one epoch that changed ``rows`` rows of the view, for ``work`` input rows."""
         self.last_work = work
+        self.work += work
         self.epochs += 1
         self.seconds += seconds
         self.last_seconds = seconds
         self.last_rows = rows
+
+    @property
+    def microseconds_per_row(self) -> float | None:
+        """The mean time for an input row; None before the first change."""
+        return 1e6 * self.seconds / self.work if self.work else None
 
     def summary(self) -> str:
         """The costs as text for EXPLAIN."""

@@ -80,8 +80,8 @@ def explanation_of(engine: Engine, name: str) -> str:
         if placed.measured.recomputed:
             facts["recomputed"] = placed.measured.recomputed
         if view.plan.strategies:
-            facts["chosen"] = view.plan.text
-        if decisions := [text for name, text in engine.planner.decisions if name == view.name]:
+            facts["chosen"] = f"by strategy auto: {view.plan.choice}"
+        if decisions := [str(decision) for decision in view.plan.log if decision.is_replanning]:
             facts["replanning"] = "\n".join(decisions)
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"

@@ -30,7 +30,8 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
         slices = [slice_ for slice_ in partitioned.slices if slice_.feed == feed]
         read = ", ".join(dict.fromkeys(slice_.name for slice_ in slices))
         yield f"reads {feed}", f"{view.name}[i] reads {read}: {_bounds(slices)}"
-    for choice in rewrite_sliding_windows(view.name, view.relation, view.options.get("method", "auto"))[1].values():
+    method = view.options.get("method", "auto")
+    for choice in rewrite_sliding_windows(view.name, view.relation, method, view.plan.windows)[1].values():
         yield "window", f"made by method {choice.method}: {choice.reason}"
     yield from _retention_facts(catalog, positions, view)
 

@@ -10,6 +10,7 @@ from tidemill.engine.catalog.analyzed_columns import AnalyzedColumn
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.stored_statistics import counted_rows, has_stored_rows, shown_relations
 from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.map_statistics import MapStatistics, map_statistics
 from tidemill.program.reads import sources_of
 from tidemill.storage.change_counts import HALF_LIFE
 
@@ -23,7 +24,7 @@ class RelationStatistics:
     ``rows`` and ``bytes`` are those stored, None where none are. ``inserted``, ``updated`` and ``deleted`` count rows
     since it was created, and ``epochs`` the epochs that changed it. The three rates are rows an epoch, lately.
     ``reads`` counts reads of all its rows and queries over it since the warehouse was opened, and ``subscribers`` are
-    those of now. ``columns`` are those that were analyzed.
+    those of now. ``columns`` are those that were analyzed, and ``maps`` those that a view keeps, if it was asked for.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RelationStatistics:
     reads: int = 0
     subscribers: int = 0
     columns: Mapping[str, AnalyzedColumn] = field(default_factory=dict)
+    maps: Mapping[str, MapStatistics] = field(default_factory=dict)
 
     def __str__(self) -> str:
         rates = [(self.insert_rate, "inserted"), (self.update_rate, "updated"), (self.delete_rate, "deleted")]
@@ -60,9 +62,12 @@ def _column_text(column: ColumnStatistics) -> str:
 
 
 def relation_statistics(engine: Engine, *names: str) -> Iterator[RelationStatistics]:
-    """The statistics of relations, of all if none is named."""
-    for name in [engine.catalog.entry(name).name for name in names] or shown_relations(engine.catalog):
-        yield _statistics_of(engine, name)
+    """The statistics of relations, of all if none is named; views that are named have those of their maps, too."""
+    if not names:
+        yield from (_statistics_of(engine, name) for name in shown_relations(engine.catalog))
+    for entry in map(engine.catalog.entry, names):
+        maps = map_statistics(engine.store, entry) if isinstance(entry, View) else ()
+        yield replace(_statistics_of(engine, entry.name), maps={one.name: one for one in maps})
 
 
 def _statistics_of(engine: Engine, name: str) -> RelationStatistics:
@@ -104,7 +109,7 @@ def statistics_text(engine: Engine, view: View) -> str:
     loops = [loop for stage in view.program.stages for loop in sources_of(stage)]
     keys = {(loop.relation, column) for loop in loops for column, _ in loop.lookup}
     lines = []
-    for one in relation_statistics(engine, *filter(engine.catalog.__contains__, view.inputs)):
+    for one in (_statistics_of(engine, name) for name in view.inputs if name in engine.catalog):
         known = {name: column for name, column in one.columns.items() if (one.name, name) in keys}
         lines.append(str(replace(one, columns=known)))
     return "\n".join(lines)

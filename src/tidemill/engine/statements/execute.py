@@ -8,6 +8,7 @@ from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
+from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.source_entry import SourceEntry
@@ -68,7 +69,7 @@ def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
                 "For others use CREATE OR REPLACE MATERIALIZED VIEW.",
             )
     options = {**old.options, **statement.options}
-    view = planned_view(engine.state, old.name, old.query, options)
+    view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED)
     engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
     strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
     return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")
@@ -180,6 +181,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ShowFeeds: show.show_feeds,
     sql.ShowCreateTable: show.show_create_table,
     sql.ShowPartitions: show.show_partitions,
+    sql.ShowPlans: show.show_plans,
     sql.ShowSources: show.show_sources,
     sql.ShowStatistics: show.show_statistics,
     sql.ShowTables: show.show_tables,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.plan import Decision
+from tidemill.compiler.statistics.column_values import ColumnStatistics
 from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.inspect.staleness import staleness_of
@@ -54,13 +57,31 @@ def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
     return Result(rows, tuple(Field(name, STRING) for name in names))
 
 
+def show_plans(engine: Engine, statement: sql.ShowPlans) -> Result:
+    """List the decisions about the plans of all views, or of one, the oldest first."""
+    with engine.settled():
+        found = plan_decisions(engine.state, *filter(None, [statement.view]))
+    rows = [
+        (view, one.epoch, one.cause, one.chosen, one.reason, one.visits, one.bytes, one.measured, _listed(one))
+        for view, decisions in found.items()
+        for one in decisions
+    ]
+    kinds = {"view": STRING, "epoch": BIGINT, "cause": STRING, "chosen": STRING, "reason": STRING}
+    kinds |= {"predicted_visits": DOUBLE, "predicted_bytes": DOUBLE, "measured_us": DOUBLE, "candidates": STRING}
+    return Result(rows, tuple(Field(name, kind) for name, kind in kinds.items()))
+
+
+def _listed(decision: Decision) -> str | None:
+    return "; ".join(map(str, decision.candidates)) or None
+
+
 def show_statistics(engine: Engine, statement: sql.ShowStatistics) -> Result:
-    """List the statistics of all tables and views, or of the analyzed columns of one."""
+    """List the statistics of all tables and views, or of the analyzed columns of one and the maps that it keeps."""
     with engine.settled():
         if statement.name is None:
             return _relation_rows(list(relation_statistics(engine)))
         (found,) = relation_statistics(engine, statement.name)
-        return _column_rows(found)
+        return _column_rows(found, engine.store.epoch)
 
 
 def _relation_rows(found: list[RelationStatistics]) -> Result:
@@ -72,16 +93,19 @@ def _relation_rows(found: list[RelationStatistics]) -> Result:
     return Result(rows, tuple(Field(name, kinds.get(name, BIGINT)) for name in names))
 
 
-def _column_rows(found: RelationStatistics) -> Result:
-    rows = []
-    for name, column in found.columns.items():
-        known = column.statistics
-        frequent = ", ".join(f"{value} ({count / known.rows:.1%})" for value, count in known.frequent)
-        bounds = (known.least, known.greatest)
-        rows.append((name, known.rows, known.distinct, known.nulls, known.matches, *bounds, frequent, column.epoch))
+def _column_rows(found: RelationStatistics, epoch: int) -> Result:
+    rows = [(name, *_value_cells(one.statistics), one.epoch, None, None) for name, one in found.columns.items()]
+    for kept in found.maps.values():
+        rows.append((None, kept.entries, *[None] * 6, epoch, kept.name, kept.bytes))
+        rows += [(name, *_value_cells(one), epoch, kept.name, None) for name, one in kept.lookups.items()]
     kinds = {"column": STRING, "rows": BIGINT, "distinct": BIGINT, "nulls": BIGINT, "matches": DOUBLE}
-    kinds |= {"least": STRING, "greatest": STRING, "frequent": STRING, "epoch": BIGINT}
+    kinds |= {"least": STRING, "greatest": STRING, "frequent": STRING, "epoch": BIGINT, "map": STRING, "bytes": BIGINT}
     return Result(rows, tuple(Field(name, kind) for name, kind in kinds.items()))
+
+
+def _value_cells(known: ColumnStatistics) -> tuple[object, ...]:
+    frequent = ", ".join(f"{value} ({count / known.rows:.1%})" for value, count in known.frequent)
+    return known.rows, known.distinct, known.nulls, known.matches, known.least, known.greatest, frequent
 
 
 def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:

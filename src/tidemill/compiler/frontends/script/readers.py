@@ -254,6 +254,11 @@ def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
     return st.Analyze(place, tuple(names))
 
 
+def read_show_plans(cursor: StatementCursor, place: TextLocation) -> st.ShowPlans:
+    """``SHOW PLANS [FOR view]``."""
+    return st.ShowPlans(place, cursor.name("view") if cursor.accept("FOR") else None)
+
+
 def read_show_statistics(cursor: StatementCursor, place: TextLocation) -> st.ShowStatistics:
     """``SHOW STATISTICS [FOR name]``."""
     return st.ShowStatistics(place, cursor.name("table or view") if cursor.accept("FOR") else None)
@@ -284,6 +289,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("SHOW", "PARTITIONS"): read_show_partitions,
     ("SHOW", "CREATE", "TABLE"): read_show_create_table,
     ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
+    ("SHOW", "PLANS"): read_show_plans,
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),
     ("SHOW", "STATISTICS"): read_show_statistics,
     ("SHOW", "TABLES"): without_operands(st.ShowTables),

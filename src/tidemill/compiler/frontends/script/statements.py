@@ -190,6 +190,13 @@ class Analyze(Statement):
 
 
 @dataclass(frozen=True)
+class ShowPlans(Statement):
+    """``SHOW PLANS``: the decisions about the plans of all views, or of one."""
+
+    view: str | None
+
+
+@dataclass(frozen=True)
 class ShowStatistics(Statement):
     """``SHOW STATISTICS``: of all relations, or of the columns of one."""
 

@@ -4,5 +4,6 @@
 - ``find_window``: a body that groups the last n partitions, recognized
 - ``partials``: partial aggregates of one partition, and how they merge
 - ``methods``: direct, panes, prefix, subtract, intervals, rolling
+- ``window_sizes``: rows and groups of a slide, from statistics
 - ``choose_method``: the method that reads least for each slide
 """

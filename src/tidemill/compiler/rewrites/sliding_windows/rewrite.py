@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import children, with_children
-from tidemill.compiler.rewrites.sliding_windows.choose_method import MethodChoice, choose_method
+from tidemill.compiler.rewrites.sliding_windows.choose_method import ASSUMED, MethodChoice, choose_method
 from tidemill.compiler.rewrites.sliding_windows.find_window import find_window
 from tidemill.compiler.rewrites.sliding_windows.methods import made_by
 from tidemill.compiler.rewrites.sliding_windows.partials import partials
+from tidemill.compiler.statistics.sizes import WindowSizes
 from tidemill.model.errors import Unsupported
+
+NOTHING_KNOWN: Mapping[str, WindowSizes] = MappingProxyType({})
 
 
 def rewrite_sliding_windows(
-    view: str, relation: Relation, method: str = "auto"
+    view: str, relation: Relation, method: str = "auto", sizes: Mapping[str, WindowSizes] = NOTHING_KNOWN
 ) -> tuple[Relation, dict[str, MethodChoice]]:
-    """``relation`` with its windows computed by ``method``, and the choice made for each."""
+    """``relation`` with its windows computed by ``method``, and the choice made for each, by their known ``sizes``."""
     choices: dict[str, MethodChoice] = {}
 
     def rewritten(node: Relation) -> Relation:
@@ -24,7 +30,9 @@ def rewrite_sliding_windows(
         if window is None or window.length == 1:
             return node
         kept = partials(window.groups)
-        choice = choices[window.node.name] = choose_method(view, method, window.length, kept)
+        choice = choices[window.node.name] = choose_method(
+            view, method, window.length, kept, sizes.get(window.node.name, ASSUMED)
+        )
         return made_by(choice.method, window, None if isinstance(kept, str) else kept)
 
     made = rewritten(relation)
