@@ -76,6 +76,11 @@ class ChangeSet:
         """True if the rows are held as Python tuples only: they were never converted to Arrow."""
         return self._pairs is not None and self._table is None
 
+    @property
+    def python_pairs(self) -> list[tuple[Row, int]] | None:
+        """The rows with their weights, if they are held as Python tuples only."""
+        return self._pairs if self._table is None else None
+
     def pairs(self) -> list[tuple[Row, int]]:
         """The rows with their weights, as they came: equal rows are not summed."""
         if self._pairs is None:

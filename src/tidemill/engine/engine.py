@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from threading import get_ident
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.catalog import Catalog
@@ -12,6 +13,7 @@ from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import apply_changes
+from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.events import EventWriter
 from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
@@ -31,11 +33,13 @@ from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.results import EpochCosts
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import CommitUnknown
-from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.store import Store
 
 __all__ = ["Engine"]
+
+SHARED_ROWS = 100
+"""Largest number of changed rows with which an epoch is left to another thread, whose own caller waits for it."""
 
 POLL_SECONDS = 0.2
 """Seconds between two checks of a reader for commits of another process."""
@@ -74,6 +78,7 @@ class Engine:
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, state.reload, self._republish, self._clean_up)
+        self._combiner = EpochCombiner(state.lock)
         self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish)
         self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
         self.settled = self.events.settled
@@ -132,7 +137,7 @@ class Engine:
         if self.transaction.abandoned:
             with self.lock:
                 self.transaction.recover()
-        return self.catalog
+        return self.state.catalog
 
     @property
     def committed_epoch(self) -> int:
@@ -177,11 +182,16 @@ class Engine:
         late: bool = False,
     ) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
-        with garbage_collection_paused(), self.lock:
-            self.events.settle()
-            number, durable = apply_changes(self.state, self.epochs, changes, positions, objects=objects, late=late)
-        # Outside the lock: callers that wait together share one fsync.
-        durable()
+
+        def run() -> CommittedEpoch:
+            if not self.transaction.settled:
+                self.events.settle()
+            return apply_changes(self.state, self.epochs, changes, positions, objects=objects, late=late)
+
+        # Objects and late changes come from callers that have the lock.
+        leader = self._combiner.leader
+        shared = leader and leader != get_ident() and not (objects or late) and _is_small(changes)
+        number = self._combiner.join(run) if shared else self._combiner.lead(run)
         self._run_due()
         return number
 
@@ -232,3 +242,8 @@ class Engine:
                 self.placement.forget()
                 self.store.close()
         return_free_memory()
+
+
+def _is_small(changes: Mapping[str, ChangeSet]) -> bool:
+    """True if the caller of another epoch may wait for this one."""
+    return sum(map(len, changes.values())) <= SHARED_ROWS

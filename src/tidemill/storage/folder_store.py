@@ -291,9 +291,10 @@ class FolderStore:
             check_epoch_number(epoch.number, now.epoch)
             if now.tail.epochs and not writer.logs:
                 self.checkpoint()  # the previous writer's log must be in a manifest before a new log is started
+                now = self._commits.now
             if _may_wait(epoch, now.epoch):
-                durable = self._commits.advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
-                if writer.full(self._now):
+                durable = self._commits.advance(f"commit epoch {epoch.number}", partial(writer.append, now, epoch))
+                if writer.full(self._commits.now):
                     self._tidy(self.checkpoint)
                 return partial(self._commits.wait, epoch.number, durable)
             if epoch.dropped or epoch.replaced:

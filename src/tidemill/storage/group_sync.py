@@ -67,7 +67,8 @@ class GroupSync:
                     self._failed = refused
                     raise
         finally:
-            self._wake()
+            if self._sleeping:  # whoever came while this thread had the turn
+                self._wake()
 
     def _wake(self) -> None:
         with self._guard:

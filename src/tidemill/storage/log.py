@@ -49,6 +49,7 @@ _PLAIN_MAGIC, _PLAIN_HEADER, _PLAIN_SYNCED = b"TdMl", struct.Struct("<4sB3xQ"), 
 FEW_ROWS = 64
 """Number of rows up to which a change that is held as Python rows is written as JSON."""
 
+_NO_BYTES = (0, 0)
 _CRC = struct.Struct("<I")
 _encode_line = json.JSONEncoder(default=encode_value, check_circular=False).encode
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
@@ -72,8 +73,13 @@ class LoggedChange:
         """The rows as Arrow: the fields followed by the weight."""
         return self._table
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
+        """The number of rows, unsummed."""
         return int(self._table.num_rows)
+
+    def __len__(self) -> int:
+        return self.rows
 
 
 @dataclass(frozen=True)
@@ -131,15 +137,18 @@ def encode_epoch(epoch: Epoch, schemas: LoggedSchemas) -> bytes:
     for name, change in epoch.changes.items():
         if not change.rows:
             continue
-        if change.rows <= FEW_ROWS and change.is_python_only:
-            rows[name] = change.pairs()
+        pairs = change.python_pairs
+        if pairs is not None and change.rows <= FEW_ROWS:
+            rows[name] = pairs
             before, stream = schemas.of_rows(name, change.fields), b""
         else:
             table = change.arrow()
             before = schemas.of_table(name, table.schema)
             stream = b"".join([batch.serialize() for batch in table.to_batches()])
-        lengths[name] = len(before), len(stream)
-        messages += (before, stream)
+        lengths[name] = _NO_BYTES
+        if before or stream:
+            lengths[name] = len(before), len(stream)
+            messages += (before, stream)
     line = {"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths, "rows": rows}
     return b"".join([_encode_line(line).encode(), b"\n", *messages])
 
@@ -300,10 +309,10 @@ class Log:
         fault("before-log")
         at = self.end.length
         record, crc = encode_record(encode_epoch(epoch, self._schemas), at, self.end.crc, self._group.durable)
-        half = len(record) // 2 if armed("torn-log") else len(record)
-        _write_all(self._handle, record[:half], at)
-        fault("torn-log")
-        _write_all(self._handle, record[half:], at + half)
+        if armed("torn-log"):
+            _write_all(self._handle, record[: len(record) // 2], at)
+            fault("torn-log")
+        _write_all(self._handle, record, at)
         self.end = LogEnd(at + len(record), epoch.number, crc)
         return self.end
 

@@ -50,6 +50,9 @@ class ArrowChange(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def rows(self) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class TableSegment:
@@ -96,7 +99,7 @@ class RecentEpochs:
             self._numbers[name], self._changes[name], self._largest[name] = [], [], 0
         self._numbers[name].append(number)
         self._changes[name].append(change)
-        rows = len(change)
+        rows = change.rows
         self._rows[name] += rows
         if rows > self._largest[name]:
             self._largest[name] = rows

@@ -42,6 +42,8 @@ class Catalog:
         """Views by name; each one comes after everything that it reads."""
         self.late: dict[str, Table] = {}
         """The tables and streams whose changes may be late."""
+        self.streams: set[str] = set()
+        """The streams: their rows are not kept."""
         self.constraints = Constraints()
         """All constraints that are enforced in every epoch."""
         self.static: set[str] = set()
@@ -70,6 +72,7 @@ class Catalog:
         self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
         self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
+        self.streams = {name for name, table in self.tables.items() if not table.kept}
         self.constraints = constraints_of(self.tables)
         self.static = {name for view in self.views.values() for name in static_tables(view.options)}
         self._ranks = {name: rank for rank, name in enumerate(self._entries)}
@@ -290,8 +293,7 @@ class Catalog:
 
     def keeps_rows_of(self, relation: str) -> bool:
         """True if rows of ``relation`` are stored; those of streams are until all deferred views have read them."""
-        table = self.tables.get(relation)
-        return table is None or table.kept or bool(self.view_index.deferred_readers(relation))
+        return relation not in self.streams or bool(self.view_index.deferred_readers(relation))
 
     def ancestors(self, view: View) -> set[str]:
         """All relations that a view reads, directly or through other views."""

@@ -122,7 +122,7 @@ class Planner:
     def replan_due(self) -> None:
         """Look at the plans of views whose inputs have changed much; an epoch pays for a comparison of two numbers."""
         state = self._state
-        if state.changed_rows < max(self._due, LEAST):
+        if state.changed_rows < LEAST or state.changed_rows < self._due:
             return
         with state.lock:
             if state.closed:  # by another thread, after the epoch

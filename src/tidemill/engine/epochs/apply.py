@@ -67,7 +67,9 @@ def _run(
     Views are computed again, where that is predicted to be faster, if the epoch ``recomputes``.
     """
     catalog, pipeline = state.catalog, state.pipeline
-    rows = sum([change.rows for change in changes.values()])
+    rows = 0
+    for change in changes.values():
+        rows += change.rows
     with epochs.running(number, rows) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
         possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])

@@ -115,7 +115,9 @@ class EpochCommitter:
     def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """The changes that an epoch stores: of relations that are kept, and of the maps of views."""
         catalog = self._state.catalog
-        stored = {name: change for name, change in walk.stored.items() if catalog.keeps_rows_of(name)}
+        stored = walk.stored
+        if catalog.streams:
+            stored = {name: change for name, change in stored.items() if catalog.keeps_rows_of(name)}
         for runtime in runtimes:
             stored.update(runtime.commit())
         require_weights(stored, runtimes)

@@ -18,8 +18,9 @@ def require_weights(changes: Mapping[str, ChangeSet], runtimes: Iterable[Runtime
     """
     heavy = False
     for name, change in changes.items():
-        if change.is_python_only:
-            for row, weight in change.pairs():
+        pairs = change.python_pairs
+        if pairs is not None:
+            for row, weight in pairs:
                 if not -SAFE_WEIGHT <= weight <= SAFE_WEIGHT:
                     require_countable(weight, f"{name} {row!r}")
                     heavy = True

@@ -65,8 +65,10 @@ class Publisher:
                         self._views[name].read_from_store(self.published)
                     else:
                         self._views[name].publish(epoch.number, change)
-                self.published = max(self.published, epoch.number)
-            self.published = max(self.published, number)
+                if epoch.number > self.published:
+                    self.published = epoch.number
+            if number > self.published:
+                self.published = number
 
     def look(self, number: int) -> None:
         """Make all listeners read epochs up to ``number``, committed by another process, from the store."""

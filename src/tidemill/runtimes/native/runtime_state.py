@@ -405,11 +405,13 @@ class RuntimeState:
             self._behind.forget(name)
         for name in self._used_relations:
             held = self._contents.get(name)
+            if held is None:
+                continue
             if isinstance(held, RowMap):
                 held.settle()
-            elif held is not None and held.size > OVERLAY_ROWS:
+            elif held.size > OVERLAY_ROWS:
                 self._release_relation(name)
-            elif held is not None:
+            else:
                 held.since.settle()
         self._release_looked_up()
         for name in self._used_stages:

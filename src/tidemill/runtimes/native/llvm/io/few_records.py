@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -53,6 +53,11 @@ class RecordReader:
     def entries(self, records: Records) -> list[Any]:
         """The entry of each record in the form of ``state.maps``; None where the weight is 0."""
         return [self._entry(record) for record in records.tolist()]
+
+    def touched(self, old: Records, new: Records) -> Iterator[tuple[Row, Any, Any]]:
+        """The key of each record, with its entry before and now."""
+        before, key, entry = old.tolist(), self._key, self._entry
+        return zip(map(key, before), map(entry, before), map(entry, new.tolist()), strict=True)
 
     def stored_rows(self, records: Records) -> list[tuple[Row, int]]:
         """Each record as it is stored: keys, then values, and the weight. A sum that does not fit is a fault."""

@@ -123,7 +123,11 @@ class NativeMap:
     def changes(self) -> ChangeSet:
         """The epoch's net change, new minus old, in the form in which it is stored."""
         self.sweep()
-        records = self.make_records(2 * self.touches)
+        most = 2 * self._handle[self._journal]
+        if most <= FEW_RECORDS:
+            few = self._few.old[: self._functions["net"](self.address, self._few.addresses[0])]
+            return ChangeSet(map_fields(self.map), pairs=self._reader.stored_rows(few))
+        records = self.make_records(most)
         net = records[: self._functions["net"](self.address, records.ctypes.data)]
         if len(net) <= FEW_RECORDS:
             return ChangeSet.of(self._reader.stored_rows(net), map_fields(self.map))
@@ -135,6 +139,8 @@ class NativeMap:
         An entry that is not there is None. A map without values has plain weights for entries.
         """
         old, new = self._touched()
+        if len(old) <= FEW_RECORDS:
+            return self._reader.touched(old, new)
         return zip(self.keys_of(old), self.entries_of(old), self.entries_of(new), strict=True)
 
     def keys_of(self, records: Records) -> list[Row]:
@@ -169,7 +175,8 @@ class NativeMap:
 
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
-        self.sweep()
+        if self._handle[self._limbo]:
+            self.sweep()
         count, capacity = self._handle[self._journal : self._journal + 2]
         if count or capacity * self._record.payload > LARGE_JOURNAL:
             self._functions["settle"](self.address)
@@ -184,7 +191,7 @@ class NativeMap:
 
     def _touched(self) -> tuple[Records, Records]:
         self.sweep()
-        most = self.touches
+        most = self._handle[self._journal]
         pair = self._few if most <= FEW_RECORDS else _RecordPair(self.make_records(most), self.make_records(most))
         count = self._functions["touched"](self.address, *pair.addresses) if most else 0
         return pair.old[:count], pair.new[:count]

@@ -175,7 +175,7 @@ class LlvmStage:
         self._state.pending.update(input_.replaces)
 
     def _take_rows(self, input_: StageInput, change: ChangeSet) -> None:
-        if change.is_python_only and len(change) <= FEW_ROWS:
+        if change.is_python_only and change.rows <= FEW_ROWS:
             self._take_pairs(input_, change)
         else:
             self._take_columns(input_, change)
@@ -210,11 +210,18 @@ class LlvmStage:
         state = self._state
         if not self._group_maps or not state.maps or state.pending or state.is_paused:
             return False
-        return not any(state.maps[name].touches for name in self._group_maps)
+        return not self._touched_entries()
+
+    def _touched_entries(self) -> int:
+        """The number of entries of groups that the epoch has touched."""
+        touched = 0
+        for name in self._group_maps:
+            touched += self._state.maps[name].touches
+        return touched
 
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""
-        if not self.ready or self.is_paused:
+        if not self.ready or self._state.is_paused:
             self.prepare()
         return self._output(self._changed_rows)
 
@@ -228,7 +235,7 @@ class LlvmStage:
         if emitted is not None:
             return emitted
         net = in_python(self._finish)
-        return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
+        return ChangeSet(self.stage.output, pairs=[(row, weight) for row, weight in net.items() if weight])
 
     def _emitted(self) -> ChangeSet | None:
         """The change of rows that come from a map, as columns; None where Python is to make them.
@@ -241,11 +248,7 @@ class LlvmStage:
             assert declared is not None
             self._check(self._functions.emit()(), None)
             return self._output_table(self._state.outputs[declared.place.name])
-        if (
-            declared is None
-            or not isinstance(finish, GroupEmission)
-            or sum(self._state.maps[name].touches for name in self._group_maps) < MACHINE_CODE_KEYS
-        ):
+        if declared is None or not isinstance(finish, GroupEmission) or self._touched_entries() < MACHINE_CODE_KEYS:
             return None
         self._state.maps[finish.source].sweep()
         status = self._functions.emit()()
@@ -302,7 +305,7 @@ class LlvmStage:
         return self._output(self._all_rows)
 
     def _changed_rows(self, finish: OutputOperator) -> Mapping[Row, int]:
-        if isinstance(finish, MultisetGroupOutput):
+        if type(finish) is MultisetGroupOutput:  # isinstance asks the abstract base class, in three calls
             return finish.changed_groups(self._touched_groups())
         return finish.changed(self._state.maps)
 
@@ -354,7 +357,7 @@ class LlvmStage:
         """The change of each map, in the form in which it is stored."""
         for map_ in self.stage.maps:
             held = self._state.maps.get(map_.name)
-            if held is not None and held.touches and len(change := held.changes()):
+            if held is not None and held.touches and (change := held.changes()).rows:
                 yield map_.name, change
 
     def settle(self) -> None:
