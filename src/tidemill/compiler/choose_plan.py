@@ -203,7 +203,7 @@ class _CheapestStages:
         stage = self._cheapest(draft, context)
         if stage.strategy != DEFAULT.name:
             self.chosen[stage.name] = stage.strategy
-        self._waiting.append(stage)
+        self._waiting += (*stage.before, stage)
         return stage
 
     def _cheapest(self, draft: StageDraft, context: StageContext) -> Stage:
@@ -220,7 +220,7 @@ class _CheapestStages:
             score = self._choice.score(work, held) / self._choice.better
         self.compared = True
         for other in _others(draft, context):
-            if self._choice.row_by_row or not row_wise(other):
+            if self._choice.row_by_row or not any(map(row_wise, (*other.before, other))):
                 found = self._choice.score(*self._cost(other))
                 best, score = (other, found) if found < score else (best, score)
         if best is None:
@@ -229,11 +229,15 @@ class _CheapestStages:
 
     def _cost(self, stage: Stage) -> tuple[float, float]:
         """Work for a changed row, and bytes of the maps of a stage and of what it reads."""
-        estimate, _ = estimate_stage(stage, self.estimate.known)
-        inputs = sum(bytes_of_rows(self.estimate.known[name]) for name in stage.inputs)
-        work = self.estimate.cost(estimate)
-        self.candidates.append(Candidate(stage.name, stage.strategy, work, estimate.bytes))
-        return work, inputs + estimate.bytes
+        known, work, held = self.estimate.branch(), 0.0, 0.0
+        for before in stage.before:
+            estimate = known.add(before)
+            work, held = work + known.cost(estimate), held + estimate.bytes
+        estimate, _ = estimate_stage(stage, known.known)
+        work, held = work + known.cost(estimate), held + estimate.bytes
+        self.candidates.append(Candidate(stage.name, stage.strategy, work, held))
+        read = dict.fromkeys(name for one in (*stage.before, stage) for name in one.inputs)
+        return work, held + sum(bytes_of_rows(known.known[name]) for name in read if name in self.estimate.known)
 
 
 def _others(draft: StageDraft, context: StageContext) -> Iterator[Stage]:

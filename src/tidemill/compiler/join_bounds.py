@@ -16,7 +16,7 @@ from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.compiler.statistics.work_counts import CONSTANTS
 from tidemill.model.schema import Table
 from tidemill.program.joingraph import Serve
-from tidemill.program.joins import ClassifiedJoin, JoinClass
+from tidemill.program.joins import ClassifiedJoin, DegreeRole, JoinClass
 from tidemill.program.stages import Program, Stage
 
 
@@ -81,6 +81,8 @@ def _bounds(join: ClassifiedJoin) -> str:
 def _verdict(join: ClassifiedJoin, stage: Stage, costs: Mapping[str, Cost], figures: StageFigures | None) -> str:
     """The plan beside the bounds: by the classes of its costs for O(1), by its predicted visits for others."""
     read = "O(1) for each row read" if stage.serve is Serve.BOTH else "rows are computed when read, all at once"
+    if stage.degrees is DegreeRole.TRIANGLE:
+        return f"O(sqrt N) for a change, amortized, by heavy and light parts, {read}: meets them"
     if join.kind is JoinClass.Q_HIERARCHICAL:
         dear = {name: cost for name, cost in costs.items() if cost.kind is not CostClass.CONSTANT}
         met = "does not meet them" if dear or stage.serve is not Serve.BOTH else "meets them"

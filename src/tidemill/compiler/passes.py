@@ -196,7 +196,9 @@ def compile_stages(compilation: Compilation) -> Compilation:
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)
     stages = [replace(stage, joins=_joins(draft, keys)) for stage, draft in zip(stages, c.drafts, strict=True)]
-    return replace(c, stages=tuple(stages))
+    return replace(
+        c, stages=tuple(in_order for stage in stages for in_order in (*stage.before, replace(stage, before=())))
+    )
 
 
 def _joins(draft: StageDraft, keys: RelationKeys) -> tuple[ClassifiedJoin, ...]:

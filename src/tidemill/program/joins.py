@@ -21,6 +21,19 @@ class JoinClass(Enum):
     CYCLIC = "cyclic"
 
 
+class DegreeRole(Enum):
+    """The role of a stage in a join of relations that are kept in parts, by how many of their rows share a value.
+
+    The threshold is one row, which changes once in about as many changes as there are rows. A partition is one of the
+    relations with a column that says if a value is heavy. The rows of both follow from the order of all changes, and
+    not from the contents of their inputs alone. A triangle is the join.
+    """
+
+    THRESHOLD = "threshold"
+    PARTITION = "partition"
+    TRIANGLE = "triangle"
+
+
 @dataclass(frozen=True, slots=True)
 class ClassifiedJoin:
     """A join of the relations ``aliases``, and its class.

@@ -22,7 +22,7 @@ from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.time_partitions import PartitionSlice
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Graph, Serve
-from tidemill.program.joins import AppendedReference, ClassifiedJoin
+from tidemill.program.joins import AppendedReference, ClassifiedJoin, DegreeRole
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, Trigger
 
@@ -223,6 +223,9 @@ class Stage:
     rows are not stored, ``reader`` computes them: its load fills its own maps from those that it shares with this
     stage, and it has neither inputs nor triggers. ``joins`` are the classes of its joins, and ``references`` the
     foreign keys by which its triggers leave out what is empty, for EXPLAIN.
+
+    ``degrees`` is its role in a join with heavy and light parts. ``before`` are the stages that only this one reads, as
+    strategies return it; in a program they stand before it.
     """
 
     name: str
@@ -239,6 +242,8 @@ class Stage:
     reader: Stage | None = None
     joins: tuple[ClassifiedJoin, ...] = field(default=(), compare=False)
     references: tuple[AppendedReference, ...] = field(default=(), compare=False)
+    degrees: DegreeRole | None = None
+    before: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

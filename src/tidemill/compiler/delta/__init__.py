@@ -6,4 +6,6 @@
 - ``stream_history``: maps that hold the rows of a stream that triggers still need
 - ``joingraph``: the join graph of a query block
 - ``sum_pushdown``: sums pushed down to the members of a join graph
+- ``triangles``: sums over cycles of three relations, with the root of all rows as the work for a change
+- ``degree_partition``: relations in heavy and light parts, by how many rows share a value
 """

@@ -72,7 +72,7 @@ def push_down(block: QueryBlock, target: Map | None, terms_of: TermsOf | None) -
     if target is None or not all(is_ring(value.type) for value in target.values):
         return PushedSums({}, {})
     keys, values = block.outputs[: len(target.keys)], block.outputs[len(target.keys) :]
-    split = {o.scalar: terms for o in values if (terms := _terms(o.scalar, block, terms_of)) is not None}
+    split = {o.scalar: terms for o in values if (terms := sum_terms(o.scalar, block, terms_of)) is not None}
     others = [output.scalar for output in (*keys, *values) if output in keys or output.scalar not in split]
     others += [condition.scalar for condition in block.conditions if len(condition.needs) != 1]
     kept = {name for scalar in others for name in columns_in(scalar)}
@@ -85,7 +85,7 @@ def push_down(block: QueryBlock, target: Map | None, terms_of: TermsOf | None) -
     return PushedSums(found, split)
 
 
-def _terms(scalar: Scalar, block: QueryBlock, terms_of: TermsOf | None) -> Terms | None:
+def sum_terms(scalar: Scalar, block: QueryBlock, terms_of: TermsOf | None) -> Terms | None:
     """A value as terms: one, where it reads one leaf. A factor that can fail is computed where rows meet."""
     owners = block.aliases
     read = {owners.get(name) for name in columns_in(scalar)}
@@ -125,7 +125,7 @@ def with_sums(query: Query, keys: int, pushed: PushedSums) -> Query:
 
     def product(term: SumTerm, *, counted: bool) -> Scalar:
         """One term; ``counted``: a factor that is NULL is 0, so that other terms still count."""
-        numbers = [sums.get(pair) or (_counted(pair[1]) if counted else pair[1]) for pair in term.factors]
+        numbers = [sums.get(pair) or (null_as_zero(pair[1]) if counted else pair[1]) for pair in term.factors]
         summed = {alias for alias, factor in term.factors if (alias, factor) in sums}
         others = (weight for alias, weight in weights.items() if alias not in summed)
         return _product(Literal(term.coefficient, BIGINT), *numbers, *others)
@@ -141,7 +141,8 @@ def with_sums(query: Query, keys: int, pushed: PushedSums) -> Query:
     return narrow(replace(query, sources=sources, outputs=outputs, weight=_product(*weights.values())))
 
 
-def _counted(factor: Scalar) -> Scalar:
+def null_as_zero(factor: Scalar) -> Scalar:
+    """A factor that is 0 where it is NULL."""
     zero = Literal(Decimal(0) if isinstance(factor.type, types.Decimal) else 0, factor.type)
     return call("coalesce", factor, zero) if is_nullable(factor) else factor
 

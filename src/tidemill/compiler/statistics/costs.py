@@ -17,6 +17,7 @@ from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
 from tidemill.algebra.text import function_text
 from tidemill.algebra.user_functions import aggregate_of
+from tidemill.program.joins import DegreeRole
 from tidemill.program.reads import reads_old, row_queries, touched_of
 from tidemill.program.stages import (
     GroupEmission,
@@ -98,12 +99,16 @@ def cost_of_trigger(trigger: Trigger, program: Program, declared: DeclaredKeys =
     keys = {map_.name: {f.name for f in map_.keys} for stage in program.stages for map_ in stage.maps}
     single = {stage.name for stage in program.stages if isinstance(stage.finish, GroupEmission) and stage.finish.always}
     single |= {name for name, columns in keys.items() if not columns}
+    rare = {stage.name for stage in program.stages if stage.degrees is DegreeRole.THRESHOLD}
     steps = list(_steps(trigger))
     state = list(filter(reads_old, steps))
     loops = [step for step in state if isinstance(step, RelationLoop)]
     scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
     if any(isinstance(statement, Replace) for statement in trigger.statements) and (scanned or not state):
         return Cost(CostClass.DATA, "everything is computed again", "Use strategy auto.", recomputes=True)
+    if scanned and trigger.relation in rare:
+        why = "all of them are visited, when there are four times as many rows as before, or a quarter"
+        return Cost(CostClass.MATCHES, f"index lookups only; values of {' and '.join(scanned)}: {why}")
     if scanned and trigger.relation in single:
         return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}, when its one row changes")
     if scanned:

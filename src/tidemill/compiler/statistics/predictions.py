@@ -9,6 +9,7 @@ whole table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from math import log2, prod
 from typing import NamedTuple, assert_never
@@ -23,6 +24,7 @@ from tidemill.compiler.statistics.sizes import MATCHES, RelationSize, nothing_sh
 from tidemill.compiler.statistics.work_counts import CONSTANTS, NOTHING, WorkCounts
 from tidemill.model import types as t
 from tidemill.model.types import Type
+from tidemill.program.joins import DegreeRole
 from tidemill.program.maps import Map
 from tidemill.program.reads import reads_change, reads_old, row_queries, sources_of
 from tidemill.program.stages import (
@@ -117,6 +119,12 @@ class ProgramEstimate:
         self.arrivals[stage.name] = _emitted(self.arrivals, estimate, rows, self._batch)
         return estimate
 
+    def branch(self) -> ProgramEstimate:
+        """The same estimate, to be gone on with by other stages."""
+        other = copy(self)
+        other.known, other.arrivals = dict(self.known), dict(self.arrivals)
+        return other
+
     def _counts_of(self, estimate: StageEstimate) -> WorkCounts:
         passed = sum(self.arrivals.get(name, 0.0) for name in estimate.work if name not in self._tables)
         return _work_of(self.arrivals, estimate.work) + WorkCounts(passed=passed)
@@ -193,7 +201,7 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
         touched = sum(cost.touched for cost in costs if cost.target == emitting)
         work[trigger.relation] = sum((cost.work for cost in costs), NOTHING) + touched * _emission_work(stage, sizes)
         kept[trigger.relation] = sum((cost.work for cost in costs if cost.target in members), NOTHING)
-        emitted[trigger.relation] = touched * _emission_rows(stage, sizes)
+        emitted[trigger.relation] = _emitted_for(stage, trigger.relation, touched * _emission_rows(stage, sizes), sizes)
     entries = {map_: sizes[map_.name].rows for map_ in stage.maps}
     estimate = StageEstimate(
         sum(entries.values()),
@@ -203,6 +211,16 @@ def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[Sta
         kept if stage.graphs else None,
     )
     return estimate, rows
+
+
+def _emitted_for(stage: Stage, relation: str, statements: float, known: Mapping[str, RelationSize]) -> float:
+    """The rows that a stage emits for one row of ``relation``, where its ``statements`` add so many.
+
+    A threshold changes once for about as many rows as there are, and then some rows move from one part to the other.
+    """
+    if stage.degrees is DegreeRole.THRESHOLD:
+        return 1.0 / max(1.0, sum(known[name].rows for name in stage.inputs))
+    return min(statements, 1.0) if stage.degrees is DegreeRole.PARTITION else statements
 
 
 def _source_of(emission: Emission) -> str:

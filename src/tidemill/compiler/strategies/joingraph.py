@@ -19,6 +19,7 @@ from tidemill.compiler.delta.joingraph import graph_of
 from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import StreamHistory, find_histories, histories_by_map, read_from_history
 from tidemill.compiler.delta.sum_pushdown import PushedSums, SumTerm, Terms, TermsOf, push_down, with_sums
+from tidemill.compiler.delta.triangles import Triangle, partition_stages, triangle_of
 from tidemill.compiler.delta.triggers import change_of, load_of
 from tidemill.compiler.rewrites.push_down_extremes import push_down_extremes
 from tidemill.compiler.rewrites.push_down_top_k import push_down_top_k
@@ -28,11 +29,16 @@ from tidemill.compiler.viewlets.ring_calculus.polynomials import expand, product
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 from tidemill.program.joingraph import Graph, Lookahead, Serve
+from tidemill.program.joins import DegreeRole
 from tidemill.program.maps import Map
 from tidemill.program.stages import IterationEmission, Program, Stage
 from tidemill.program.statements import Add, Query, RelationLoop, Trigger, Version
 
 GRAPH = Reason("GRAPH", "rows are stored once, with their join partners, so a change costs the partners that it visits")
+
+HEAVY_LIGHT = Reason(
+    "HEAVY_LIGHT", "relations are kept in parts, by how many rows share a value, so a change visits O(sqrt N) of them"
+)
 
 
 def joingraph(draft: StageDraft, context: StageContext) -> Stage:
@@ -49,6 +55,9 @@ def joingraph(draft: StageDraft, context: StageContext) -> Stage:
         raise _unserved(context.view, serve, refusal)
     if refusal:
         raise NotAccepted(refusal)
+    triangle = _triangle(draft, context, found, serve)
+    if triangle is not None:
+        return _triangle_stage(draft, triangle)
     return _graph_stage(draft, context, found, serve)
 
 
@@ -67,6 +76,33 @@ def _unserved(view: str, serve: Serve, refusal: str) -> Unsupported:
         f"view \"{view}\" cannot be served with serve = '{serve.value}'",
         detail=f"Its rows cannot be computed from a join graph, since {refusal}.",
         hint="Leave the option out: then the rows are stored.",
+    )
+
+
+def _triangle(
+    draft: StageDraft, context: StageContext, found: list[tuple[str, QueryBlock]], serve: Serve
+) -> Triangle | None:
+    """The triangle that a stage sums up, whose relations are kept in heavy and light parts.
+
+    Members over streams cannot be filled again, so they stay as earlier versions have stored them.
+    """
+    if len(found) != 1 or draft.emission is None or serve is not Serve.BOTH or context.over_streams:
+        return None
+    return triangle_of(draft.name, found[0][1], draft.map, _terms)
+
+
+def _triangle_stage(draft: StageDraft, triangle: Triangle) -> Stage:
+    return Stage(
+        name=draft.name,
+        output=draft.output,
+        inputs=tuple(corner.partition.name for corner in triangle.corners),
+        maps=(*draft.maps, *triangle.maps()),
+        load=triangle.load(),
+        triggers=triangle.triggers(),
+        finish=draft.emission,
+        strategy="joingraph",
+        degrees=DegreeRole.TRIANGLE,
+        before=partition_stages(triangle),
     )
 
 
@@ -180,7 +216,12 @@ def _with_pruned_members(relation: Relation, tables: Mapping[str, Table], option
 
 
 def _joins_relations(program: Program) -> bool:
-    return any(len(graph.members) > 1 for stage in program.stages for graph in stage.graphs)
+    stages = program.stages
+    return any(stage.degrees or any(len(graph.members) > 1 for graph in stage.graphs) for stage in stages)
+
+
+def _reason(stage: Stage) -> Reason:
+    return GRAPH if stage.degrees is None else HEAVY_LIGHT
 
 
 STRATEGY = Strategy(
@@ -197,6 +238,6 @@ STRATEGY = Strategy(
         ),
     ),
     rewrite=_with_pruned_members,
-    reason=lambda _: GRAPH,
+    reason=_reason,
     is_compared=_joins_relations,
 )

@@ -13,9 +13,20 @@ from types import MappingProxyType
 
 from llvmlite import ir
 
+from tidemill.algebra.expressions.scalars import Column
 from tidemill.program.reads import queries_of, reads_old, relation_of, touched_of
 from tidemill.program.stages import Stage
-from tidemill.program.statements import Add, Query, Replace, Touched, Trigger, TriggerStatement
+from tidemill.program.statements import (
+    Add,
+    MapRead,
+    Query,
+    RelationLoop,
+    Replace,
+    Touched,
+    Trigger,
+    TriggerStatement,
+    Version,
+)
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, FunctionFrame, NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, I128, NullableValue, RingValue
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
@@ -85,7 +96,7 @@ class StatementCode:
 
     def add(self, statement: Add, row: ChangeRow | None) -> None:
         """``target += query``, for the one row of a change, or where there is none for all that maps hold."""
-        check_reads(statement)
+        check_reads(statement, self._stage)
         if self._output is not None and statement.target == self._output.map.name:
             self._query(statement.query, row, self._output).emit(self._output.map, self._post)
             return
@@ -137,7 +148,7 @@ class StatementCode:
 
     def replace(self, statement: Replace, scratch: MapGlobal) -> None:
         """``target := queries``: they are summed in ``scratch``, which the target then becomes equal to."""
-        check_reads(statement)
+        check_reads(statement, self._stage)
         builder = self._frame.builder
         target = self._maps[statement.target]
         self._sum_guarded(statement, scratch, None, 1)
@@ -183,8 +194,26 @@ class StatementCode:
         self._add_to(target, sparse, keys, weight, values)
 
 
-def check_reads(statement: TriggerStatement) -> None:
-    """Refuse a statement that reads the map it adds to: its loops would see what it has added."""
+def check_reads(statement: TriggerStatement, stage: Stage) -> None:
+    """Refuse a statement that reads the map it adds to: its loops would see what it has added.
+
+    They do not where one query reads single entries, no two of which are the same.
+    """
     for query in queries_of(statement):
-        if statement.target in map(relation_of, filter(reads_old, query.sources)):
+        own = [step for step in filter(reads_old, query.sources) if relation_of(step) == statement.target]
+        alone = isinstance(statement, Add)
+        if not all(alone and isinstance(step, MapRead) and _reads_each_once(step, query, stage) for step in own):
             raise NotCompiled(f"a statement that reads its own target {statement.target}")
+
+
+def _reads_each_once(read: MapRead, query: Query, stage: Stage) -> bool:
+    """True if a read has another key in each iteration: there is one, or one for each entry of a map, by its keys."""
+    loops = [step for step in query.sources if isinstance(step, RelationLoop) and step.version is Version.STATE]
+    others = [step for step in query.sources if not isinstance(step, RelationLoop | MapRead)]
+    if read.range is not None or others or len(loops) > 1:
+        return False
+    keys = {map_.name: map_.keys for map_ in stage.maps}
+    sought = {scalar.name for _, scalar in read.lookup if isinstance(scalar, Column)}
+    return all(
+        loop.relation in keys and {f"{loop.alias}.{f.name}" for f in keys[loop.relation]} <= sought for loop in loops
+    )
