@@ -20,7 +20,7 @@ EXPERIMENTS = {
     "fanout": "Figures 9.5, 9.10 and 9.11a: fan-out, and then memory and the time to read all",
     "joins": "Figures 9.6 and 9.11b: joins that widen the fan-out, and their memory",
     "retweets": "Figure 9.7: joins that narrow the fan-out",
-    "lookahead": "Figure 9.8: what is known of a path before it is followed",
+    "lookahead": "Figure 9.8: what is known of a path before it is followed, and the same for all other queries",
     "modifications": "Figure 9.9: the four ways to change a join graph",
     "subscribers": "timelines of up to 1,000 subscribers, each asking for one key",
     "recompute": "Spark recomputing the view of a fan-out, after one change",
@@ -123,6 +123,8 @@ def _of_strategies(experiment: str, points: Iterable[Point], more: tuple[str, ..
 def _of_lookaheads(extent: Extent) -> Iterator[Case]:
     for chain, joins, word in product(("retweets", "joins"), extent.joins, LOOKAHEADS):
         yield Case("lookahead", f"{chain}{joins}", "joingraph", "subscribe", "llvm", word, joins)
+    for query, word in product((*extent.simple, f"fanout{max(extent.fanouts)}"), LOOKAHEADS):
+        yield Case("lookahead", query, "joingraph", "subscribe", "llvm", word)
 
 
 def _of_modifications(extent: Extent) -> Iterator[Case]:
@@ -154,5 +156,6 @@ def workload_of(case: Case, extent: Extent) -> Workload:
     kind = case.query.rstrip("0123456789")
     number = int(case.query.removeprefix(kind))
     if kind == "fanout":
-        return fanout(number, case.word or "last", extent.small_data, extent.events)
+        shape = case.word if case.experiment == "fanout" else ""
+        return fanout(number, shape or "last", extent.small_data, extent.events)
     return (followers if kind == "joins" else retweets)(number, extent.small_data, extent.events)

@@ -18,6 +18,7 @@ from benchmarks.svg import drawn
 
 PALETTE = ("#2b8a4b", "#d98c1f", "#3a7fb8", "#8c8c8c")
 COLORS = dict(zip(STRATEGIES, PALETTE, strict=True))
+LOOKAHEAD_COLORS = dict(zip(LOOKAHEADS, PALETTE[3:0:-1], strict=True))
 SCENARIOS = dict(zip(SERVES, ("publish-subscribe", "warehouse"), strict=True))
 
 Value = Callable[[Outcome], float]
@@ -149,22 +150,24 @@ def _draw_groups(
 
 
 def _rank(kind: str) -> tuple[int, str]:
-    """Modifications in their own order, strategies by name."""
-    return (MODIFICATIONS.index(kind) if kind in MODIFICATIONS else -1, kind)
+    """Modifications and kinds of look-ahead in their own order, strategies by name."""
+    order = (*MODIFICATIONS, *LOOKAHEADS)
+    return (order.index(kind) if kind in order else -1, kind)
 
 
 def _look(kind: str, place: int) -> dict[str, Any]:
     """Interpreted bars have the color of compiled ones, and are hatched."""
     strategy, _, backend = kind.partition(", ")
-    color = COLORS.get(strategy, PALETTE[place % len(PALETTE)])
+    color = LOOKAHEAD_COLORS.get(kind) or COLORS.get(strategy, PALETTE[place % len(PALETTE)])
     return {"color": color, "alpha": 0.5, "hatch": "///"} if backend else {"color": color}
 
 
 def _draw_lookahead(outcomes: list[Outcome], file: Path) -> None:
-    with drawn(file, 7, 2.8) as canvas:
-        axes = canvas.subplots(1, 2)
-        for axis, chain in zip(axes, ("retweets", "joins"), strict=True):
-            for word, color in zip(LOOKAHEADS, PALETTE[3:0:-1], strict=True):
+    """Both chains by their length, and all other queries."""
+    with drawn(file, 10, 2.8) as canvas:
+        axes = canvas.subplots(1, 3, width_ratios=(1, 1, 2))
+        for axis, chain in zip(axes, ("retweets", "joins"), strict=False):
+            for word, color in LOOKAHEAD_COLORS.items():
                 own = [o for o in outcomes if o.case.word == word and o.case.query.startswith(chain)]
                 points = sorted((outcome.case.at, outcome.rate) for outcome in own)
                 places, rates = [at for at, _ in points], [rate for _, rate in points]
@@ -172,8 +175,15 @@ def _draw_lookahead(outcomes: list[Outcome], file: Path) -> None:
             axis.set_title(chain)
             axis.set_xlabel("joins")
             axis.set_ylim(bottom=0)
+        others = [o for o in outcomes if not o.case.at]
+        _draw_groups(axes[2], others, _queries(others), lambda case: case.query, lambda case: case.word)
+        axes[2].set_title("other queries")
         axes[0].set_ylabel("events/s")
-        _legend(canvas, axes)
+        _legend(canvas, axes[:2])
+
+
+def _queries(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(outcome.case.query for outcome in outcomes))
 
 
 def _draw_reading(outcomes: list[Outcome], file: Path) -> None:

@@ -201,11 +201,13 @@ def test_what_leads_nowhere_is_followed_once() -> None:
     view.apply(_edges([(0, 1)]))
     view.apply(_edges([(-1, 1)]))
     assert view.runner.skipped >= 1000
+    assert view.runner.dead_ends == 1000
     view.apply(_edges([(500, 7777)]))  # one of them leads somewhere now
     assert view.total == view.expected() == ZSet({(0, 7777): 1, (-1, 7777): 1})
     before = view.runner.skipped
     view.apply(_edges([(-2, 1)]))
     assert view.runner.skipped - before == 999
+    assert view.runner.dead_ends == 1000
     assert view.total == view.expected()
 
 

@@ -14,7 +14,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import I64, NULL_POINTER, PTR
 from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
 from tidemill.runtimes.native.llvm.io.run_end_encoding import RunsGlobal
 from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
-from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED, WalkLookAhead
+from tidemill.runtimes.native.llvm.joingraph.walks import DEAD_ENDS, SKIPPED, WalkLookAhead
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 
 
@@ -28,8 +28,8 @@ class GraphCode:
         self.read_output = None if stage.reader is None else self._post(stage.reader, "shown")
         self.lookahead = WalkLookAhead(stage.graphs[0].lookahead, Liveness(module, maps)) if stage.graphs else None
         if stage.graphs:
-            passed = ir.GlobalVariable(module, I64, SKIPPED)
-            passed.initializer = ir.Constant(I64, 0)
+            for counter in (SKIPPED, DEAD_ENDS):
+                ir.GlobalVariable(module, I64, counter).initializer = ir.Constant(I64, 0)
 
     def _post(self, stage: Stage, name: str) -> OutputGlobal | None:
         """The output of rows of a join graph that come from no map."""

@@ -44,6 +44,8 @@ from tidemill.runtimes.native.llvm.scalars.conversions import from_stored
 SKIPPED = "passed"
 """The global that counts the items that were passed over because they were known to be dead."""
 
+DEAD_ENDS = "dead_ends"
+"""The global that counts the items that were followed to nothing, and then marked."""
 
 FAR, NEAR = 16, 8
 """Distance in items at which the slots that an item leads to are prefetched, and then what these point to."""
@@ -160,7 +162,7 @@ class WalkCode(LookupCode):
                 is_dead = self._lookahead.liveness.is_dead(builder, found, place, continuation)
                 with builder.if_else(is_dead) as (dead, other):
                     with dead:
-                        self._count_skipped()
+                        self._count(SKIPPED)
                     with other:
                         self._go_on(source, found, place, continuation, alive, then)
         with builder.if_then(builder.icmp_unsigned("==", builder.load(alive, typ=I8), number(0, I8))):
@@ -209,6 +211,7 @@ class WalkCode(LookupCode):
             with marked:
                 pairs = list(zip(continuation.branches, causes, strict=True))
                 self._lookahead.liveness.mark(builder, found, place, continuation, pairs)
+                self._count(DEAD_ENDS)
             with other:
                 builder.store(number(1, I8), alive)
 
@@ -249,9 +252,9 @@ class WalkCode(LookupCode):
         if source.alias in self._dead:
             self._builder.store(number(1, I8), self._dead[source.alias])
 
-    def _count_skipped(self) -> None:
-        passed = self._frame.module.globals[SKIPPED]
-        self._builder.store(self._builder.add(self._builder.load(passed, typ=I64), number(1)), passed)
+    def _count(self, what: str) -> None:
+        counter = self._frame.module.globals[what]
+        self._builder.store(self._builder.add(self._builder.load(counter, typ=I64), number(1)), counter)
 
     # ------------------------------------------------------------------------------------------------ whole columns
 

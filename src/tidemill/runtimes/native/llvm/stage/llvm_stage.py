@@ -32,7 +32,7 @@ from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.output_buffers import OutputBuffers
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED
+from tidemill.runtimes.native.llvm.joingraph.walks import DEAD_ENDS, SKIPPED
 from tidemill.runtimes.native.llvm.stage.emit_rows import MACHINE_CODE_KEYS, shows_keys
 from tidemill.runtimes.native.llvm.stage.emit_stage import (
     READ_MAP,
@@ -130,7 +130,15 @@ class LlvmStage:
     @property
     def skipped(self) -> int:
         """The number of items of a join graph that walks have skipped, because they are known to be dead."""
-        return ctypes.c_int64.from_address(self._library.address(SKIPPED)).value if self.stage.graphs else 0
+        return self._counter(SKIPPED)
+
+    @property
+    def dead_ends(self) -> int:
+        """The number of items that walks have followed to nothing, which exact counts of what completes would save."""
+        return self._counter(DEAD_ENDS)
+
+    def _counter(self, name: str) -> int:
+        return ctypes.c_int64.from_address(self._library.address(name)).value if self.stage.graphs else 0
 
     def prepare(self, relation: str | None = None) -> None:
         """Read the state from the store, unless it is here already: for changes of ``relation``, or of all inputs."""
