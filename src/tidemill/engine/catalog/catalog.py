@@ -232,8 +232,6 @@ class Catalog:
 
         What refers to a row so comes after it, in an epoch that has both (see ``compiler.analysis.foreign_keys``).
         """
-        if len(changes) < 2:
-            return dict(changes)
         return dict(sorted(changes.items(), key=lambda change: self._ranks.get(change[0], -1)))
 
     def only_grows(self, name: str) -> bool:

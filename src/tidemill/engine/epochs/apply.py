@@ -76,7 +76,9 @@ def _run(
         recomputes = recomputes and (rows >= choose_recomputation.LEAST_CHANGED or pipeline.index.have_windows)
         again = views_to_recompute(state, possible, runtimes) if recomputes else {}
         recomputing = Recomputation(state, again) if again else None
-        walk = pipeline.walk(catalog.in_order(possible), runtimes, in_turn=in_turn, recomputing=recomputing)
+        if len(possible) > 1:
+            possible = catalog.in_order(possible)
+        walk = pipeline.walk(possible, runtimes, in_turn=in_turn, recomputing=recomputing)
         stored = epochs.collect(walk, runtimes)
     for view, reason in again.items():
         pipeline[view].measured.note_recomputed(number, reason)

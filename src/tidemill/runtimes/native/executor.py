@@ -26,11 +26,9 @@ from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.fault_location import locate_fault
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
-from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, GroupRows
 from tidemill.runtimes.native.operators.sessions import settle_sessions
 from tidemill.runtimes.native.operators.time_partitions import make
-from tidemill.runtimes.native.operators.topk import TopKOutput
 from tidemill.runtimes.native.python.access import Access, AccessForm
 from tidemill.runtimes.native.python.compile import (
     CompiledQuery,
@@ -212,7 +210,7 @@ class PythonExecutor:
         sums: dict[str, dict[Row, Any]] = {}
         for step in trigger.adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
-        if isinstance(compiled.finish, MultisetGroupOutput | TopKOutput):
+        if compiled.finish is not None and compiled.finish.keeps_best:
             compiled.finish.leave_out_beaten(sums, inputs.maps)
         self._add_all(stage, inputs.maps, sums)
 

@@ -16,6 +16,13 @@ OutputRow = Any
 class OutputOperator(ABC):
     """Computes output rows from maps. A map is anything that gives what an epoch has ``touched``."""
 
+    keeps_best = False
+    """True if a map keeps only entries that no other one beats, because none of its rows is ever deleted."""
+
+    def leave_out_beaten(self, sums: dict[str, dict[Row, Any]], maps: Mapping[str, Any]) -> None:
+        """Take what cannot matter from what is about to be added to maps, if they keep the best entries alone."""
+        assert not self.keeps_best, "which entries are the best is for the operator to say"
+
     @abstractmethod
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """Old rows retracted, new rows inserted, for all that the epoch has touched."""

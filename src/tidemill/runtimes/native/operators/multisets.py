@@ -140,6 +140,7 @@ class MultisetGroupOutput(GroupOutput):
     ) -> None:
         super().__init__(source, row, always=always, repeats=repeats)
         self._multisets = multisets
+        self.keeps_best = any(multiset.keeps_end for multiset in multisets)
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """Old rows retracted, new rows inserted; of multisets without deletions the ends are kept."""

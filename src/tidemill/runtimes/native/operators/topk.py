@@ -33,6 +33,7 @@ class TopKOutput(PartitionOutput):
         self._top = top
         self._terms = terms
         self._kept = kept
+        self.keeps_best = kept is not None
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """The new rows of the touched partitions less the old ones; what lies behind the rows that are kept goes."""
