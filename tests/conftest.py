@@ -127,7 +127,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(1_000_000, 10, 10)
+    gc.set_threshold(100_000, 10, 10)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
