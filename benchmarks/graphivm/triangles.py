@@ -44,7 +44,7 @@ Edges = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Cost:
-    """What one changed edge costs: lines of generated Python, the most of any, and microseconds in machine code."""
+    """The cost of one changed edge: lines of generated Python, the most of any, and microseconds in machine code."""
 
     strategy: str
     edges: int

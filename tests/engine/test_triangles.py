@@ -35,7 +35,7 @@ def count(warehouse: tidemill.Warehouse, view: str) -> None:
 
 @pytest.mark.parametrize("backend", ["python", "llvm"])
 def test_views_that_are_made_at_different_times_keep_parts_of_their_own(tmp_path: Path, backend: str) -> None:
-    """What is heavy depends on what came before: maps that were filled later do not fit it. And it is stored."""
+    """Alike views share no stages, since heavy values depend on the order of changes, and go on when opened again."""
     random, present = Random(3), list[Edge]()
     with tidemill.open(tmp_path / "w", runtime="native", backend=backend) as warehouse:
         warehouse.sql(f"CREATE TABLE edges (a INT, b INT); CREATE MATERIALIZED VIEW first {VIEW}")

@@ -124,7 +124,7 @@ class Triangle:
         return Map(f"{self.name}/paths_{self.corners[i % 3].alias}", keys, values)
 
     def _pairs(self, i: int) -> list[Amounts]:
-        """What paths are summed up for: the amounts of the next relation and of the last that go into some value."""
+        """The pairs of amounts, of the next relation and of the last, whose products some value sums over paths."""
         read = {(term[(i + 1) % 3], term[(i + 2) % 3]) for terms in self.values for _, term in terms}
         return sorted(read - {(0, 0)})
 

@@ -130,7 +130,7 @@ class GroupOrderCode(ABC):
         self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, weight: IRValue, code: KeyCode
     ) -> DisplacedEntry:
         """How a new entry of that weight fares, where only some entries are kept; ``code`` makes keys of the map."""
-        raise NotImplementedError("all entries are kept")
+        raise AssertionError("all entries are kept")
 
     # ------------------------------------------------------------------------------------------------ as a whole
 
