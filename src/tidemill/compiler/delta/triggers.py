@@ -16,16 +16,9 @@ from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Trigger
 
 
-def change_of(
-    draft: StageDraft, name: str, keys: RelationKeys, references: Sequence[AppendedReference] = ()
-) -> Iterator[Add]:
-    """Statements that add a change of relation ``name`` to each target of the stage.
-
-    Blocks that are empty by one of ``references`` are left out.
-    """
-    for target, block in _changed_blocks(draft, name):
-        if unmatched_reference(block, references) is None:
-            yield Add(target, nested_loops(block, keys))
+def change_of(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
+    """Statements that add a change of relation ``name`` to each target of the stage."""
+    return (Add(target, nested_loops(block, keys)) for target, block in _changed_blocks(draft, name))
 
 
 def _changed_blocks(draft: StageDraft, name: str) -> Iterator[tuple[str, QueryBlock]]:
@@ -57,10 +50,13 @@ def first_order_stage(
     """The stage of ``strategy`` whose triggers add the change of its body, but for what ``references`` show to be
     empty."""
     names = (*draft.inputs, *draft.own_maps)
-    changes = {name: list(change_of(draft, name, keys, references)) for name in names}
-    used = listed_once(
-        unmatched_reference(block, references) for name in names for _, block in _changed_blocks(draft, name)
-    )
+    changed = [(name, *found) for name in names for found in _changed_blocks(draft, name)]
+    empty_by = [unmatched_reference(block, references) for _, _, block in changed]
+    changes: dict[str, list[Add]] = {name: [] for name in names}
+    for (name, target, block), empty in zip(changed, empty_by, strict=True):
+        if empty is None:
+            changes[name].append(Add(target, nested_loops(block, keys)))
+    used = listed_once(empty_by)
     inputs = parents_first(draft.inputs, used)
     queries = [add.query for adds in changes.values() for add in adds]
     histories = find_histories(draft.name, draft.body, queries, streams)
