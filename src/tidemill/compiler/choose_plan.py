@@ -22,6 +22,7 @@ from tidemill.compiler.plan import Candidate, Decision, Plan
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.statistics.predictions import ProgramEstimate, bytes_of_rows, estimate_stage
 from tidemill.compiler.statistics.sizes import RelationSize, Statistics
+from tidemill.compiler.statistics.work_counts import CONSTANTS
 from tidemill.compiler.strategies import DEFAULT, STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext
 from tidemill.model.errors import Unsupported
@@ -32,15 +33,16 @@ from tidemill.program.stages import Program, Stage
 BATCH = 10.0
 """Assumed number of rows that change together."""
 
-CHEAP = 16.0
-"""Work of a changed row in a stage, in visits, up to which no other strategy is tried."""
+CHEAP = CONSTANTS.run / BATCH + 16.0
+"""Work of a changed row in a stage, in visits, up to which no other strategy is tried: its part of the run of the
+stage, which no strategy saves, and little more."""
 
 BETTER, MUCH_BETTER = 3.0, 10.0
 """Factors by which another strategy must be better than first-order deltas: where sizes are known, and where not."""
 
-IN_PLACE = 4.0
-"""Factor by which subqueries that are left in place must be better than their joins by first-order deltas: they take
-one row at a time, where joins take a whole change, and were measured at a third to a fifth of the predicted gain."""
+IN_PLACE = 1.2
+"""Factor by which subqueries that are left in place must be better than their joins by first-order deltas. They are one
+stage, where joins are several, and that is predicted well; but until they are compiled they may take twice as long."""
 
 FREE_BYTES = 1e6
 """Bytes that do not count where work and memory are weighed: nobody saves a part of a megabyte."""
@@ -74,9 +76,9 @@ class Choice:
         """Factor by which subqueries that are left in place must be better.
 
         >>> Choice().better_in_place, Choice("latency").better_in_place, Choice(sizes_known=False).better_in_place
-        (4.0, 1.0, 10.0)
+        (1.2, 1.0, 10.0)
         """
-        return 1.0 if self.goal == "latency" else max(self.better, IN_PLACE)
+        return IN_PLACE if self.better == BETTER else self.better
 
     def score(self, work: float, held: float) -> float:
         """Figure of merit, the smaller the better. In balance, ten times the memory must save three times the work.
