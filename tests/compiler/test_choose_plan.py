@@ -82,6 +82,14 @@ def test_one_stage_is_better_than_two(sql: str) -> None:
     assert not planned(SMALL_QUANTITIES, Statistics()).plan.keeps_subqueries  # nothing is known of the tables
 
 
+def test_rows_that_would_be_replaced_in_python_stay_joined() -> None:
+    """Machine code replaces entries of maps; here the rows of the view would be, for each change of a sum."""
+    dear = "SELECT o.customer FROM orders o WHERE o.amount > (SELECT SUM(i.price) FROM items i WHERE i.orders = o.id)"
+    found = planned(f"SELECT c.name FROM customers c WHERE c.id IN ({dear})", FEW)
+    assert not found.plan.keeps_subqueries
+    assert found.plan.log[-1].reason.endswith("nor 4 times with subqueries left in place")
+
+
 def test_many_partners_are_for_viewlets_and_few_are_not() -> None:
     partners = Statistics({"orders": 100_000}, lambda relation, column: 100)
     alone = Statistics({"orders": 100_000}, lambda relation, column: 100_000)

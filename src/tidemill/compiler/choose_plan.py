@@ -29,6 +29,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 from tidemill.program.reads import reads_old, row_wise, steps_of
 from tidemill.program.stages import Program, Stage
+from tidemill.program.statements import Replace
 
 BATCH = 10.0
 """Assumed number of rows that change together."""
@@ -43,6 +44,10 @@ BETTER, MUCH_BETTER = 3.0, 10.0
 IN_PLACE = 1.2
 """Factor by which subqueries that are left in place must be better than their joins by first-order deltas. They are one
 stage, where joins are several, and that is predicted well; but until they are compiled they may take twice as long."""
+
+IN_PYTHON = 4.0
+"""The same where they replace rows of the view: machine code replaces entries of maps alone, and in Python they took
+two to four times as long as predicted."""
 
 FREE_BYTES = 1e6
 """Bytes that do not count where work and memory are weighed: nobody saves a part of a megabyte."""
@@ -99,7 +104,7 @@ class Choice:
 class PlannedView(NamedTuple):
     """A plan, the program that it compiles to, the work and bytes that are predicted for it, and what was compared.
 
-    ``kept_compared``: subqueries that are left in place were among that.
+    ``lead`` is the factor by which subqueries that are left in place had to be better, None if they were not compared.
     """
 
     plan: Plan
@@ -107,7 +112,7 @@ class PlannedView(NamedTuple):
     work: float
     bytes: float
     candidates: tuple[Candidate, ...] = ()
-    kept_compared: bool = False
+    lead: float | None = None
 
 
 def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> PlannedView:
@@ -127,10 +132,18 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
     inputs = sum(map(bytes_of_rows, sizes.values()))
     score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
     # Where joins of subqueries need another strategy themselves, they have no lead over it.
-    better = 1.0 if joined.plan.strategies else choice.better_in_place
-    taken = kept if score * better < beaten else joined
+    lead = 1.0 if joined.plan.strategies else choice.better_in_place
+    if choice.goal != "latency" and any(map(_replaces_rows, kept.program.stages)):
+        lead = max(lead, IN_PYTHON)
+    taken = kept if score * lead < beaten else joined
     in_place = [replace(one, strategy=f"{one.strategy} with subqueries in place") for one in kept.candidates]
-    return _decided(taken._replace(candidates=(*joined.candidates, *in_place), kept_compared=True), choice)
+    return _decided(taken._replace(candidates=(*joined.candidates, *in_place), lead=lead), choice)
+
+
+def _replaces_rows(stage: Stage) -> bool:
+    """True if a change replaces rows of the stage itself, rather than entries of its maps."""
+    statements = (statement for trigger in stage.triggers for statement in trigger.statements)
+    return any(isinstance(statement, Replace) and statement.target == stage.name for statement in statements)
 
 
 def _decided(view: PlannedView, choice: Choice) -> PlannedView:
@@ -150,7 +163,7 @@ def _reason(view: PlannedView, choice: Choice) -> str:
         return f"no stage costs more than {choice.cheap:g} visits a change"
     if all(one.strategy == DEFAULT.name for one in view.candidates):
         return "no other strategy takes its stages"
-    in_place = f", nor {choice.better_in_place:g} times with subqueries left in place" if view.kept_compared else ""
+    in_place = "" if view.lead is None else f", nor {view.lead:g} times with subqueries left in place"
     return f"no other is predicted to be {choice.better:g} times better than first-order deltas{in_place}"
 
 
