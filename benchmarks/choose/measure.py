@@ -15,6 +15,7 @@ from benchmarks.choose.mixes import MIXES
 from benchmarks.choose.workloads import Epoch, Workload
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from tidemill.compiler import choose, choose_recomputation
+from tidemill.engine.epochs import recomputation
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import TidemillError
 from tidemill.runtimes.native import backends
@@ -178,6 +179,9 @@ class Contender:
             if other.is_running and other._program == self._program and AGAIN not in (self.strategy, other.strategy):
                 self._same = other
                 return
+        if self.strategy == AGAIN and not _is_computed_again(self._warehouse):
+            self.reason = "DuckDB cannot compute it again"
+            return
         read = {name for stage in stages for name in stage.inputs}
         self._is_reached = workload.arriving is None or not read.isdisjoint(workload.arriving)
         self._total = sum(table.num_rows for table in workload.base.values())
@@ -259,6 +263,11 @@ def _computing_again(always: bool) -> Iterator[None]:
             stack.enter_context(patch.object(choose_recomputation, "WORTH", -1.0))
             stack.enter_context(patch.object(Placement, "stays_in_python", lambda *_: True))
         yield
+
+
+def _is_computed_again(warehouse: tidemill.Warehouse) -> bool:
+    state = warehouse._engine.state
+    return recomputation._can_be_computed(state, state.catalog.view("answer"), state.pipeline["answer"])
 
 
 def _timed(warehouse: tidemill.Warehouse, epochs: Iterator[Epoch], limit: float, step: int = 1) -> tuple[float, int]:

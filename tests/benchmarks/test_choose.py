@@ -58,6 +58,12 @@ def test_what_would_take_too_long_is_left_out(tmp_path: Path, monkeypatch: pytes
     assert "not run: an epoch would take more than" in next(outcome.figures()).baseline
 
 
+def test_triggers_do_not_pass_for_recomputing(tmp_path: Path) -> None:
+    make = dict(workloads(tmp_path, 0.05))["viewdf/sum"]
+    (outcome,) = measure_all("sum", make(), ("again",), ("percent",), 1e-9)
+    assert outcome.reason == "DuckDB cannot compute it again"
+
+
 def test_rows_that_do_not_reach_the_view_are_not_timed(tmp_path: Path) -> None:
     workload = replace(dict(workloads(tmp_path, 0.05))["oo7/sel"](), arriving=("documents",))
     (outcome,) = measure_all("sel", workload, ("delta",), ("bulk", "percent"), 1e-9)
