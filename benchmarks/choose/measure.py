@@ -186,10 +186,13 @@ class Contender:
         self._is_reached = workload.arriving is None or not read.isdisjoint(workload.arriving)
         self._total = sum(table.num_rows for table in workload.base.values())
         self._take = workload.arrivals()
-        spent, changed = _timed(self._warehouse, islice(iter(lambda: self._take(1), None), FIRST), LONGEST * FIRST)
+        first = iter(lambda: self._take(1), None)
+        for _ in range(FIRST):  # the last one counts: in the others indexes are built
+            spent, changed = _timed(self._warehouse, islice(first, 1), LONGEST)
         self.answer = hash(frozenset(Counter(self._warehouse.view("answer").rows()).items()))
         # A row costs less in a batch than alone, and a recomputation the same for any change.
-        self._alone, self._expected = spent / changed, spent / FIRST / 10
+        self._alone = spent / changed
+        self._expected = spent / 10 if self._recomputes else self._alone / 10
 
     def enters(self, name: str) -> bool:
         """Begin a mix; False if its epochs would take too long or nothing, or if it is known what they take."""
@@ -232,7 +235,7 @@ class Contender:
         self._per_row[name] = min(found)
         if self._recomputes:
             self._expected = max(self._expected, min(found) * self._rows)
-        elif self._mix.rows > 1:
+        elif self._mix.rows != 1:
             self._expected = min(found)
 
     def finish(self) -> None:
