@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -97,6 +97,8 @@ class Workload:
     base: Mapping[str, pa.Table]
     arrivals: Callable[[], TakeNext]
     """Begins the rows that come, the same ones each time."""
+    arriving: Collection[str] | None = None
+    """The tables that these are of; None if they are of all."""
 
 
 def workloads(folder: Path, size: float) -> Iterator[tuple[str, Callable[[], Workload]]]:
@@ -151,7 +153,7 @@ def _tpch(query: str, folder: Path, size: float) -> Workload:
         # An order has four lines: a change of it is five rows, ten where it is corrected.
         return lambda rows: changes.draw(100 * max(rows / 7, 3) / tables["orders"].num_rows)
 
-    return Workload(f"tpch/{query}", DDL, tpch.QUERIES[query], tables, arrivals)
+    return Workload(f"tpch/{query}", DDL, tpch.QUERIES[query], tables, arrivals, ("orders", "lineitem"))
 
 
 def _viewdf(query: str, size: float) -> Workload:

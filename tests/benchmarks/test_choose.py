@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 
 import tidemill
 from benchmarks.choose import as_table, drift, measure
-from benchmarks.choose.measure import STRATEGIES, Outcome, measure_all
+from benchmarks.choose.measure import STRATEGIES, Contender, Outcome, measure_all
 from benchmarks.choose.mixes import MIXES, contents_of, going_and_coming
 from benchmarks.choose.plots import draw
 from benchmarks.choose.table import goal_figures, summary
@@ -38,12 +39,13 @@ def test_auto_is_measured_as_the_strategy_that_it_takes(tmp_path: Path) -> None:
 
 def test_a_wrong_answer_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = dict(workloads(tmp_path, 0.05))["nexmark/q4"]
-    true = measure._measure
-    monkeypatch.setattr(
-        measure,
-        "_measure",
-        lambda case, workload, strategy, *rest: replace(true(case, workload, strategy, *rest), answer=hash(strategy)),
-    )
+    true = Contender.start
+
+    def start(self: Contender, *rest: Any) -> None:
+        true(self, *rest)
+        self.answer = hash(self.strategy)
+
+    monkeypatch.setattr(Contender, "start", start)
     with pytest.raises(WrongAnswer, match="viewlet and delta show different rows"):
         measure_all("q4", make(), ("delta", "viewlet"), ("single",), 1e-9)
 
@@ -52,8 +54,21 @@ def test_what_would_take_too_long_is_left_out(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(measure, "LONGEST", 1e-6)
     make = dict(workloads(tmp_path, 0.05))["oo7/sel"]
     (outcome,) = measure_all("sel", make(), ("delta",), ("bulk", "all"), 1e-9)
-    assert (outcome.left_out, dict(outcome.per_row)) == (["bulk", "all"], {})
+    assert (list(outcome.left_out), dict(outcome.per_row)) == (["bulk", "all"], {})
     assert "not run: an epoch would take more than" in next(outcome.figures()).baseline
+
+
+def test_triggers_do_not_pass_for_recomputing(tmp_path: Path) -> None:
+    make = dict(workloads(tmp_path, 0.05))["viewdf/sum"]
+    (outcome,) = measure_all("sum", make(), ("again",), ("percent",), 1e-9)
+    assert outcome.reason == "DuckDB cannot compute it again"
+
+
+def test_rows_that_do_not_reach_the_view_are_not_timed(tmp_path: Path) -> None:
+    workload = replace(dict(workloads(tmp_path, 0.05))["oo7/sel"](), arriving=("documents",))
+    (outcome,) = measure_all("sel", workload, ("delta",), ("bulk", "percent"), 1e-9)
+    assert outcome.left_out == {"bulk": "no rows arrive in the tables of the view"}
+    assert outcome.per_row.keys() == {"percent"}
 
 
 @pytest.mark.parametrize("name", ["viewdf/sum", "oo7/complex3"])

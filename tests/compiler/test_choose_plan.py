@@ -24,6 +24,13 @@ LOOKUPS = (
     "SELECT c.region, SUM(o.amount) AS total FROM orders o JOIN customers c ON c.id = o.customer GROUP BY c.region"
 )
 ABOVE_AVERAGE = "SELECT SUM(o.amount) AS total FROM orders o WHERE o.amount > (SELECT AVG(p.amount) FROM orders p)"
+ABOVE_ONE_ROW = (
+    "SELECT SUM(o.amount) AS total FROM orders o JOIN (SELECT AVG(amount) AS a FROM orders) p ON o.amount > p.a"
+)
+SMALL_QUANTITIES = (
+    "SELECT SUM(o.amount) AS total FROM orders o"
+    " WHERE o.amount < (SELECT 0.2 * AVG(p.amount) FROM orders p WHERE p.customer = o.customer)"
+)
 PAIRS = (
     "SELECT a.customer, SUM(a.amount * b.amount) AS n FROM orders a JOIN orders b ON a.customer = b.customer GROUP BY 1"
 )
@@ -47,7 +54,7 @@ def test_deltas_stay_where_they_cost_the_change(sql: str, statistics: Statistics
 
 def test_stages_are_planned_one_by_one() -> None:
     """The average is a stage of its own, and what compares with it is for viewlets."""
-    found = planned(ABOVE_AVERAGE, LARGE)
+    found = planned(ABOVE_ONE_ROW, LARGE)
     assert (dict(found.plan.strategies), found.plan.keeps_subqueries) == ({"v": "viewlet"}, False)
     assert [stage.strategy for stage in found.program.stages] == ["delta", "viewlet"]
 
@@ -61,9 +68,26 @@ def test_rows_that_stages_pass_on_count(monkeypatch: pytest.MonkeyPatch) -> None
     book = Statistics({"orders": 12_000}, lambda relation, column: 7_000)
     assert planned(nested, book).plan.keeps_subqueries
     assert planned(nested, book).candidates[-1].strategy == "viewlet with subqueries in place"
-    with_passed = planned(ABOVE_AVERAGE, LARGE).work
+    with_passed = planned(ABOVE_ONE_ROW, LARGE).work
     monkeypatch.setattr(predictions, "CONSTANTS", replace(predictions.CONSTANTS, passed=0.0))
-    assert planned(ABOVE_AVERAGE, LARGE).work < with_passed
+    assert planned(ABOVE_ONE_ROW, LARGE).work < with_passed
+
+
+@pytest.mark.parametrize("sql", [ABOVE_AVERAGE, SMALL_QUANTITIES])
+def test_one_stage_is_better_than_two(sql: str) -> None:
+    """Deltas need an average and what compares with it, in two stages; every epoch pays for the runs of both."""
+    found = planned(sql, FEW)
+    assert found.plan.keeps_subqueries and len(found.program.stages) == 1
+    assert found.plan.log[-1].reason == "the least predicted work and memory"
+    assert not planned(SMALL_QUANTITIES, Statistics()).plan.keeps_subqueries  # nothing is known of the tables
+
+
+def test_rows_that_would_be_replaced_in_python_stay_joined() -> None:
+    """Machine code replaces entries of maps; here the rows of the view would be, for each change of a sum."""
+    dear = "SELECT o.customer FROM orders o WHERE o.amount > (SELECT SUM(i.price) FROM items i WHERE i.orders = o.id)"
+    found = planned(f"SELECT c.name FROM customers c WHERE c.id IN ({dear})", FEW)
+    assert not found.plan.keeps_subqueries
+    assert found.plan.log[-1].reason.endswith("nor 4 times with subqueries left in place")
 
 
 def test_many_partners_are_for_viewlets_and_few_are_not() -> None:

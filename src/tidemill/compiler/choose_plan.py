@@ -22,25 +22,32 @@ from tidemill.compiler.plan import Candidate, Decision, Plan
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.statistics.predictions import ProgramEstimate, bytes_of_rows, estimate_stage
 from tidemill.compiler.statistics.sizes import RelationSize, Statistics
+from tidemill.compiler.statistics.work_counts import CONSTANTS
 from tidemill.compiler.strategies import DEFAULT, STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 from tidemill.program.reads import reads_old, row_wise, steps_of
 from tidemill.program.stages import Program, Stage
+from tidemill.program.statements import Replace
 
 BATCH = 10.0
 """Assumed number of rows that change together."""
 
-CHEAP = 16.0
-"""Work of a changed row in a stage, in visits, up to which no other strategy is tried."""
+CHEAP = CONSTANTS.run / BATCH + 16.0
+"""Work of a changed row in a stage, in visits, up to which no other strategy is tried: its part of the run of the
+stage, which no strategy saves, and little more."""
 
 BETTER, MUCH_BETTER = 3.0, 10.0
 """Factors by which another strategy must be better than first-order deltas: where sizes are known, and where not."""
 
-IN_PLACE = 4.0
-"""Factor by which subqueries that are left in place must be better than their joins by first-order deltas: they take
-one row at a time, where joins take a whole change, and were measured at a third to a fifth of the predicted gain."""
+IN_PLACE = 1.2
+"""Factor by which subqueries that are left in place must be better than their joins by first-order deltas. They are one
+stage, where joins are several, and that is predicted well; but until they are compiled they may take twice as long."""
+
+IN_PYTHON = 4.0
+"""The same where they replace rows of the view: machine code replaces entries of maps alone, and in Python they took
+two to four times as long as predicted."""
 
 FREE_BYTES = 1e6
 """Bytes that do not count where work and memory are weighed: nobody saves a part of a megabyte."""
@@ -74,9 +81,9 @@ class Choice:
         """Factor by which subqueries that are left in place must be better.
 
         >>> Choice().better_in_place, Choice("latency").better_in_place, Choice(sizes_known=False).better_in_place
-        (4.0, 1.0, 10.0)
+        (1.2, 1.0, 10.0)
         """
-        return 1.0 if self.goal == "latency" else max(self.better, IN_PLACE)
+        return IN_PLACE if self.better == BETTER else self.better
 
     def score(self, work: float, held: float) -> float:
         """Figure of merit, the smaller the better. In balance, ten times the memory must save three times the work.
@@ -97,7 +104,7 @@ class Choice:
 class PlannedView(NamedTuple):
     """A plan, the program that it compiles to, the work and bytes that are predicted for it, and what was compared.
 
-    ``kept_compared``: subqueries that are left in place were among that.
+    ``lead`` is the factor by which subqueries that are left in place had to be better, None if they were not compared.
     """
 
     plan: Plan
@@ -105,7 +112,7 @@ class PlannedView(NamedTuple):
     work: float
     bytes: float
     candidates: tuple[Candidate, ...] = ()
-    kept_compared: bool = False
+    lead: float | None = None
 
 
 def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> PlannedView:
@@ -125,10 +132,18 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
     inputs = sum(map(bytes_of_rows, sizes.values()))
     score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
     # Where joins of subqueries need another strategy themselves, they have no lead over it.
-    better = 1.0 if joined.plan.strategies else choice.better_in_place
-    taken = kept if score * better < beaten else joined
+    lead = 1.0 if joined.plan.strategies else choice.better_in_place
+    if choice.goal != "latency" and any(map(_replaces_rows, kept.program.stages)):
+        lead = max(lead, IN_PYTHON)
+    taken = kept if score * lead < beaten else joined
     in_place = [replace(one, strategy=f"{one.strategy} with subqueries in place") for one in kept.candidates]
-    return _decided(taken._replace(candidates=(*joined.candidates, *in_place), kept_compared=True), choice)
+    return _decided(taken._replace(candidates=(*joined.candidates, *in_place), lead=lead), choice)
+
+
+def _replaces_rows(stage: Stage) -> bool:
+    """True if a change replaces rows of the stage itself, rather than entries of its maps."""
+    statements = (statement for trigger in stage.triggers for statement in trigger.statements)
+    return any(isinstance(statement, Replace) and statement.target == stage.name for statement in statements)
 
 
 def _decided(view: PlannedView, choice: Choice) -> PlannedView:
@@ -148,7 +163,7 @@ def _reason(view: PlannedView, choice: Choice) -> str:
         return f"no stage costs more than {choice.cheap:g} visits a change"
     if all(one.strategy == DEFAULT.name for one in view.candidates):
         return "no other strategy takes its stages"
-    in_place = f", nor {choice.better_in_place:g} times with subqueries left in place" if view.kept_compared else ""
+    in_place = "" if view.lead is None else f", nor {view.lead:g} times with subqueries left in place"
     return f"no other is predicted to be {choice.better:g} times better than first-order deltas{in_place}"
 
 

@@ -9,7 +9,7 @@ assumed part of the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log2, prod
+from math import log, prod
 from typing import assert_never
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
@@ -20,6 +20,9 @@ from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, Query, Rela
 
 PASSING = 1 / 3
 """Assumed selectivity of a condition."""
+
+NODE = 16
+"""Entries of a node in an ordered map."""
 
 
 def estimate_loops(query: Query, known: Mapping[str, RelationSize]) -> LoopEstimate:
@@ -47,10 +50,8 @@ class LoopEstimate:
             case RelationLoop():
                 self._take_source(step)
             case MapRead() | MapSeek():
-                entries = self._size(step.map).rows
-                self.visits += self.rows * (
-                    1 if isinstance(step, MapRead) and step.range is None else log2(entries + 2)
-                )
+                is_plain = isinstance(step, MapRead) and step.range is None
+                self.visits += self.rows * (1.0 if is_plain else self._descents(step))
                 self.rows *= PASSING ** len(step.filters)
             case ArrayLoop():
                 pass  # the length of an array is unknown: one element
@@ -79,6 +80,15 @@ class LoopEstimate:
             self._owners |= {f"{source.alias}.{f.name}": (contents, f.name) for f in source.columns}
         self._spread |= {f"{source.alias}.{f.name}": (contents, f.name) for f in source.columns}
         self.rows *= prod(map(self._passing, source.filters))
+
+    def _descents(self, step: MapRead | MapSeek) -> float:
+        """Nodes of a tree that a sum over a range visits, which is the difference of two descents.
+
+        A tree orders the entries that have the values which the map is looked up by.
+        """
+        size = self._size(step.map)
+        trees = min(prod(size.distinct(name) for name, _ in step.lookup), size.rows)
+        return max(1.0, 2 * log(size.rows / max(trees, 1.0) + 2, NODE))
 
     def _size(self, name: str) -> RelationSize:
         """The size of a relation or map; unknown ones are large."""

@@ -8,7 +8,7 @@ whole table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from math import log2, prod
@@ -26,7 +26,7 @@ from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.joins import DegreeRole
 from tidemill.program.maps import Map
-from tidemill.program.reads import reads_change, reads_old, row_queries, sources_of
+from tidemill.program.reads import reads_change, reads_old, relation_of, row_queries, sources_of
 from tidemill.program.stages import (
     Emission,
     GroupEmission,
@@ -37,7 +37,7 @@ from tidemill.program.stages import (
     Stage,
     TimePartitionEmission,
 )
-from tidemill.program.statements import Add, Query, Replace, TriggerStatement, Version
+from tidemill.program.statements import Add, ArrayLoop, Query, Replace, TriggerStatement, Version
 
 ENTRY_BYTES = 16
 """Bytes of an entry besides its columns: its slot in a table, and the hash of its key."""
@@ -126,8 +126,11 @@ class ProgramEstimate:
         return other
 
     def _counts_of(self, estimate: StageEstimate) -> WorkCounts:
-        passed = sum(self.arrivals.get(name, 0.0) for name in estimate.work if name not in self._tables)
-        return _work_of(self.arrivals, estimate.work) + WorkCounts(passed=passed)
+        arriving = {name: self.arrivals.get(name, 0.0) for name in estimate.work}
+        passed = sum(rows for name, rows in arriving.items() if name not in self._tables)
+        # A stage that few rows reach does not run in every epoch.
+        runs = min(1.0 / self._batch, sum(arriving.values()))
+        return _work_of(self.arrivals, estimate.work) + WorkCounts(passed=passed, runs=runs)
 
 
 def change_rates(tables: Mapping[str, RelationSize]) -> dict[str, float]:
@@ -186,9 +189,7 @@ def _passing(
 
 def estimate_stage(stage: Stage, known: Mapping[str, RelationSize]) -> tuple[StageEstimate, RelationSize]:
     """The estimate of one stage, and the size of its rows, over relations of ``known`` sizes."""
-    sizes = dict(known)
-    for map_ in stage.maps:
-        sizes[map_.name] = _filled(stage, map_, sizes)
+    sizes = _sizes_of_maps(stage, known)
     rows = _rows_of(stage, sizes)
     members = {member.map for graph in stage.graphs for member in graph.members}
     emitting = stage.name if stage.finish is None else _source_of(stage.finish)
@@ -255,6 +256,36 @@ def _rows_of(stage: Stage, known: Mapping[str, RelationSize]) -> RelationSize:
     )
 
 
+def _sizes_of_maps(stage: Stage, known: Mapping[str, RelationSize]) -> dict[str, RelationSize]:
+    """The sizes of the maps of a stage, beside the ``known`` ones.
+
+    A map comes after those that it is filled from, wherever the stage lists them: a map of unknown size is taken as
+    large. Where some are filled from each other, the first in the list comes first.
+    """
+    sizes, waiting = dict(known), {map_.name: map_ for map_ in stage.maps}
+    read = {name: {source for query in _filling(stage, name) for source in _read_by(query)} for name in waiting}
+    while waiting:
+        first = next((name for name in waiting if not (read[name] - {name}) & waiting.keys()), next(iter(waiting)))
+        sizes[first] = _filled(stage, waiting.pop(first), sizes)
+    return sizes
+
+
+def _filling(stage: Stage, target: str) -> list[Query]:
+    """The queries that fill a map: those that load it, or where there are none, those of triggers over all rows."""
+    loading = [add.query for add in stage.load if add.target == target]
+    return loading or [
+        _over_state(statement.query)
+        for trigger in stage.triggers
+        for statement in trigger.statements
+        if isinstance(statement, Add) and statement.target == target
+    ]
+
+
+def _read_by(query: Query) -> Iterator[str]:
+    """The relations and maps that a query reads."""
+    return (relation_of(step) for step in query.sources if not isinstance(step, ArrayLoop))
+
+
 def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> RelationSize:
     """Size of a map after all rows have come.
 
@@ -262,15 +293,9 @@ def _filled(stage: Stage, map_: Map, known: Mapping[str, RelationSize]) -> Relat
     last to come, so the most that one adds counts.
     """
     names = [f.name for f in map_.keys]
-    found = [_joined(add.query, len(names), known) for add in stage.load if add.target == map_.name]
-    if not found:
-        candidates = [
-            _joined(_over_state(statement.query), len(names), known)
-            for trigger in stage.triggers
-            for statement in trigger.statements
-            if isinstance(statement, Add) and statement.target == map_.name
-        ]
-        found = [max(candidates, key=lambda size: size.rows)] if candidates else []
+    found = [_joined(query, len(names), known) for query in _filling(stage, map_.name)]
+    if found and all(add.target != map_.name for add in stage.load):
+        found = [max(found, key=lambda size: size.rows)]
     values = {name: sum(size.values[str(i)] for size in found) for i, name in enumerate(names) if found}
     spread = found[0].shares if len(found) == 1 else nothing_shared
     rows = added = sum(size.rows for size in found)
