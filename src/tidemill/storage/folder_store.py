@@ -51,6 +51,8 @@ from tidemill.storage.segments import check_epoch_number, check_readable, is_vis
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
 from tidemill.storage.store import ColumnValues, RunFile
 
+VACUUM_HINT = "Fix the folder's rights and vacuum again."
+
 DURABILITIES = ("epoch", "checkpoint")
 """When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
 
@@ -417,9 +419,7 @@ class FolderStore:
         """Drop all but the last ``keep`` epochs and delete unreferenced files; returns the bytes freed."""
         with self._merging, self._lock:
             writer, named = self._commits.require_writer(), self._now.state.files() | self._commits.snapshots.files()
-            with translate_os_errors(
-                "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
-            ):
+            with translate_os_errors("delete old files", self._layout.root, VACUUM_HINT):
                 freed = delete_unnamed_runs(self._layout, named, writer.token)  # first, for the manifest needs room
             oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
             ended = self._now.state.ended(oldest)
@@ -427,9 +427,7 @@ class FolderStore:
             self._commits.publish(manifest, whole=True)
             self._clear()
             state = self._now.state
-            with translate_os_errors(
-                "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
-            ):
+            with translate_os_errors("delete old files", self._layout.root, VACUUM_HINT):
                 kept = state.files() | self._commits.snapshots.files()
                 return freed + vacuum_files(self._layout, kept, state, writer.token)
 
@@ -478,7 +476,7 @@ class FolderStore:
         for folder in self._spent:
             shutil.rmtree(folder, ignore_errors=True)
         self._spent = []
-        with translate_os_errors("delete old files", self._layout.log, "Fix the folder's rights and vacuum again."):
+        with translate_os_errors("delete old files", self._layout.log, VACUUM_HINT):
             for file in absorbed_logs(self._layout, self._now.state):
                 file.unlink(missing_ok=True)
 

@@ -115,8 +115,11 @@ class RunSegment:
     @property
     def local(self) -> Path:
         """The file on this machine, fetched if it is not there yet; not verified."""
-        with translate_read_errors(self.path, self.holds):
+        try:
             return system_of(self.path).local_copy(self.path)
+        except OSError:
+            with translate_read_errors(self.path, self.holds):
+                raise
 
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``.
@@ -125,7 +128,11 @@ class RunSegment:
         """
         read = _read_row_group if self.cache is None else self._read_cached
         if where is not None and self.run.groups:
-            return read_table(self.local, schema, self.holds, where, self._require_sound_groups, read)
+            try:
+                return read_table(self.local, schema, self.holds, where, self._require_sound_groups, read)
+            except Corrupt:
+                if not system_of(self.path).drop_copy(self.path):
+                    raise
         self.require_sound()
         return read_table(self.local, schema, self.holds, where, read_group=read)
 
