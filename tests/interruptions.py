@@ -29,7 +29,7 @@ import tidemill
 from tidemill.engine.engine import Engine
 from tidemill.engine.objects.database import LAST_OID
 from tidemill.model.errors import CommitUnknown, DataError, StorageError, TidemillError
-from tidemill.storage import commit_mark, log
+from tidemill.storage.filesystem import disk
 from tidemill.storage.folder_store import FolderStore
 
 PACKAGE = Path(tidemill.__file__).parent
@@ -147,8 +147,7 @@ class Calls:
     def __enter__(self) -> Calls:
         for name in CALLS:
             self._patch.setattr(os, name, self._refusing(name, getattr(os, name)))
-        for module in (log, commit_mark):
-            self._patch.setattr(module, "pwrite", self._refusing("pwrite", module.pwrite))
+        self._patch.setattr(disk, "pwrite", self._refusing("pwrite", disk.pwrite))
         self._patch.setattr(pq, "write_table", self._refusing("write_table", pq.write_table))
         return self
 

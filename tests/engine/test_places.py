@@ -10,8 +10,6 @@ import tidemill
 from tidemill.model.errors import SetupError, StorageError, TidemillError
 
 FOREIGN = [
-    "s3a://bucket/shop",
-    "s3://bucket/shop",
     "hdfs://name/shop",
     "hdfs:/shop",
     "kafka://broker/topic",
@@ -40,6 +38,35 @@ def test_other_machines_are_refused(here: Path, place: str) -> None:
             wh.load("t", place)
         assert list(wh.sql("SHOW FEEDS")) == []
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["s3a://bucket/shop", "s3://bucket/shop"])
+def test_files_of_object_stores_are_not_read(here: Path, place: str) -> None:
+    with tidemill.open(":memory:") as wh:
+        wh.sql("CREATE TABLE t (a INT)")
+        for attempt in (lambda: wh.sql(f"CREATE FEED f INTO t FROM '{place}'"), lambda: wh.load("t", place)):
+            with pytest.raises(SetupError, match="cannot be used"):
+                attempt()
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "place", ["s3://key:geheim@bucket/shop", "s3://bucket/shop?secret=geheim", "gs://u:geheim@b/x"]
+)
+def test_credentials_are_no_part_of_an_address(here: Path, place: str) -> None:
+    with pytest.raises(SetupError, match="nothing else") as caught:
+        tidemill.open(place)
+    assert "geheim" not in caught.value.render()
+
+
+def test_known_file_systems_are_named(here: Path) -> None:
+    with pytest.raises(SetupError) as caught:
+        tidemill.open("ftp://me:geheim@host/shop")
+    assert caught.value.hint == "Known are folders of this machine, file://, s3://, gs://, az://, abfss://."
+    assert "geheim" not in caught.value.render()
+    with pytest.raises(SetupError, match="hdfs") as caught:
+        tidemill.open("hdfs://name/shop")
+    assert "Java" in caught.value.render()
 
 
 @pytest.mark.parametrize("place", ["", " ", "a\0b", ":mem:", ":memory :"])

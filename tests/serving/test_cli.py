@@ -239,7 +239,7 @@ def test_whatever_is_taken_is_counted(tidemill: Tidemill, tmp_path: Path) -> Non
 def test_other_machines_are_refused(tidemill: Tidemill, tmp_path: Path) -> None:
     tidemill("sql", "CREATE TABLE t (a INT)", "-w", "w")
     for command in (
-        ("sql", "SELECT 1", "-w", "s3a://bucket/w"),
+        ("sql", "SELECT 1", "-w", "ftp://bucket/w"),
         ("show", "-w", "hdfs://name/w"),
         ("load", "t", "s3a://bucket/t", "-w", "w"),
         ("feed", "t", "kafka://broker/t", "-w", "w"),

@@ -7,6 +7,7 @@ prints each epoch once its commit has returned.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from tests.storage.samples import PEOPLE, TOTALS, change, totals
 from tidemill.changes.changeset import Epoch
@@ -37,11 +38,15 @@ def people_at(number: int) -> ZSet:
     return ZSet({(n, "x"): 1 for n in range(max(1, number - 2), number + 1)})
 
 
-def live(store: FolderStore, last: int) -> None:
-    """Go on with the life up to epoch ``last``."""
+def say(number: int) -> None:
+    print(number, flush=True)
+
+
+def live(store: FolderStore, last: int, acknowledge: Callable[[int], None] = say) -> None:
+    """Go on with the life up to epoch ``last``; ``acknowledge`` is told each epoch whose commit has returned."""
     for number in range(store.epoch + 1, last + 1):
         store.commit(epoch_of(number))
-        print(number, flush=True)
+        acknowledge(number)
         if number % COMPACT == 0:
             store.checkpoint()
             store.compact({"people": PEOPLE, "totals": TOTALS})

@@ -318,7 +318,7 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: py
     with FolderStore.open(tmp_path) as store:
         commit(store, 1, [(ANN, 1)])
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.storage.log.pwrite", refuse)
+            patch.setattr("tidemill.storage.filesystem.disk.pwrite", refuse)
             with pytest.raises(StorageError, match="No space left"):
                 commit(store, 2, [(BOB, 1)])
         assert (store.epoch, contents(store)) == (1, ZSet({ANN: 1}))

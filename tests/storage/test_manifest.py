@@ -58,11 +58,13 @@ def test_a_manifest_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_another_writer_made_is_refused(tmp_path: Path) -> None:
-    with FolderStore.open(tmp_path) as store:
-        write_manifest(tmp_path / "manifests", manifest(1, token=99))
-        with pytest.raises(LockHeld, match="taken over"):
-            store.commit(Epoch(0, catalog={"a": 1}))
-        assert store.catalog == {}
+    store = FolderStore.open(tmp_path)
+    write_manifest(tmp_path / "manifests", manifest(1, token=99))
+    with pytest.raises(LockHeld, match="taken over"):
+        store.commit(Epoch(0, catalog={"a": 1}))
+    assert store.catalog == {}
+    with pytest.raises(LockHeld, match="taken over"):
+        store.close()
 
 
 def test_states_add_up() -> None:

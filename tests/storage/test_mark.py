@@ -13,6 +13,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, StorageError
 from tidemill.storage import commit_mark as mark_
 from tidemill.storage.commit_mark import CommitMark, encode_mark, read_mark
+from tidemill.storage.filesystem.disk import DiskMark
 from tidemill.storage.folder_store import FolderStore
 
 ANN, BOB = (1, "ann"), (2, "bob")
@@ -72,10 +73,10 @@ def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path, monkeypat
     with FolderStore.open(tmp_path) as store:
         commit(store, 1, [(ANN, 1)])
 
-        def refuse(handle: int, content: bytes, at: int) -> int:
+        def refuse(mark: DiskMark, content: bytes) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(mark_, "pwrite", refuse)
+        monkeypatch.setattr(DiskMark, "write", refuse)
         commit(store, 2, [(BOB, 1)])
         assert contents(store) == ZSet({ANN: 1, BOB: 1})
 

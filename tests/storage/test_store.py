@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.storage.object_stores import MemoryObjects, root
 from tests.storage.samples import FIELDS, PEOPLE, TOTAL_FIELDS, TOTALS, change, commit, contents, feed, totals
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
@@ -35,6 +36,7 @@ MAKERS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
     "folder": FolderStore.open,
     "eager": EagerStore.open,
+    "objects": lambda folder: FolderStore.open(root(MemoryObjects())),
 }
 
 
@@ -45,7 +47,8 @@ def names_in(store: Store, until: int) -> set[str | None]:
 
 
 @pytest.fixture(params=MAKERS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("TIDEMILL_CACHE", str(tmp_path / "cache"))
     made = MAKERS[request.param](tmp_path / "warehouse")
     yield made
     made.close()

@@ -12,6 +12,7 @@ from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.model.errors import TidemillError
 from tidemill.model.paths import Progress
+from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.format import require_warehouse
 from tidemill.storage.layout import Layout
@@ -101,9 +102,11 @@ def check(path: str | Path, *, full: bool = False, progress: Progress | None = N
 
 def layout_of(path: str | Path) -> Layout:
     """The folders of a warehouse, which may be damaged."""
-    layout = Layout(Path(path).absolute())
-    if not layout.manifests.is_dir():
-        require_warehouse(layout.root, create=False)
+    root = warehouse_root(path)
+    layout = Layout(root.absolute() if isinstance(root, Path) else root)
+    with translate_os_errors("find the warehouse", layout.root, "Look at the folder and its rights."):
+        if not layout.manifests.is_dir():
+            require_warehouse(layout.root, create=False)
     return layout
 
 

@@ -20,6 +20,8 @@ from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_o
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError
 from tidemill.model.paths import Progress
+from tidemill.storage.filesystem.durable_files import translate_os_errors
+from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.manifest import LostEpochs
 from tidemill.storage.repair.examine import Damage, Examination, FileKind, examine
 from tidemill.storage.repair.salvage import salvage
@@ -92,7 +94,8 @@ def repair(
     """
     layout = layout_of(path)
     with exclusive_lock(layout) as lock:
-        found = examine(layout, full=True, progress=progress)
+        with translate_os_errors("read the warehouse", layout.root, "Nothing was changed. Repair it again."):
+            found = examine(layout, full=True, progress=progress)
         if found.damages and found.now is None:
             raise unrepairable(layout, found.damages)
         plan = _plan(found)
@@ -181,8 +184,8 @@ def _lost_epochs(found: Examination) -> Iterator[LostRows]:
         yield LostRows(found.epoch, found.epoch, "Definitions that were made or dropped last may be missing.")
 
 
-def _number(manifest: Path) -> int:
-    return int(manifest.stem)
+def _number(manifest: FilePath) -> int:
+    return int(manifest.name.partition(".")[0])
 
 
 def _lost_rows(damage: Damage, owners: MapOwners, found: Examination) -> Iterator[LostRows]:

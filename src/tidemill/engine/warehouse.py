@@ -36,7 +36,6 @@ from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.engine.workers import Trouble
 from tidemill.model.errors import SetupError, StorageError
-from tidemill.model.paths import local_path
 from tidemill.model.schema import Table
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
@@ -44,7 +43,9 @@ from tidemill.sources.ingest.files import read_files
 from tidemill.sources.ingest.frames import changes_of
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.compaction.vacuum import Inspection
+from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
@@ -70,7 +71,7 @@ class Warehouse:
     [(7, 2)]
     """
 
-    def __init__(self, engine: Engine, folder: Path, temporary: TemporaryFolder | None) -> None:
+    def __init__(self, engine: Engine, folder: FilePath, temporary: TemporaryFolder | None) -> None:
         self._engine = engine
         self._folder = folder
         self._temporary = temporary
@@ -246,9 +247,19 @@ class Warehouse:
 
         name = name or target.name
         if checkpoint is None:
-            checkpoint = self._folder / "checkpoints" / hashlib.sha256(name.encode()).hexdigest()[:16]
+            checkpoint = self._checkpoint_folder(hashlib.sha256(name.encode()).hexdigest()[:16])
         batches = StreamBatches(name, lambda source: self._engine.store.positions.get(source), take)
         return start_stream(frame, batches, str(checkpoint), trigger)
+
+    def _checkpoint_folder(self, name: str) -> Path:
+        """The folder in the warehouse where Spark notes how far a stream is."""
+        if isinstance(self._folder, Path):
+            return self._folder / "checkpoints" / name
+        raise SetupError(
+            "a stream into a warehouse in an object store needs a folder for Spark's checkpoints",
+            where=str(self._folder),
+            hint="Give checkpoint=, a folder that Spark can write.",
+        )
 
     @property
     def spark(self) -> SparkSession:
@@ -402,6 +413,7 @@ def open(  # shadows the builtin for the public name tidemill.open
 ) -> Warehouse:
     """Open a warehouse folder, created if necessary; ``":memory:"`` stores nothing on disk, and only the last epochs.
 
+    ``path`` may be in an object store, such as ``s3://bucket/shop``, with credentials from the environment.
     ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
     ``memory``, such as ``"4GB"``, limits the memory of this process: state that does not fit stays on disk.
@@ -412,9 +424,8 @@ def open(  # shadows the builtin for the public name tidemill.open
     check_runtime_name(runtime)
     limit = None if memory is None else parse_size(memory)
     in_memory = str(path) == MEMORY
-    place = Path() if in_memory else _folder_named(path)
     temporary = TemporaryFolder() if in_memory else None
-    folder = place if temporary is None else temporary.path
+    folder: FilePath = _folder_named(path) if temporary is None else temporary.path
     store: Store
     if in_memory and not reads_files_only(runtime):
         store = MemoryStore()
@@ -432,12 +443,12 @@ def open(  # shadows the builtin for the public name tidemill.open
     return Warehouse(engine, folder, temporary)
 
 
-def _folder_named(path: str | Path) -> Path:
+def _folder_named(path: str | Path) -> FilePath:
     """The folder of a warehouse."""
-    folder, text = local_path(path, "warehouse"), str(path)
+    folder, text = warehouse_root(path), str(path)
     if text.startswith(":") and text.endswith(":"):
         raise SetupError("there is no such kind of warehouse", where=text, hint=f'In memory it is "{MEMORY}".')
-    if folder.exists() and not folder.is_dir():
+    if isinstance(folder, Path) and folder.exists() and not folder.is_dir():
         raise StorageError(
             "a warehouse is a folder, and this is a file",
             where=str(folder),

@@ -12,13 +12,23 @@ from urllib.parse import unquote
 
 from tidemill.model.errors import SetupError
 
-__all__ = ["Progress", "local_path"]
+__all__ = ["Progress", "local_path", "url_scheme"]
 
 Progress = Callable[[int, int], None]
 """Called with the bytes of files read so far, and their total."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.:-]+?):(?P<rest>/.*)", re.DOTALL)
 """A scheme has two letters or more: one letter and a colon is a drive."""
+
+
+def url_scheme(given: str | Path) -> str | None:
+    """The scheme of a URL in small letters; None for a plain path.
+
+    >>> url_scheme("S3://bucket/shop"), url_scheme("orders:2026/x.csv")
+    ('s3', None)
+    """
+    url = _URL.fullmatch(str(given))
+    return None if url is None else url["scheme"].lower()
 
 
 def local_path(given: str | Path, what: str = "path") -> Path:

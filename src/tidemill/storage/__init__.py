@@ -19,5 +19,5 @@
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
 - ``compaction``: merging runs, deleting expired rows, vacuum.
 - ``repair``: examining and repairing damaged folders.
-- ``filesystem``: durable files, locks, links, checksums.
+- ``filesystem``: disks and object stores; durable files, locks, links, checksums.
 """

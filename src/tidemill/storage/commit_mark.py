@@ -10,15 +10,12 @@ means that data was lost. A damaged or missing mark proves nothing and is writte
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.storage.filesystem.durable_files import write_over
-from tidemill.storage.filesystem.small_writes import pwrite
-from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.filesystem.file_system import FilePath, system_of
 
 MARK_FILE = "acknowledged"
 
@@ -55,24 +52,22 @@ class CommitMark(NamedTuple):
 class CommitMarkFile:
     """The mark file of a warehouse, opened by its single writer."""
 
-    def __init__(self, root: Path, mark: CommitMark) -> None:
+    def __init__(self, root: FilePath, mark: CommitMark) -> None:
+        system = system_of(root)
         if read_mark(root) is None:
-            write_over(root / MARK_FILE, encode_mark(mark))
-        self._handle = os.open(root / MARK_FILE, os.O_WRONLY | os.O_NOFOLLOW)
+            system.replace(root / MARK_FILE, encode_mark(mark))
+        self._opened = system.open_mark(root / MARK_FILE)
 
     def move(self, mark: CommitMark) -> None:
         """Advance the mark. The commit is already durable, so a write error here does not fail it."""
-        if self._handle >= 0:
-            try:  # noqa: SIM105  suppress would be three more calls in every commit
-                pwrite(self._handle, encode_mark(mark), 0)
-            except OSError:
-                pass
+        try:  # noqa: SIM105  suppress would be three more calls in every commit
+            self._opened.write(encode_mark(mark))
+        except OSError:
+            pass
 
     def close(self) -> None:
         """Close the file; the mark stays."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        self._opened.close()
 
 
 def encode_mark(mark: CommitMark) -> bytes:
@@ -86,10 +81,10 @@ def encode_mark(mark: CommitMark) -> bytes:
     return b"%s\ncrc32 %08x\n" % (body, zlib.crc32(body))
 
 
-def read_mark(root: Path) -> CommitMark | None:
+def read_mark(root: FilePath) -> CommitMark | None:
     """The mark of a warehouse; None if it is missing or damaged."""
     try:
-        body, _, seal = read_file(root / MARK_FILE).partition(b"\n")
+        body, _, seal = system_of(root).read(root / MARK_FILE).partition(b"\n")
         return CommitMark(**json.loads(body)) if seal.strip() == b"crc32 %08x" % zlib.crc32(body) else None
     except (FileNotFoundError, ValueError, TypeError):
         return None

@@ -8,12 +8,12 @@ open whether the disk has what was written: then every further use ends with the
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
-from tidemill.model.errors import CommitUnknown, Corrupt, StorageError
-from tidemill.storage.filesystem.durable_files import storage_error_of
+from tidemill.model.errors import CommitUnknown, Corrupt, LockHeld, StorageError
+from tidemill.storage.filesystem.durable_files import OutcomeUnknown, storage_error_of
+from tidemill.storage.filesystem.file_system import FilePath
 from tidemill.storage.folder_writer import FolderWriter
 from tidemill.storage.layout import CommittedState, Layout, commit_fingerprint, recover
 from tidemill.storage.manifest import Manifest, manifest_file
@@ -32,13 +32,13 @@ class FolderCommits:
         self.lock = RLock()
         self._layout = layout
         self._unsure = False
-        self._broken: CommitUnknown | None = None
+        self._broken: CommitUnknown | LockHeld | None = None
         self._seen: tuple[int, int] | None = None
 
     @property
     def is_broken(self) -> bool:
         """True after a failed sync: what the disk has is unknown until the folder is opened again."""
-        return self._broken is not None
+        return isinstance(self._broken, CommitUnknown)
 
     @property
     def is_sure(self) -> bool:
@@ -68,6 +68,9 @@ class FolderCommits:
             self._require_unmade(doing, refused)
             self._recovered()
             raise storage_error_of(doing, self._layout.root, refused) from refused
+        except (CommitUnknown, LockHeld) as over:
+            self._broken = over
+            raise
         self._become(after)
         self._unsure = False
         return result
@@ -82,6 +85,10 @@ class FolderCommits:
         """Wait until an epoch of the log is durable. If the sync fails, that is unknown until the log is read again."""
         try:
             durable()
+        except FileExistsError as ended:
+            assert self.writer is not None
+            self._broken = self.writer.log_taken_over(number)
+            raise self._broken from ended
         except OSError as refused:
             self._broken = _unknown(f"commit epoch {number}", self._layout.log, refused)
             raise self._broken from refused
@@ -119,7 +126,7 @@ class FolderCommits:
         """Close the store if a manifest has its name but may not be durable. The log is kept until it is."""
         file = manifest_file(self._layout.manifests, self.now.state.sequence + 1)
         try:
-            if not file.exists():
+            if not isinstance(refused, OutcomeUnknown) and not file.exists():
                 return
         except OSError:
             pass  # then it is unknown
@@ -130,6 +137,9 @@ class FolderCommits:
         assert self.writer is not None
         try:
             now = self.writer.recover(self.now)
+        except LockHeld as over:
+            self._broken = over
+            raise
         except (OSError, Corrupt) as trouble:
             self._broken = _unknown("go on after an error", self._layout.root, trouble)
             raise self._broken from trouble
@@ -138,7 +148,7 @@ class FolderCommits:
         return now
 
 
-def _unknown(doing: str, where: Path, trouble: OSError | Corrupt) -> CommitUnknown:
+def _unknown(doing: str, where: FilePath, trouble: OSError | Corrupt) -> CommitUnknown:
     said = trouble.what if isinstance(trouble, Corrupt) else trouble.strerror or trouble
     return CommitUnknown(
         f"cannot {doing}: the disk may or may not have it",

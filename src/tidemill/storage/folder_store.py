@@ -32,23 +32,26 @@ from tidemill.storage.compaction.vacuum import (
     inspect_files,
     vacuum_files,
 )
+from tidemill.storage.filesystem.checksums import UNREAD_HINT
 from tidemill.storage.filesystem.durable_files import (
     TemporaryFolder,
     fault,
     is_disk_full,
     translate_os_errors,
 )
-from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.filesystem.file_system import FilePath, system_of
 from tidemill.storage.folder_commits import FolderCommits
 from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
-from tidemill.storage.layout import CommittedState, Layout, last_token, recover
+from tidemill.storage.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write
 from tidemill.storage.position_history import positions_by_epoch
 from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
 from tidemill.storage.store import ColumnValues, RunFile
+
+VACUUM_HINT = "Fix the folder's rights and vacuum again."
 
 DURABILITIES = ("epoch", "checkpoint")
 """When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
@@ -79,7 +82,7 @@ class FolderStore:
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        path: str | FilePath,
         *,
         create: bool = True,
         read_only: bool = False,
@@ -93,7 +96,14 @@ class FolderStore:
         """
         if durability not in DURABILITIES:
             raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
-        layout = Layout(Path(path).resolve())
+        layout = Layout(Path(path).resolve() if isinstance(path, str | Path) else path)
+        if durability == "checkpoint" and not system_of(layout.root).IN_PLACE:
+            raise StorageError(
+                'durability "checkpoint" needs a disk of this machine',
+                where=str(layout.root),
+                detail="There a killed process leaves its last epochs to the system. In an object store they are lost.",
+                hint='Leave durability as it is ("epoch").',
+            )
         with translate_os_errors("open the warehouse", layout.root, "Look at the folder and its rights."):
             layout.refuse_links()
             require_warehouse(layout.root, create=create and not read_only)
@@ -110,11 +120,11 @@ class FolderStore:
     @classmethod
     def _open_to_write(cls, layout: Layout, cache: RowGroupCache | None, *, synced: bool) -> FolderStore:
         read_format(layout.root)
-        lock = WriterLock.acquire(layout.root, partial(last_token, layout))
+        lock = system_of(layout.root).lock(layout.root, partial(last_token, layout))
         try:
             migrate(layout.root)
             layout.create()
-            now = recover(layout)
+            now = recover_to_write(layout)
             writer = FolderWriter(layout, lock, now, synced=synced)
             store = cls(layout, now, writer, cache)
             store._spent = list(layout.staging.iterdir())
@@ -143,9 +153,9 @@ class FolderStore:
 
     def _make_durable(self) -> None:
         """Write the newest manifest again if the log before it still exists: its sync may have failed, and that log
-        must not be deleted before the manifest is durable."""
-        writer = self._commits.require_writer()
-        if absorbed_logs(self._layout, self._now.state):
+        must not be deleted before the manifest is durable. Also if its log was ended, so that a new one begins."""
+        writer, state = self._commits.require_writer(), self._now.state
+        if absorbed_logs(self._layout, state) or log_is_ended(self._layout, state):
             self._commits.publish(writer.next(self._now), whole=True)
 
     @property
@@ -250,7 +260,7 @@ class FolderStore:
 
     def refresh(self) -> bool:
         """Advance a read-only store to the last commit; True if there was a new one. Lists two folders."""
-        with self._lock:
+        with self._lock, translate_os_errors("read the warehouse", self._layout.root, UNREAD_HINT):
             return self._commits.refresh()
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -409,20 +419,17 @@ class FolderStore:
         """Drop all but the last ``keep`` epochs and delete unreferenced files; returns the bytes freed."""
         with self._merging, self._lock:
             writer, named = self._commits.require_writer(), self._now.state.files() | self._commits.snapshots.files()
-            with translate_os_errors(
-                "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
-            ):
-                freed = delete_unnamed_runs(self._layout, named)  # first, for the manifest needs room
+            with translate_os_errors("delete old files", self._layout.root, VACUUM_HINT):
+                freed = delete_unnamed_runs(self._layout, named, writer.token)  # first, for the manifest needs room
             oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
             ended = self._now.state.ended(oldest)
             manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
             self._commits.publish(manifest, whole=True)
             self._clear()
             state = self._now.state
-            with translate_os_errors(
-                "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
-            ):
-                return freed + vacuum_files(self._layout, state.files() | self._commits.snapshots.files(), state)
+            with translate_os_errors("delete old files", self._layout.root, VACUUM_HINT):
+                kept = state.files() | self._commits.snapshots.files()
+                return freed + vacuum_files(self._layout, kept, state, writer.token)
 
     def check(self) -> Inspection:
         """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
@@ -431,7 +438,7 @@ class FolderStore:
 
     def history(self) -> dict[int, Mapping[str, str]]:
         """The source positions of each remembered epoch, oldest first."""
-        with self._lock:
+        with self._lock, translate_os_errors("read the warehouse", self._layout.root, UNREAD_HINT):
             return positions_by_epoch(self._layout)
 
     def close(self) -> None:
@@ -469,8 +476,9 @@ class FolderStore:
         for folder in self._spent:
             shutil.rmtree(folder, ignore_errors=True)
         self._spent = []
-        for file in absorbed_logs(self._layout, self._now.state):
-            file.unlink(missing_ok=True)
+        with translate_os_errors("delete old files", self._layout.log, VACUUM_HINT):
+            for file in absorbed_logs(self._layout, self._now.state):
+                file.unlink(missing_ok=True)
 
     def require_writable(self) -> None:
         """Refuse if nothing can be committed: by a reader, in a forked process, or after a failed sync."""

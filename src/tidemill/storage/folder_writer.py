@@ -22,8 +22,9 @@ from tidemill.model.errors import LockHeld
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
-from tidemill.storage.filesystem.durable_files import damaged, fault, sync_folder
-from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.filesystem.durable_files import damaged, fault
+from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
+from tidemill.storage.filesystem.writer_lock import taken_over
 from tidemill.storage.layout import CommittedState, Layout, recover
 from tidemill.storage.log import Log, LogEnd, log_file, replay
 from tidemill.storage.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
@@ -49,7 +50,7 @@ class FolderWriter:
     After an error in any step the state has to be read from the folder again, by ``recover``.
     """
 
-    def __init__(self, layout: Layout, lock: WriterLock, now: CommittedState, *, synced: bool) -> None:
+    def __init__(self, layout: Layout, lock: WriterToken, now: CommittedState, *, synced: bool) -> None:
         self._layout = layout
         # The existing mark covers the epochs in the log until a manifest includes them.
         self._mark = CommitMarkFile(layout.root, _mark_of(now.state))
@@ -57,6 +58,7 @@ class FolderWriter:
         self._acknowledged = LogEnd()
         self._lock = lock
         self._synced = synced
+        self._marks_log = system_of(layout.root).IN_PLACE
         self._log: Log | None = None
         self._numbers = count(1)
         self._written: list[str] = []
@@ -65,6 +67,11 @@ class FolderWriter:
     def require_own(self) -> None:
         """Refuse to write in a process that was forked."""
         self._lock.require_own()
+
+    @property
+    def token(self) -> int:
+        """The token in the names of its runs."""
+        return self._lock.token
 
     @property
     def logs(self) -> bool:
@@ -85,7 +92,7 @@ class FolderWriter:
             self._lock.check()
         if self._log is None:
             begin, seal = now.state.log_start
-            self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._acknowledge)
+            self._log = Log(log_file(self._layout.log, begin, self._lock.log_token), seal, self._acknowledge)
         log, end = self._log, self._log.append(epoch)
         for name, change in epoch.changes.items():
             if change.rows:
@@ -104,8 +111,13 @@ class FolderWriter:
         fault("after-log")
 
     def _acknowledge(self, end: LogEnd) -> None:
-        """Advance the mark to the end of the log: synced, or held by the operating system until it is restarted."""
+        """Advance the mark to the end of the log: synced, or held by the operating system until it is restarted.
+
+        Where the mark is not overwritten in place it would cost as much as the commit, and names manifests only.
+        """
         self._acknowledged, state = end, self._state
+        if not self._marks_log:
+            return
         boot = "" if self._synced else boot_id()
         self._mark.move(CommitMark(state.sequence, state.seal, self._lock.token, end.epoch, end.length, end.crc, boot))
 
@@ -118,10 +130,13 @@ class FolderWriter:
         if not manifest_file(self._layout.manifests, before.state.sequence + 1).exists():
             self._discard(self._written)
         now = recover(self._layout)
+        if now.state.token > self._lock.token:
+            raise self._taken_over(manifest_file(self._layout.manifests, now.state.sequence))
         self._discard(self._written, now.state.files())
         self._written = []
         if now.state.sequence != before.state.sequence:
-            sync_folder(self._layout.manifests)  # before the log that it includes is deleted
+            manifests = self._layout.manifests
+            system_of(manifests).sync_folder(manifests)  # before the log that it includes is deleted
         self._state = now.state
         self._resume_log(now)
         return now
@@ -129,7 +144,7 @@ class FolderWriter:
     def _resume_log(self, now: CommittedState) -> None:
         """Continue after the last whole record of this writer's log, if there is one."""
         begin, seal = now.state.log_start
-        file = log_file(self._layout.log, begin, self._lock.token)
+        file = log_file(self._layout.log, begin, self._lock.log_token)
         if self._log is not None and self._log.file != file:
             self._log.retire()
             self._log = None
@@ -210,13 +225,9 @@ class FolderWriter:
         try:
             after = replace(after, seal=write_manifest(self._layout.manifests, manifest))
         except FileExistsError:
-            raise LockHeld(
-                "another writer has taken over the warehouse",
-                where=str(manifest_file(self._layout.manifests, manifest.sequence)),
-                detail="It has committed the manifest that was next.",
-                hint="Nothing was written. Open the warehouse again.",
-            ) from None
+            raise self._taken_over(manifest_file(self._layout.manifests, manifest.sequence)) from None
         fault("after-manifest")
+        self._lock.confirm()
         self._written = []
         self._state = after
         if manifest.log is not None:
@@ -228,6 +239,17 @@ class FolderWriter:
             log.retire()
         self.acknowledge(after)
         return CommittedState.of(after)
+
+    def _taken_over(self, manifest: FilePath) -> LockHeld:
+        """The error for a manifest that another writer has committed first."""
+        owner = self._lock.successor()
+        return taken_over(str(manifest), f"It has committed this manifest{f', and is {owner}' if owner else ''}.")
+
+    def log_taken_over(self, number: int) -> LockHeld:
+        """The error for an epoch that was appended to a log that another writer has ended."""
+        owner = self._lock.successor()
+        where = str(self._layout.log if self._log is None else self._log.file)
+        return taken_over(where, f"It has ended this log before epoch {number}{f', and is {owner}' if owner else ''}.")
 
     def acknowledge(self, state: WarehouseState) -> None:
         """Advance the mark to the newest manifest."""

@@ -6,11 +6,10 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from tidemill.model.errors import FormatMismatch, StorageError
-from tidemill.storage.filesystem.durable_files import damaged, make_folder, missing, write_new, write_over
-from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.filesystem.durable_files import damaged, missing
+from tidemill.storage.filesystem.file_system import FilePath, system_of
 
 FORMAT = 4
 """The format that this version writes.
@@ -21,10 +20,10 @@ all maps that they change. Up to format 3, manifests do not count changes.
 
 FORMAT_FILE = "tidemill.json"
 
-Migration = Callable[[Path], None]
+Migration = Callable[[FilePath], None]
 
 
-def _leave_as_it_is(folder: Path) -> None:
+def _leave_as_it_is(folder: FilePath) -> None:
     """Rewrite nothing: manifests and records of the format stay readable."""
 
 
@@ -32,9 +31,9 @@ MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is, 2: _leave_as_it_is, 3
 """Migration ``n`` takes a folder from format ``n`` to ``n + 1``. An interrupted one is run again from its start."""
 
 
-def create_format(folder: Path) -> None:
+def create_format(folder: FilePath) -> None:
     """Make an empty or new folder a warehouse; refuse one that holds anything else."""
-    make_folder(folder)
+    system_of(folder).make_folder(folder)
     if any(not entry.name.startswith(".") for entry in folder.iterdir()):
         raise StorageError(
             "the folder is not a warehouse",
@@ -43,10 +42,10 @@ def create_format(folder: Path) -> None:
             hint="Give an empty folder, or one that does not exist yet.",
         )
     with suppress(FileExistsError):  # another process may create the same warehouse concurrently
-        write_new(folder / FORMAT_FILE, _encoded(FORMAT))
+        system_of(folder).create(folder / FORMAT_FILE, _encoded(FORMAT))
 
 
-def require_warehouse(folder: Path, *, create: bool) -> None:
+def require_warehouse(folder: FilePath, *, create: bool) -> None:
     """Check that the folder is a warehouse; if it is not, create one or refuse."""
     if (folder / FORMAT_FILE).exists():
         return
@@ -62,7 +61,7 @@ def require_warehouse(folder: Path, *, create: bool) -> None:
     create_format(folder)
 
 
-def read_format(folder: Path) -> int:
+def read_format(folder: FilePath) -> int:
     """The format number of a warehouse; ``FormatMismatch`` if a newer Tidemill wrote it."""
     file = folder / FORMAT_FILE
     number = _decoded(file)
@@ -76,11 +75,11 @@ def read_format(folder: Path) -> int:
     return number
 
 
-def _decoded(file: Path) -> int:
+def _decoded(file: FilePath) -> int:
     """The number in the file. From format 2 on it has a checksum: a changed digit would be another format."""
     number = 0
     try:
-        said = json.loads(read_file(file))
+        said = json.loads(system_of(file).read(file))
         number = said["format"]
         sound = type(number) is int and (said.get("crc32") == _crc(number) or (number < 2 and "crc32" not in said))
     except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
@@ -90,7 +89,7 @@ def _decoded(file: Path) -> int:
     return number
 
 
-def migrate(folder: Path, migrations: Mapping[int, Migration] = MIGRATIONS) -> None:
+def migrate(folder: FilePath, migrations: Mapping[int, Migration] = MIGRATIONS) -> None:
     """Migrate an older folder to this format, one number at a time. The caller holds the writer's lock."""
     for number in range(read_format(folder), FORMAT):
         if number not in migrations:
@@ -101,10 +100,10 @@ def migrate(folder: Path, migrations: Mapping[int, Migration] = MIGRATIONS) -> N
                 hint="Open it once with the Tidemill release before this one.",
             )
         migrations[number](folder)
-        write_over(folder / FORMAT_FILE, _encoded(number + 1))
+        system_of(folder).replace(folder / FORMAT_FILE, _encoded(number + 1))
 
 
-def require_current(folder: Path) -> None:
+def require_current(folder: FilePath) -> None:
     """Refuse an older folder to readers, which cannot migrate it."""
     number = read_format(folder)
     if number < FORMAT:
@@ -116,9 +115,9 @@ def require_current(folder: Path) -> None:
         )
 
 
-def write_format(folder: Path) -> None:
+def write_format(folder: FilePath) -> None:
     """Write this format's number, replacing any other."""
-    write_over(folder / FORMAT_FILE, _encoded(FORMAT))
+    system_of(folder).replace(folder / FORMAT_FILE, _encoded(FORMAT))
 
 
 def _encoded(number: int) -> bytes:

@@ -4,7 +4,8 @@
 
     warehouse/
       tidemill.json                         the format number
-      lock                                  who writes
+      lock                                  who writes, on a disk
+      writers/00000007.json                 who writes, in an object store
       acknowledged                          how far commits have returned
       manifests/00000000000000000042.json   one per commit; the newest is the warehouse
       maps/<id>/<token>-<number>.parquet    runs: weighted rows with their epochs
@@ -13,6 +14,7 @@
       quarantine/                           damaged files that a repair has set aside
       checkpoints/                          Spark's checkpoints of streaming queries
 
+In an object store a log is a folder of numbered pieces. Staged files and checkpoints are on a disk of this machine.
 Files of other names are never read and never deleted, except below ``maps`` and ``staging``. Symbolic links are refused
 (``filesystem/symlinks.py``).
 """
@@ -26,8 +28,8 @@ from pathlib import Path
 
 from tidemill.model.errors import Corrupt
 from tidemill.storage.commit_mark import MARK_FILE, CommitMark, read_mark
-from tidemill.storage.filesystem.durable_files import damaged, make_folder, missing
-from tidemill.storage.filesystem.symlinks import refuse_links
+from tidemill.storage.filesystem.durable_files import damaged, missing
+from tidemill.storage.filesystem.file_system import DISK, FilePath, system_of
 from tidemill.storage.filesystem.writer_lock import LOCK_FILE
 from tidemill.storage.format import FORMAT_FILE
 from tidemill.storage.log import ReplayedLog, log_file, log_files, replay
@@ -44,49 +46,51 @@ FIRST_COMMIT_WAIT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The folders of a warehouse."""
+    """The folders of a warehouse, on the file system of ``root``."""
 
-    root: Path
+    root: FilePath
 
     @property
-    def manifests(self) -> Path:
+    def manifests(self) -> FilePath:
         """One file per commit."""
         return self.root / "manifests"
 
     @property
-    def maps(self) -> Path:
+    def maps(self) -> FilePath:
         """A folder of runs for each map."""
         return self.root / "maps"
 
     @property
-    def log(self) -> Path:
+    def log(self) -> FilePath:
         """Epochs that are not in a manifest yet."""
         return self.root / "log"
 
     @property
     def staging(self) -> Path:
-        """Files for the next epoch."""
-        return self.root / "staging"
+        """Files for the next epoch, on a disk of this machine."""
+        return system_of(self.root).staging(self.root)
 
     @property
-    def quarantine(self) -> Path:
+    def quarantine(self) -> FilePath:
         """Damaged files that a repair has set aside."""
         return self.root / "quarantine"
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoints(self) -> FilePath:
         """One folder for each streaming query, written by Spark."""
         return self.root / "checkpoints"
 
     def refuse_links(self) -> None:
         """Refuse a warehouse with symbolic links among its files and folders; runs are checked when they are read."""
-        folders = (self.manifests, self.maps, self.log, self.staging, self.quarantine, self.checkpoints)
-        refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
+        folders = (self.manifests, self.maps, self.log, self.quarantine, self.checkpoints)
+        system_of(self.root).refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
+        DISK.refuse_links(self.staging.parent, (), (self.staging,))
 
     def create(self) -> None:
         """Create the folders that do not exist."""
-        for folder in (self.manifests, self.maps, self.log, self.staging):
-            make_folder(folder)
+        for folder in (self.manifests, self.maps, self.log):
+            system_of(folder).make_folder(folder)
+        DISK.make_folder(self.staging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class CommittedState:
         """The state right after a manifest: the log is empty."""
         return cls(state, RecentEpochs(), state.epoch, state.positions)
 
-    def parts(self, maps: Path, name: str, cache: RowGroupCache | None = None) -> list[RunSegment]:
+    def parts(self, maps: FilePath, name: str, cache: RowGroupCache | None = None) -> list[RunSegment]:
         """The runs of a map; lookups in them use ``cache``."""
         return [RunSegment(run, maps / run.file, name, cache) for run in self.state.runs.get(name, ())]
 
@@ -181,7 +185,7 @@ def _missing_manifest(layout: Layout, sequence: int, epoch: int, acknowledged: i
     return missing(manifest_file(layout.manifests, sequence), f"Manifest {sequence} was committed. {lost}")
 
 
-def _missing_epochs(file: Path, epoch: int, acknowledged: int, at: int | None = None) -> Corrupt:
+def _missing_epochs(file: FilePath, epoch: int, acknowledged: int, at: int | None = None) -> Corrupt:
     if not file.exists():
         return missing(file, _spoken(epoch, acknowledged))
     place = "" if at is None else f"The record at byte {at} is damaged. "
@@ -198,7 +202,7 @@ def has_data_without_manifest(layout: Layout, found: CommittedState) -> bool:
     """True if a warehouse without manifests has data: taken for a new one it would appear empty, and a vacuum would
     delete the data. An interrupted first commit also leaves runs without a manifest, but its epochs are in the log."""
     new = found.state.sequence == 0 and not any(sequence == 0 for sequence, _, _ in log_files(layout.log))
-    return new and next(layout.maps.glob("*/*.parquet"), None) is not None
+    return new and any(file.name.endswith(".parquet") for file in system_of(layout.maps).files_below(layout.maps))
 
 
 def _newest(layout: Layout) -> int:
@@ -227,7 +231,22 @@ def newest_log(layout: Layout, state: WarehouseState) -> ReplayedLog | None:
     valid one."""
     begin, seal = state.log_start
     files = [file for sequence, _, file in log_files(layout.log) if sequence == begin]
+    # The log that writers share is asked for by name, too: a listing may be older than it is.
+    files = files or [file for file in [log_file(layout.log, begin, 0)] if file.exists()]
     return replay(files[-1], seal or None) if files else None
+
+
+def recover_to_write(layout: Layout) -> CommittedState:
+    """The committed state, once no earlier writer can append to its log any more."""
+    found = recover(layout)
+    while system_of(layout.log).end_log(log_file(layout.log, found.state.log_start[0], 0)):
+        found = recover(layout)
+    return found
+
+
+def log_is_ended(layout: Layout, state: WarehouseState) -> bool:
+    """True if the log after a state takes no more records, so that the next one begins after another manifest."""
+    return system_of(layout.log).is_ended(log_file(layout.log, state.log_start[0], 0))
 
 
 def with_log(state: WarehouseState, log: ReplayedLog | None) -> CommittedState:

@@ -13,7 +13,6 @@ told from one that was whole once.
 from __future__ import annotations
 
 import json
-import os
 import re
 import struct
 import sys
@@ -22,8 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -31,9 +29,8 @@ from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import Row
 from tidemill.model.types import Field
-from tidemill.storage.filesystem.durable_files import armed, fault, make_folder, sync_folder
-from tidemill.storage.filesystem.small_writes import pwrite
-from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.filesystem.durable_files import armed, fault
+from tidemill.storage.filesystem.file_system import FilePath, system_of
 from tidemill.storage.group_sync import GroupSync
 from tidemill.storage.logged_rows import encode_value, table_of
 
@@ -53,6 +50,8 @@ _NO_BYTES = (0, 0)
 _CRC = struct.Struct("<I")
 _encode_line = json.JSONEncoder(default=encode_value, check_circular=False).encode
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
+
+P = TypeVar("P", bound=FilePath)
 
 
 class LoggedChange:
@@ -211,7 +210,7 @@ class ReplayedLog:
     epoch had been acknowledged.
     """
 
-    file: Path
+    file: FilePath
     records: tuple[LogRecord, ...]
     later: tuple[LogRecord, ...] = ()
     broken: bool = False
@@ -240,9 +239,9 @@ class ReplayedLog:
         return self.broken or any(record.durable > self.length for record in self.later)
 
 
-def replay(file: Path, after: int | None = None) -> ReplayedLog:
+def replay(file: FilePath, after: int | None = None) -> ReplayedLog:
     """Read the records of a log. ``after`` is the checksum of the manifest that it follows, if known."""
-    content = read_file(file)
+    content = system_of(file).read(file)
     records: list[LogRecord] = []
     at, previous, schemas = 0, after, dict[str, bytes]()
     while (found := decode_record(content, at, schemas)) is not None:
@@ -259,15 +258,14 @@ def _records_after(content: bytes, at: int) -> Iterator[LogRecord]:
     return (record for place in places if (record := decode_record(content, at + 1 + place, {})) is not None)
 
 
-def log_file(folder: Path, sequence: int, token: int) -> Path:
+def log_file(folder: P, sequence: int, token: int) -> P:
     """The log file of the writer with ``token`` for the epochs after manifest ``sequence``."""
     return folder / f"{sequence:020}-{token:08}.log"
 
 
-def log_files(folder: Path) -> list[tuple[int, int, Path]]:
+def log_files(folder: P) -> list[tuple[int, int, P]]:
     """The existing logs as (sequence, token, file), sorted; other files are ignored."""
-    files = folder.iterdir() if folder.is_dir() else ()
-    named = [(_NAME.fullmatch(file.name), file) for file in files]
+    named = [(_NAME.fullmatch(file.name), file) for file in system_of(folder).entries(folder)]
     return sorted((int(name[1]), int(name[2]), file) for name, file in named if name)
 
 
@@ -291,18 +289,20 @@ class Log:
     """
 
     def __init__(
-        self, file: Path, after: int = 0, durable: Callable[[LogEnd], None] = _unmarked, resumed: LogEnd | None = None
+        self,
+        file: FilePath,
+        after: int = 0,
+        durable: Callable[[LogEnd], None] = _unmarked,
+        resumed: LogEnd | None = None,
     ) -> None:
-        make_folder(file.parent)
         self.file = file
         self.end = LogEnd(crc=after)
         self._durable = durable
         self._group = GroupSync(self._sync)
         self._schemas = LoggedSchemas()
-        self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if resumed is None else 0), 0o644)
+        self._opened = system_of(file).open_log(file, new=resumed is None)
         if resumed is not None:
             self.cut(resumed)
-        sync_folder(file.parent)
 
     def append(self, epoch: Epoch) -> LogEnd:
         """Append the record of an epoch; returns its end, for ``sync``. An error may leave a torn record to ``cut``."""
@@ -310,15 +310,15 @@ class Log:
         at = self.end.length
         record, crc = encode_record(encode_epoch(epoch, self._schemas), at, self.end.crc, self._group.durable)
         if armed("torn-log"):
-            _write_all(self._handle, record[: len(record) // 2], at)
+            self._opened.write(record[: len(record) // 2], at)
             fault("torn-log")
-        _write_all(self._handle, record, at)
+        self._opened.write(record, at)
         self.end = LogEnd(at + len(record), epoch.number, crc)
         return self.end
 
     def cut(self, end: LogEnd) -> None:
         """Truncate the log to ``end``, which is the end of a whole record."""
-        os.ftruncate(self._handle, end.length)
+        self._opened.truncate(end.length)
         self.end = end
         self._schemas.clear()  # the log may have lost some, and has not told which of them it had when it was opened
 
@@ -328,7 +328,7 @@ class Log:
 
     def _sync(self) -> int:
         target = self.end
-        os.fdatasync(self._handle)
+        self._opened.sync()
         self._durable(target)
         return target.length
 
@@ -350,13 +350,5 @@ class Log:
 
     def close(self) -> None:
         """Close the file without deleting it."""
-        handle, self._handle = self._handle, -1
-        if handle >= 0:
-            with suppress(OSError):
-                os.close(handle)
-
-
-def _write_all(handle: int, content: bytes, at: int) -> None:
-    while content:
-        written = pwrite(handle, content, at)
-        content, at = content[written:], at + written
+        with suppress(OSError):
+            self._opened.close()

@@ -15,17 +15,18 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.model.errors import Corrupt
 from tidemill.storage.change_counts import ChangeCounts
-from tidemill.storage.filesystem.durable_files import RESTORE_HINT, damaged, write_new
-from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.filesystem.durable_files import RESTORE_HINT, damaged
+from tidemill.storage.filesystem.file_system import FilePath, system_of
 from tidemill.storage.runs import RunEntry
 
 FULL_EVERY = 64
 """Interval of full manifests: one in so many."""
+
+P = TypeVar("P", bound=FilePath)
 
 _NAME = re.compile(r"\d{20}\.json")
 _ID = re.compile(r"[0-9a-z][0-9a-z-]*")
@@ -179,23 +180,23 @@ def _ended(run: RunEntry, epoch: int) -> RunEntry:
     return run if run.ended is not None else replace(run, ended=epoch)
 
 
-def manifest_file(folder: Path, sequence: int) -> Path:
+def manifest_file(folder: P, sequence: int) -> P:
     """The file of the manifest with that number."""
     return folder / f"{sequence:020}.json"
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> int:
+def write_manifest(folder: FilePath, manifest: Manifest) -> int:
     """Create the manifest's file, which commits it. ``FileExistsError`` if another writer was first.
 
     Returns its seal.
     """
     said = {key: value for key, value in asdict(manifest).items() if value not in ({}, (), None) and key != "seal"}
     body = json.dumps(said).encode()
-    write_new(manifest_file(folder, manifest.sequence), _twice(body))
+    system_of(folder).create(manifest_file(folder, manifest.sequence), _twice(body))
     return zlib.crc32(body)
 
 
-def read_manifest(folder: Path, sequence: int) -> Manifest:
+def read_manifest(folder: FilePath, sequence: int) -> Manifest:
     """Read a manifest and verify it."""
     file = manifest_file(folder, sequence)
     copies = _copies(file)
@@ -210,10 +211,10 @@ def read_manifest(folder: Path, sequence: int) -> Manifest:
     return found
 
 
-def is_whole(folder: Path, sequence: int) -> bool:
+def is_whole(folder: FilePath, sequence: int) -> bool:
     """True if both copies of a manifest are intact; one of them is enough to read it."""
     file = manifest_file(folder, sequence)
-    content = read_file(file)
+    content = system_of(file).read(file)
     return any(content in (_sealed(body), _twice(body)) for body in _copies(file))
 
 
@@ -226,9 +227,9 @@ def _twice(body: bytes) -> bytes:
     return b"\n".join([_sealed(body), _sealed(body)])
 
 
-def _copies(file: Path) -> list[bytes]:
+def _copies(file: FilePath) -> list[bytes]:
     """The lines of a manifest's file that are followed by a matching checksum."""
-    lines = read_file(file).split(b"\n")
+    lines = system_of(file).read(file).split(b"\n")
     return [body for body, seal in pairwise(lines) if seal.strip() == b"crc32 %08x" % zlib.crc32(body)]
 
 
@@ -259,19 +260,27 @@ def _require_inside(names: Iterable[str], form: re.Pattern[str]) -> None:
             raise ValueError(f"it names {name!r}")
 
 
-def manifest_sequences(folder: Path) -> list[int]:
-    """The numbers of the existing manifests in order; other files are ignored."""
-    files = folder.iterdir() if folder.is_dir() else ()
-    return sorted(int(file.name[:20]) for file in files if _NAME.fullmatch(file.name))
+def manifest_sequences(folder: FilePath) -> list[int]:
+    """The numbers of the existing manifests in order; other files are ignored.
+
+    Numbers follow each other, so the next ones are asked for by name: a listing may be older than they are.
+    """
+    files = system_of(folder).entries(folder)
+    known = sorted(int(file.name[:20]) for file in files if _NAME.fullmatch(file.name))
+    after = known[-1] + 1 if known else 1
+    while manifest_file(folder, after).exists():
+        known.append(after)
+        after += 1
+    return known
 
 
-def latest_state(folder: Path) -> WarehouseState:
+def latest_state(folder: FilePath) -> WarehouseState:
     """The state of the newest manifest, computed from the last full one on."""
     known = manifest_sequences(folder)
     return state_at(folder, known[-1]) if known else WarehouseState()
 
 
-def state_at(folder: Path, sequence: int) -> WarehouseState:
+def state_at(folder: FilePath, sequence: int) -> WarehouseState:
     """The state after a manifest."""
     chain: list[Manifest] = []
     while sequence and not (chain and chain[-1].full):
@@ -283,7 +292,7 @@ def state_at(folder: Path, sequence: int) -> WarehouseState:
     return state
 
 
-def _parent_of(folder: Path, manifest: Manifest) -> Manifest:
+def _parent_of(folder: FilePath, manifest: Manifest) -> Manifest:
     """The parent of a manifest."""
     file = manifest_file(folder, manifest.parent)
     try:
@@ -300,6 +309,6 @@ def _parent_of(folder: Path, manifest: Manifest) -> Manifest:
     return found
 
 
-def _damaged(file: Path, detail: str) -> Corrupt:
+def _damaged(file: FilePath, detail: str) -> Corrupt:
     """The error for a damaged manifest: without it the current files are unknown from its commit on."""
     return damaged(file, f"{detail} It says which files count from its commit on.")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from threading import Lock
 
 import pyarrow as pa
 
-RowGroup = tuple[Path, int, int]
+from tidemill.storage.filesystem.file_path import FilePath
+
+RowGroup = tuple[FilePath, int, int]
 """A row group: the file and its checksum, and the number of the row group in it."""
 
 
@@ -18,6 +19,7 @@ class RowGroupCache:
 
     Runs are never changed, so what is here stays right; the checksum tells two files of one name apart.
 
+    >>> from pathlib import Path
     >>> cache, group = RowGroupCache(1000), (Path("run"), 0, 0)
     >>> cache.read(lambda names: pa.table({name: [1, 2] for name in names}), group, ["a", "b"]).to_pydict()
     {'a': [1, 2], 'b': [1, 2]}

@@ -7,7 +7,6 @@ checksums of their own, for a page that is damaged while the process runs.
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemill.changes.arrow import ZERO
+from tidemill.model.errors import Corrupt
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.filesystem.checksums import (
     MISSING_DETAIL,
@@ -32,12 +32,11 @@ from tidemill.storage.filesystem.checksums import (
 )
 from tidemill.storage.filesystem.durable_files import (
     damaged,
-    make_folder,
     missing,
-    sync_file,
-    sync_folder,
     translate_os_errors,
 )
+from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.filesystem.file_system import system_of
 from tidemill.storage.filesystem.row_group_checksums import (
     outside_checksum,
     row_group_checksum,
@@ -88,10 +87,13 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunSegment:
-    """A run as a segment of map ``name``; ``cache`` has columns that lookups have read."""
+    """A run as a segment of map ``name``; ``cache`` has columns that lookups have read.
+
+    ``path`` is its file in the warehouse, ``local`` that file or a copy of it on this machine.
+    """
 
     run: RunEntry
-    path: Path
+    path: FilePath
     name: str
     cache: RowGroupCache | None = None
 
@@ -110,6 +112,15 @@ class RunSegment:
         """The epoch that replaced it."""
         return self.run.ended
 
+    @property
+    def local(self) -> Path:
+        """The file on this machine, fetched if it is not there yet; not verified."""
+        try:
+            return system_of(self.path).local_copy(self.path)
+        except OSError:
+            with translate_read_errors(self.path, self.holds):
+                raise
+
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``.
 
@@ -117,9 +128,13 @@ class RunSegment:
         """
         read = _read_row_group if self.cache is None else self._read_cached
         if where is not None and self.run.groups:
-            return read_table(self.path, schema, self.holds, where, self._require_sound_groups, read)
+            try:
+                return read_table(self.local, schema, self.holds, where, self._require_sound_groups, read)
+            except Corrupt:
+                if not system_of(self.path).drop_copy(self.path):
+                    raise
         self.require_sound()
-        return read_table(self.path, schema, self.holds, where, read_group=read)
+        return read_table(self.local, schema, self.holds, where, read_group=read)
 
     def _read_cached(self, parquet: pq.ParquetFile, group: int, columns: Sequence[str]) -> pa.Table:
         assert self.cache is not None
@@ -131,11 +146,13 @@ class RunSegment:
         if footer.num_row_groups != last:
             raise damaged(self.path, f"It has {footer.num_row_groups} row groups where its manifest says {last}.")
 
+        local = self.local
+
         def found(part: int) -> int:
-            return outside_checksum(self.path, footer) if part == last else row_group_checksum(self.path, footer, part)
+            return outside_checksum(local, footer) if part == last else row_group_checksum(local, footer, part)
 
         expected = {part: sums[part] for part in (last, *groups)}
-        self._refuse(compare_parts(self.path, self.run.bytes, expected, found, self.run.checksum))
+        self._refuse(compare_parts(local, self.run.bytes, expected, found, self.run.checksum))
 
     def require_sound(self, *, again: bool = False) -> None:
         """Refuse a damaged run; verified once per process, unless ``again`` is set."""
@@ -146,8 +163,19 @@ class RunSegment:
             raise (missing if wrong == MISSING_DETAIL else damaged)(self.path, f"{wrong} {self.holds}")
 
     def wrong(self, *, again: bool = False) -> str | None:
-        """Describe the damage of its file as a sentence; None if it is intact."""
-        return compare_checksum(self.path, self.run.bytes, self.run.checksum, again=again)
+        """Describe the damage of its file as a sentence; None if it is intact. A damaged copy is fetched again."""
+        try:
+            wrong = compare_checksum(self.local, self.run.bytes, self.run.checksum, again=again)
+            if wrong is not None and system_of(self.path).drop_copy(self.path):
+                wrong = compare_checksum(self.local, self.run.bytes, self.run.checksum)
+        except Corrupt:
+            return MISSING_DETAIL
+        return wrong
+
+    def damage(self) -> str | None:
+        """Describe the damage of the file in the warehouse itself, not of a copy, as a sentence."""
+        system_of(self.path).drop_copy(self.path)
+        return self.wrong(again=True)
 
     @property
     def holds(self) -> str:
@@ -159,7 +187,7 @@ class RunSegment:
     def as_run(self) -> RunFile:
         """The run as runtimes see it; it is verified first, since they read the file themselves."""
         self.require_sound()
-        return RunFile(self.path, self.run.rows, self.run.bytes, self.run.first, self.run.last)
+        return RunFile(self.local, self.run.rows, self.run.bytes, self.run.first, self.run.last)
 
 
 def epoch_range_text(first: int, last: int) -> str:
@@ -172,8 +200,7 @@ def epoch_range_text(first: int, last: int) -> str:
 
 
 def write_table(table: pa.Table, file: Path) -> None:
-    """Write an Arrow table as Parquet that Spark can read, and sync it."""
-    make_folder(file.parent)
+    """Write an Arrow table as Parquet that Spark can read."""
     refuse_link(file)
     packed = _packed_columns(table.schema)
     pq.write_table(
@@ -185,7 +212,6 @@ def write_table(table: pa.Table, file: Path) -> None:
         write_statistics=columns_with_statistics(table.schema),
         write_page_index=True,  # so that a lookup reads only the pages that can match
     )
-    sync_file(file)
 
 
 def _packed_columns(schema: pa.Schema) -> list[str]:
@@ -289,7 +315,7 @@ def open_run(file: Path) -> pq.ParquetFile:
 
 
 @contextmanager
-def translate_read_errors(file: Path, holds: str = "") -> Iterator[None]:
+def translate_read_errors(file: FilePath, holds: str = "") -> Iterator[None]:
     """Raise Arrow's errors about a file's content as damage, and errors of the operating system as such."""
     try:
         yield
@@ -302,13 +328,16 @@ def translate_read_errors(file: Path, holds: str = "") -> Iterator[None]:
         raise damaged(file, f"It cannot be read as Parquet: {str(fault).strip()} {holds}".strip()) from fault
 
 
-def write_run(table: pa.Table, maps: Path, name: str) -> RunEntry:
+def write_run(table: pa.Table, maps: FilePath, name: str) -> RunEntry:
     """Store a table of weighted rows, each with its epoch, as the run ``name`` below the folder ``maps``."""
-    write_table(table, maps / name)
-    return _describe(maps, name, table.num_rows, table.select([WEIGHT, EPOCH]))
+    file, system = maps / name, system_of(maps)
+    local = system.new_local(file)
+    write_table(table, local)
+    system.store(local, file)
+    return _describe(local, name, table.num_rows, table.select([WEIGHT, EPOCH]))
 
 
-def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> tuple[RunEntry, pa.Table] | None:
+def adopt_run(staged: Path, epoch: int, maps: FilePath, name: str) -> tuple[RunEntry, pa.Table] | None:
     """Make a Parquet file that a runtime staged the run ``name``, without copying it; None if it has no rows.
 
     Returns its entry, and the weights and epochs of its rows.
@@ -325,15 +354,13 @@ def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> tuple[RunEntry
             table = with_epoch(parquet.read(), epoch)
             return write_run(table, maps, name), table.select([WEIGHT, EPOCH])
         marks = parquet.read(columns=[WEIGHT, EPOCH])
-    target = maps / name
-    make_folder(target.parent)
-    os.link(staged, target)
-    sync_file(target)
-    return _describe(maps, name, rows, marks), marks
+    target, system = maps / name, system_of(maps)
+    system.adopt(staged, target)
+    return _describe(system.local_copy(target), name, rows, marks), marks
 
 
-def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
-    file = maps / name
+def _describe(file: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
+    """The entry of a run, by its file on this machine."""
     bounds = pc.min_max(marks.column(EPOCH))
     return RunEntry(
         file=name,
@@ -347,7 +374,7 @@ def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
     )
 
 
-def sync_runs(maps: Path, runs: Iterable[RunEntry]) -> None:
+def sync_runs(maps: FilePath, runs: Iterable[RunEntry]) -> None:
     """Make the names of new runs durable: each folder is synced once."""
     for folder in {(maps / run.file).parent for run in runs}:
-        sync_folder(folder)
+        system_of(folder).sync_folder(folder)

@@ -11,14 +11,22 @@ import typer
 
 import tidemill
 from tidemill.model.errors import SetupError, UnknownName
-from tidemill.model.paths import local_path
+from tidemill.storage.filesystem.addresses import warehouse_root
+from tidemill.storage.filesystem.durable_files import translate_os_errors
 
 if TYPE_CHECKING:
     from tidemill.engine.results import LazyRows
     from tidemill.engine.warehouse import Warehouse
 
 FolderOption = Annotated[
-    str, typer.Option("--warehouse", "-w", metavar="FOLDER", envvar="TIDEMILL_WAREHOUSE", help="The warehouse folder.")
+    str,
+    typer.Option(
+        "--warehouse",
+        "-w",
+        metavar="FOLDER",
+        envvar="TIDEMILL_WAREHOUSE",
+        help="The warehouse: a folder, or an address such as s3://bucket/path.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for other programs to read.")]
 
@@ -49,7 +57,7 @@ def open_folder(
     folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
 ) -> Warehouse:
     """Open a folder; only commands that may create tables create it, so that a misspelled name is an error."""
-    if not new and not local_path(folder, "warehouse").is_dir():
+    if not new and not _is_there(folder):
         raise SetupError(
             "there is no warehouse here",
             where=folder,
@@ -58,6 +66,12 @@ def open_folder(
     warehouse = tidemill.open(folder, runtime=runtime.value, read_only=read_only)
     warehouse.before_spark(_tell_spark)
     return warehouse
+
+
+def _is_there(folder: str) -> bool:
+    root = warehouse_root(folder)
+    with translate_os_errors("find the warehouse", root, "Look at its address, and at what gives access to it."):
+        return root.is_dir()
 
 
 def _tell_spark(reason: str) -> None:

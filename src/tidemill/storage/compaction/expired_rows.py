@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +12,7 @@ from tidemill.changes.arrow import instants
 from tidemill.model.schema import WEIGHT
 from tidemill.program.state_expiry import ExpiredEntries, number_of
 from tidemill.storage.compaction.run_merge import RunMerge
+from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.folder_writer import FolderWriter
 from tidemill.storage.layout import CommittedState
 from tidemill.storage.runs import RunEntry, RunSegment, open_run, translate_read_errors
@@ -24,7 +24,7 @@ def unexpired_rows(tables: Sequence[pa.Table], forgotten: ExpiredEntries) -> lis
     return [table.filter(mask) if _loses(mask) else table for table, mask in zip(tables, masks, strict=True)]
 
 
-def expire_map_rows(maps: Path, writer: FolderWriter, now: CommittedState, forgotten: ExpiredEntries) -> RunMerge:
+def expire_map_rows(maps: FilePath, writer: FolderWriter, now: CommittedState, forgotten: ExpiredEntries) -> RunMerge:
     """The runs of a map that hold expired rows, and new runs with the rows that remain."""
     runs = [run for run in now.state.runs.get(forgotten.map, ()) if run.ended is None]
     parts = [RunSegment(run, maps / run.file, forgotten.map) for run in runs]
@@ -45,7 +45,7 @@ def expire_map_rows(maps: Path, writer: FolderWriter, now: CommittedState, forgo
 def _lowest(part: RunSegment, column: str) -> float:
     """Lower bound of a column in a run, from the statistics of its file."""
     part.require_sound()
-    with translate_read_errors(part.path, part.holds), open_run(part.path) as parquet:
+    with translate_read_errors(part.path, part.holds), open_run(part.local) as parquet:
         place = parquet.schema_arrow.names.index(column)
         groups = range(parquet.metadata.num_row_groups)
         found = [parquet.metadata.row_group(group).column(place).statistics for group in groups]
@@ -55,7 +55,7 @@ def _lowest(part: RunSegment, column: str) -> float:
 
 def _read(part: RunSegment, columns: list[str] | None = None) -> pa.Table:
     part.require_sound()
-    with translate_read_errors(part.path, part.holds), open_run(part.path) as parquet:
+    with translate_read_errors(part.path, part.holds), open_run(part.local) as parquet:
         return parquet.read(columns=columns)
 
 

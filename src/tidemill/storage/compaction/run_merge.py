@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from tidemill.model.schema import EPOCH
 from tidemill.program.maps import Map, map_fields
 from tidemill.storage.compaction.consolidate import choose_runs, consolidate
+from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.folder_writer import FolderWriter
 from tidemill.storage.layout import CommittedState
 from tidemill.storage.manifest import WarehouseState
@@ -38,7 +38,7 @@ class RunMerge:
 
 
 def merge_map(
-    maps: Path, writer: FolderWriter, now: CommittedState, map_: Map, name: str, most: int | None = None
+    maps: FilePath, writer: FolderWriter, now: CommittedState, map_: Map, name: str, most: int | None = None
 ) -> RunMerge | None:
     """Merge the runs of a map that are worth it; None if none are. Holds those runs, up to ``most`` rows, in memory."""
     stored, oldest = now.state.runs.get(name, ()), now.state.oldest
@@ -56,7 +56,7 @@ def merge_map(
 
 
 def trim_runs(
-    maps: Path, writer: FolderWriter, now: CommittedState, name: str, runs: Sequence[RunEntry], until: int
+    maps: FilePath, writer: FolderWriter, now: CommittedState, name: str, runs: Sequence[RunEntry], until: int
 ) -> tuple[RunEntry, ...]:
     """The rows of ``runs`` of epochs after ``until``, written as new runs."""
     kept = []
@@ -64,7 +64,7 @@ def trim_runs(
         if run.last > until:
             part = RunSegment(run, maps / run.file, name)
             part.require_sound(again=True)
-            with translate_read_errors(part.path, part.holds), open_run(part.path) as parquet:
+            with translate_read_errors(part.path, part.holds), open_run(part.local) as parquet:
                 rows = parquet.read()
             kept.append(writer.write(rows.filter(pc.greater(rows.column(EPOCH), until)), now, name))
     return tuple(kept)

@@ -1,5 +1,9 @@
-"""The file system: durable files, locks, links, checksums.
+"""File systems: disks and object stores; durable files, locks, links, checksums.
 
+- ``file_path``, ``file_system``: what the store asks of paths, and of the file system that has them.
+- ``addresses``: the folder or address of a warehouse, as users write it.
+- ``disk``: disks of this machine.
+- ``objects``: object stores.
 - ``durable_files``: files written whole and synced with their folder; errors for damaged files; fault points for crash
   tests.
 - ``small_writes``: writes of a few bytes, without giving up the interpreter's lock.

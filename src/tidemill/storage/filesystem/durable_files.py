@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from tidemill.model.errors import Corrupt, StorageError
+from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.filesystem.symlinks import create_file
 
 FAULT_VARIABLE = "TIDEMILL_FAULT"
@@ -135,12 +136,16 @@ RESTORE_HINT = (
 )
 
 
-def damaged(file: Path, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
+class OutcomeUnknown(OSError):
+    """A write that got no answer: it may have been made, or still be made."""
+
+
+def damaged(file: FilePath, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
     """The error for a file whose content is not what was written."""
     return Corrupt(f"{file.name} is damaged", where=str(file), detail=detail, hint=hint)
 
 
-def missing(file: Path, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
+def missing(file: FilePath, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
     """The error for a missing file."""
     return Corrupt(f"{file.name} is missing", where=str(file), detail=detail, hint=hint)
 
@@ -151,7 +156,7 @@ def is_disk_full(error: StorageError) -> bool:
 
 
 @contextmanager
-def translate_os_errors(doing: str, where: Path, hint: str = UNCHANGED_HINT) -> Iterator[None]:
+def translate_os_errors(doing: str, where: FilePath, hint: str = UNCHANGED_HINT) -> Iterator[None]:
     """Raise errors of the operating system (a full disk, a missing permission) as errors with the usual fields."""
     try:
         yield
@@ -159,7 +164,7 @@ def translate_os_errors(doing: str, where: Path, hint: str = UNCHANGED_HINT) -> 
         raise storage_error_of(doing, where, refused, hint) from refused
 
 
-def storage_error_of(doing: str, where: Path, refused: OSError, hint: str = UNCHANGED_HINT) -> StorageError:
+def storage_error_of(doing: str, where: FilePath, refused: OSError, hint: str = UNCHANGED_HINT) -> StorageError:
     """The error for what the operating system refuses."""
     return StorageError(
         f"cannot {doing}", where=str(where), detail=f"The system says: {refused.strerror or refused}.", hint=hint

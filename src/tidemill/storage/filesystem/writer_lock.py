@@ -16,12 +16,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 from weakref import WeakSet
 
 from tidemill.model.errors import LockHeld, StorageError
 from tidemill.storage.filesystem.symlinks import read_file
 
 LOCK_FILE = "lock"
+
+WRITERS_FOLDER = "writers"
+"""Folder of the tokens of writers where the system has no locks: in object stores."""
 
 _WIDTH = 512
 """Minimum length of the lock file in bytes: its JSON is padded with spaces."""
@@ -51,7 +55,12 @@ class WriterLock:
         self.token = owner.token
         self.forked = False
         """True if this process was forked from the one that holds the lock."""
-        _held.add(self)
+        hold(self)
+
+    @property
+    def log_token(self) -> int:
+        """The token in the names of its logs."""
+        return self.token
 
     @classmethod
     def acquire(cls, folder: Path, floor: Callable[[], int] = int) -> WriterLock:
@@ -84,22 +93,21 @@ class WriterLock:
             pass
         owner = read_owner(self._file)
         if owner is None or owner.token != self.token:
-            raise LockHeld(
-                "another writer has taken over the warehouse",
-                where=str(self._file),
-                detail=f"It is now {owner}." if owner else "The lock file was removed or written over.",
-                hint="Nothing was written. Open the warehouse again.",
-            )
+            detail = f"It is now {owner}." if owner else "The lock file was removed or written over."
+            raise taken_over(self._path, detail)
+
+    def confirm(self) -> None:
+        """Do nothing: what was checked before a manifest was written still holds."""
 
     def require_own(self) -> None:
         """Refuse to write in a process that was forked from the holder of the lock, which may still be writing."""
         if self.forked:
-            raise StorageError(
-                "a process that was forked cannot write",
-                where=str(self._file),
-                detail="The warehouse was opened before the fork, and belongs to the process that opened it.",
-                hint="Open the warehouse after the fork, or give the changes to the process that has it.",
-            )
+            raise forked_writer(self._path)
+
+    def successor(self) -> str | None:
+        """The process that the lock file names."""
+        owner = read_owner(self._file)
+        return str(owner) if owner and owner.token != self.token else None
 
     def release(self) -> None:
         """Release the lock."""
@@ -108,7 +116,41 @@ class WriterLock:
             self._handle = -1
 
 
-_held: WeakSet[WriterLock] = WeakSet()
+def forked_writer(where: str) -> StorageError:
+    """The error for a process that was forked from the writer's."""
+    return StorageError(
+        "a process that was forked cannot write",
+        where=where,
+        detail="The warehouse was opened before the fork, and belongs to the process that opened it.",
+        hint="Open the warehouse after the fork, or give the changes to the process that has it.",
+    )
+
+
+def taken_over(where: str, detail: str) -> LockHeld:
+    """The error for a writer that another one has superseded."""
+    return LockHeld(
+        "another writer has taken over the warehouse",
+        where=where,
+        detail=detail,
+        hint="Nothing was written. Open the warehouse again.",
+    )
+
+
+class ForkedLock(Protocol):
+    """A lock that belongs to the process that took it."""
+
+    forked: bool
+
+    def release(self) -> None:
+        """Release it."""
+
+
+_held: WeakSet[ForkedLock] = WeakSet()
+
+
+def hold(lock: ForkedLock) -> None:
+    """Release a lock in processes that are forked from this one."""
+    _held.add(lock)
 
 
 def _disown() -> None:

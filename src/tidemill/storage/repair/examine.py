@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 import pyarrow.compute as pc
 
@@ -19,7 +18,8 @@ from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.commit_mark import MARK_FILE, CommitMark, read_mark
 from tidemill.storage.compaction.vacuum import unnamed_files
 from tidemill.storage.filesystem.checksums import MISSING_DETAIL
-from tidemill.storage.filesystem.writer_lock import LOCK_FILE
+from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.filesystem.writer_lock import LOCK_FILE, WRITERS_FOLDER
 from tidemill.storage.format import FORMAT_FILE, read_format
 from tidemill.storage.layout import (
     CommittedState,
@@ -57,7 +57,7 @@ class Damage:
     """A damaged or missing file. For a run, also its map and epochs."""
 
     kind: FileKind
-    file: Path
+    file: FilePath
     wrong: str
     part: RunSegment | None = None
 
@@ -77,7 +77,7 @@ class Examination:
     manifests: int
     records: int
     parts: tuple[RunSegment, ...]
-    unknown: tuple[Path, ...]
+    unknown: tuple[FilePath, ...]
     log: ReplayedLog | None = field(default=None, repr=False)
 
     @property
@@ -197,13 +197,15 @@ def _lost_epochs(
     gone = unacknowledged(layout, mark, now, log)
     if gone is not None and not any(str(damage.file) == gone.where for damage in bad):
         manifest = str(gone.where).startswith(str(layout.manifests))
-        yield Damage(FileKind.MANIFEST if manifest else FileKind.LOG, Path(str(gone.where)), str(gone.detail))
+        folder = layout.manifests if manifest else layout.log
+        file = folder / str(gone.where).rpartition("/")[2]
+        yield Damage(FileKind.MANIFEST if manifest else FileKind.LOG, file, str(gone.detail))
 
 
 def _damaged_runs(parts: list[RunSegment], full: bool, progress: Progress | None) -> Iterator[Damage]:
     done, whole = 0, sum(part.run.bytes for part in parts)
     for part in parts:
-        wrong = part.wrong(again=True) or (_differs(part) if full else None)
+        wrong = part.damage() or (_differs(part) if full else None)
         if wrong is not None:
             yield Damage(FileKind.RUN, part.path, wrong, part)
         done += part.run.bytes
@@ -214,7 +216,7 @@ def _damaged_runs(parts: list[RunSegment], full: bool, progress: Progress | None
 def _differs(part: RunSegment) -> str | None:
     """Describe a run whose row count or epochs differ from its manifest; None if they agree."""
     try:
-        with translate_read_errors(part.path), open_run(part.path) as parquet:
+        with translate_read_errors(part.path), open_run(part.local) as parquet:
             rows = parquet.read()
     except StorageError as fault:
         return str(fault.detail)
@@ -227,9 +229,9 @@ def _differs(part: RunSegment) -> str | None:
     return f"Rows, first and last epoch and retracted rows are {found}, where its manifest says {said}."
 
 
-def _unknown(layout: Layout, state: WarehouseState | None) -> Iterator[Path]:
+def _unknown(layout: Layout, state: WarehouseState | None) -> Iterator[FilePath]:
     """Unreferenced files: from failed commits, merged runs before a vacuum, or foreign files."""
     yield from unnamed_files(layout, state.files() if state else ())
-    ours = {layout.manifests, layout.maps, layout.log, layout.staging, layout.quarantine, layout.root / "checkpoints"}
-    ours |= {layout.root / name for name in (FORMAT_FILE, LOCK_FILE, MARK_FILE)}
-    yield from sorted(entry for entry in layout.root.iterdir() if entry not in ours)
+    folders = (layout.manifests, layout.maps, layout.log, layout.staging, layout.quarantine, layout.checkpoints)
+    ours = {*(folder.name for folder in folders), FORMAT_FILE, LOCK_FILE, MARK_FILE, WRITERS_FOLDER}
+    yield from sorted((entry for entry in layout.root.iterdir() if entry.name not in ours), key=str)

@@ -32,10 +32,10 @@ class SalvagedRows:
 def salvage(part: RunSegment) -> SalvagedRows | None:
     """The rows of a damaged run that are certainly intact; None if there are none."""
     try:
-        if not part.run.groups or part.path.stat().st_size != part.run.bytes:
+        if not part.run.groups or part.local.stat().st_size != part.run.bytes:
             return None
-        with translate_read_errors(part.path), open_run(part.path) as parquet:
-            found = row_group_checksums(part.path, parquet.metadata)
+        with translate_read_errors(part.path), open_run(part.local) as parquet:
+            found = row_group_checksums(part.local, parquet.metadata)
             if len(found) != len(part.run.groups) or found[-1] != part.run.groups[-1]:
                 return None
             pairs = zip(found[:-1], part.run.groups[:-1], strict=True)

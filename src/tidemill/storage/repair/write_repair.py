@@ -6,16 +6,14 @@ leaves damaged files in place, but unreferenced.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tidemill.model.errors import Corrupt
 from tidemill.storage.commit_mark import read_mark
-from tidemill.storage.filesystem.durable_files import make_folder, sync_folder, translate_os_errors
-from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.filesystem.durable_files import translate_os_errors
+from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.folder_writer import FolderWriter
 from tidemill.storage.format import write_format
 from tidemill.storage.layout import CommittedState, Layout
@@ -40,12 +38,12 @@ class RepairContent:
 
 
 @contextmanager
-def exclusive_lock(layout: Layout) -> Iterator[WriterLock]:
+def exclusive_lock(layout: Layout) -> Iterator[WriterToken]:
     """The writer's lock of a folder in any state; ``LockHeld`` if there is a writer."""
     with translate_os_errors(
         "repair the warehouse", layout.root, "Nothing was changed. Look at the folder and its rights."
     ):
-        lock = WriterLock.acquire(layout.root, lambda: _highest_token(layout))
+        lock = system_of(layout.root).lock(layout.root, lambda: _highest_token(layout))
     try:
         yield lock
     finally:
@@ -61,7 +59,7 @@ def _highest_token(layout: Layout) -> int:
     return max(tokens)
 
 
-def write_repair(layout: Layout, lock: WriterLock, found: Examination, remedy: RepairContent) -> tuple[Path, ...]:
+def write_repair(layout: Layout, lock: WriterToken, found: Examination, remedy: RepairContent) -> tuple[FilePath, ...]:
     """Commit what can be read and move damaged files to quarantine; returns their new paths."""
     assert found.now is not None
     with translate_os_errors(
@@ -74,7 +72,7 @@ def write_repair(layout: Layout, lock: WriterLock, found: Examination, remedy: R
         return tuple(_set_aside(layout, _bad_files(layout, found)))
 
 
-def _publish(layout: Layout, lock: WriterLock, found: Examination, remedy: RepairContent) -> None:
+def _publish(layout: Layout, lock: WriterToken, found: Examination, remedy: RepairContent) -> None:
     assert found.now is not None
     counts = {name: known for name, known in found.now.state.counts.items() if name not in _damaged_maps(found)}
     now = replace(found.now, state=replace(found.now.state, sequence=found.top, counts=counts))
@@ -109,7 +107,7 @@ def _saved(writer: FolderWriter, now: CommittedState, parts: Sequence[RunSegment
     return added
 
 
-def _bad_files(layout: Layout, found: Examination) -> list[Path]:
+def _bad_files(layout: Layout, found: Examination) -> list[FilePath]:
     """The damaged files, and manifests and logs that are newer than the state that could be read."""
     assert found.now is not None
     last = found.now.state.sequence
@@ -121,17 +119,15 @@ def _bad_files(layout: Layout, found: Examination) -> list[Path]:
     return list(dict.fromkeys([*damaged, *newer, *orphans]))
 
 
-def _set_aside(layout: Layout, files: Sequence[Path]) -> Iterator[Path]:
+def _set_aside(layout: Layout, files: Sequence[FilePath]) -> Iterator[FilePath]:
     for file in files:
-        target = _free(layout.quarantine / file.relative_to(layout.root))
-        make_folder(target.parent)
+        target = _free(layout.quarantine / str(file.relative_to(layout.root)))
         with suppress(FileNotFoundError):
-            os.rename(file, target)
-            sync_folder(target.parent)
+            system_of(file).move(file, target)
             yield target
 
 
-def _free(file: Path) -> Path:
+def _free(file: FilePath) -> FilePath:
     """An unused name in quarantine: a second repair may move a file of the same name."""
     number = 1
     while file.exists():

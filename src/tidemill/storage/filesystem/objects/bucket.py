@@ -1,0 +1,156 @@
+"""A bucket of S3, Google Cloud Storage or Azure, by ``obstore`` (a Python interface to Rust's ``object_store``).
+
+Credentials are found as the programs of each cloud find them: in the environment, by the identity of a container or
+machine, or by a profile of AWS. They are never part of an address, and errors are told by their first line, without
+the values of variables that keep something secret.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tidemill.model.errors import SetupError
+from tidemill.storage.filesystem.durable_files import OutcomeUnknown
+from tidemill.storage.filesystem.objects.object_files import ObjectFiles, ObjectPath
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+__all__ = ["SCHEMES", "BucketObjects", "open_address"]
+
+SCHEMES = ("s3", "gs", "az", "abfss")
+"""Schemes of the addresses of warehouses in object stores."""
+
+_RETRIES: RetryConfig = {"max_retries": 1, "retry_timeout": timedelta(seconds=60)}
+"""Repetition by obstore, of what the store refuses for a moment; ``requests`` repeats whatever got no answer."""
+
+_NO_BUCKET = "there is no such bucket"
+
+_SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|KEY|SAS|CREDENTIAL")
+"""Parts of the names of variables whose values are in no error."""
+
+
+class BucketObjects:
+    """The objects of a bucket below the path of a warehouse."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def get(self, name: str) -> bytes:
+        """Read an object."""
+        with _translated(name):
+            return bytes(self._store.get(name).bytes())
+
+    def fetch(self, name: str, file: Path) -> None:
+        """Copy an object to a file, piece by piece."""
+        with _translated(name), file.open("wb") as stream:
+            for piece in self._store.get(name).stream():
+                stream.write(piece)
+
+    def put(self, name: str, content: bytes | Path, *, new: bool) -> None:
+        """Write an object, a large file in several parts."""
+        with _translated(name, missing=_NO_BUCKET):
+            self._store.put(name, content, mode="create" if new else "overwrite")
+
+    def delete(self, name: str) -> None:
+        """Delete an object."""
+        with suppress(FileNotFoundError), _translated(name):
+            self._store.delete(name)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """List objects, a thousand with each request."""
+        with _translated(prefix, missing=_NO_BUCKET):
+            return {str(entry["path"]): entry["size"] for page in self._store.list(prefix) for entry in page}
+
+
+@contextmanager
+def _translated(name: str, missing: str = "there is no such object") -> Iterator[None]:
+    """Raise errors of obstore as those of the operating system."""
+    from obstore import exceptions
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, missing, name) from None
+    except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+        raise FileExistsError(errno.EEXIST, "the object exists", name) from None
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        raise PermissionError(errno.EACCES, _first_line(error), name) from None
+    except exceptions.BaseError as error:
+        if "404 Not Found" in str(error):
+            raise FileNotFoundError(errno.ENOENT, missing, name) from None
+        raise OutcomeUnknown(errno.EIO, _first_line(error), name) from None
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error, without what the environment keeps secret."""
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    for variable, value in os.environ.items():
+        if len(value) > 3 and _SECRET.search(variable.upper()):
+            text = text.replace(value, "***")
+    return text[:300]
+
+
+def open_address(address: str) -> ObjectPath:
+    """The folder of a warehouse in an object store, such as ``s3://bucket/path``."""
+    parts = urlsplit(address)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise SetupError(
+            "the address of a warehouse is a bucket and a path, and nothing else",
+            where=f"{parts.scheme}://{parts.hostname or ''}{parts.path}",
+            detail="Credentials in an address would be shown wherever the warehouse is named.",
+            hint="Put credentials into the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+        )
+    if not parts.netloc:
+        raise SetupError(
+            "the address has no bucket", where=address, hint=f"Write {parts.scheme}://bucket/path of the warehouse."
+        )
+    return ObjectFiles(BucketObjects(_store(address)), address).root
+
+
+def _store(address: str) -> ObjectStore:
+    try:
+        from obstore import exceptions
+        from obstore.store import from_url
+    except ImportError:
+        raise SetupError(
+            "a warehouse in an object store needs the package obstore",
+            where=address,
+            hint="pip install 'tidemill[cloud]'",
+        ) from None
+    try:
+        return from_url(address, client_options=_client(), retry_config=_RETRIES, **_profile(address))
+    except exceptions.BaseError as error:
+        raise SetupError(
+            "the object store cannot be used",
+            where=address,
+            detail=_first_line(error),
+            hint="Look at the address, and at the variables of the environment that configure its cloud.",
+        ) from None
+
+
+def _client() -> ClientConfig:
+    """Time limits of a request; and plain HTTP, if the environment names an endpoint that speaks it."""
+    named = (os.environ.get(variable, "") for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"))
+    return {"timeout": "30s", "connect_timeout": "5s", "allow_http": any(url.startswith("http:") for url in named)}
+
+
+def _profile(address: str) -> Mapping[str, Any]:
+    """The credentials of a profile of AWS, which obstore reads by boto3."""
+    if not address.startswith("s3:") or "AWS_PROFILE" not in os.environ:
+        return {}
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        raise SetupError(
+            "a profile of AWS needs the package boto3", where="AWS_PROFILE", hint="pip install boto3"
+        ) from None
+    return {"credential_provider": Boto3CredentialProvider()}
