@@ -12,11 +12,16 @@ READY := $(VENV)/.tidemill-ready
 PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$candidate; break; }; done)
 
+# Versions of Spark beside the one in .venv: environments with another pyspark, and all else from .venv. `make test` tries
+# the first of them, `make fuzz` all.
+VERSIONS := 3.5 4.0 4.1 4.2
+VERSION_READY := $(patsubst %,.versions/%/.ready,$(VERSIONS))
+
 # Tidemill's own search for a Java that Spark can run on; silent where it finds one.
 FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.execution.java import find_java; find_java()'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format reference test fuzz clean
+.PHONY: help setup versions demo check format reference test fuzz clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -45,6 +50,17 @@ $(READY): pyproject.toml
 		exit 1; }
 	@touch $@
 
+versions: $(VERSION_READY)  ## environments with other versions of Spark, for the tests that run on them
+
+.versions/%/.ready: $(READY)
+	@echo "installing Spark $* into .versions/$* ..."
+	@rm -rf .versions/$* && $(BIN)/python -m venv .versions/$*
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$(.versions/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz-tidemill.pth"
+	@.versions/$*/bin/python -m pip install --quiet --disable-pip-version-check --ignore-installed 'pyspark==$*.*' 2> .versions/$*/log || { \
+		cat .versions/$*/log; echo "error: Spark $* could not be installed"; exit 1; }
+	@touch $@
+
 demo: setup  ## a live pipeline on local Spark, about a minute, verified at its end
 	@$(BIN)/tidemill demo
 
@@ -67,12 +83,12 @@ reference: setup  ## write the tables of docs/reference anew from the functions 
 # wait for much of their time. tests/conftest.py says what shares a process. Compiled modules are kept even where the
 # environment says otherwise: tests start dozens of Pythons, and each would compile all of Tidemill again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: setup  ## everything that must hold before a change lands
+test: setup $(firstword $(VERSION_READY))  ## everything that must hold before a change lands
 	@{ $(MAKE) --no-print-directory check > .check.log 2>&1; check=$$?; echo; cat .check.log; rm -f .check.log; exit $$check; } & \
 	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup; tests=$$?; \
 	wait $$check || { echo "error: make check failed, see above"; exit 1; }; exit $$tests
 
-fuzz: setup  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long
+fuzz: setup versions  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0
 
 clean:  ## what builds and tests leave behind; .venv stays

@@ -132,7 +132,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
     for key, value in session.HADOOP_SETTINGS.items():
         branch.conf.set(key, value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(session._branches, id(spark), branch)
+        patch.setitem(session._branches, spark, branch)
         yield
 
 

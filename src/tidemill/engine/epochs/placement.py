@@ -237,7 +237,9 @@ class Placement:
 
     def frame(self, table: pa.Table) -> DataFrame:
         """Rows as a Spark frame of the warehouse's session."""
-        return self.session.createDataFrame(table.combine_chunks())
+        from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
+
+        return frame_of_arrow(self.session, table)
 
     def forget_relation(self, name: str) -> None:
         """Release the state of a dropped relation."""

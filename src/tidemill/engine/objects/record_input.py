@@ -65,7 +65,9 @@ def _records(given: Any) -> Iterable[Any]:
     if isinstance(given, pa.Table):
         return list(given.to_pylist())
     if type(given).__module__.startswith("pyspark."):
-        return list(given.toArrow().to_pylist())
+        from tidemill.runtimes.spark.execution.nested_records import records_of_frame
+
+        return list(records_of_frame(given).to_pylist())
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         return given
     raise BadValue(f"objects cannot come from a {type(given).__name__}", hint="Give paths, dicts or a table.")

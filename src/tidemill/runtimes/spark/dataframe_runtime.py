@@ -31,6 +31,7 @@ from tidemill.program.stages import (
 )
 from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
+from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
 from tidemill.runtimes.spark.execution.job_settings import is_small, plan_for
@@ -275,7 +276,7 @@ class DataFrameRuntime(StateInStore):
 
     def frame_of(self, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
         """An Arrow table as a DataFrame of our session."""
-        return self._frames.spark.createDataFrame(table.select(list(names_of(fields))).combine_chunks())
+        return frame_of_arrow(self._frames.spark, table.select(list(names_of(fields))))
 
     @property
     def counters(self) -> Counters:
@@ -294,7 +295,7 @@ class DataFrameRuntime(StateInStore):
         spark = self._frames.spark
         self._single_task = plan_for(spark, rows, sum(map(self._frames.rows, read)), ours=ours)
         if self._meter is None:
-            self._meter = Meter(spark.sparkContext)
+            self._meter = Meter(spark)
         with translate_errors(where), self._meter.counting():
             yield
 

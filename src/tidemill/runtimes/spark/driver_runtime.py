@@ -34,10 +34,11 @@ from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot, widen_rows
 from tidemill.runtimes.runtime import FieldsOf
+from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow, rows_as_arrow
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
 from tidemill.runtimes.spark.execution.parquet_files import read_files
-from tidemill.runtimes.spark.execution.session import MAX_LISTED_KEYS
+from tidemill.runtimes.spark.execution.session import MAX_LISTED_KEYS, is_remote
 from tidemill.runtimes.spark.lookup import prefetch
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, literal_sql, quote, schema_sql
 from tidemill.storage.store import Store
@@ -155,7 +156,7 @@ class DriverRuntime(NativeRuntime):
         """The session, with the jobs of the block counted as the epoch's."""
         session = self._session()
         if self._meter is None:
-            self._meter = Meter(session.sparkContext)
+            self._meter = Meter(session)
         with self._meter.counting():
             yield session
 
@@ -214,7 +215,7 @@ class StoredSnapshot:
             f"r.{quote(self._fields[position].name)} <=> k.{quote(key.name)}"
             for position, key in zip(positions, sought, strict=True)
         )
-        return rows.alias("r").join(broadcast(spark.createDataFrame(table).alias("k")), expr(match), "left_semi")
+        return rows.alias("r").join(broadcast(frame_of_arrow(spark, table).alias("k")), expr(match), "left_semi")
 
     def _bounds(self, positions: ColumnPositions, keys: Collection[Row]) -> Iterator[str]:
         """Conditions by which the files' statistics can skip rows for few keys.
@@ -236,7 +237,7 @@ class StoredSnapshot:
         everything = tuple(range(len(self._fields)))
         sought = to_arrow([((tuple(elements),), 1)], (Field("sought", kind),)).drop_columns([WEIGHT])
         with self._session() as spark, translate_errors(self._name):
-            rows, asked = self._frame(spark, everything).alias("r"), spark.createDataFrame(sought).alias("k")
+            rows, asked = self._frame(spark, everything).alias("r"), frame_of_arrow(spark, sought).alias("k")
             match = expr(f"arrays_overlap(r.{quote(self._fields[position].name)}, k.sought)")
             return self._collected(rows.join(broadcast(asked), match, "left_semi"), everything)
 
@@ -264,7 +265,7 @@ class StoredSnapshot:
         return read_files(spark, self._files, schema).selectExpr(*map(quote, names))
 
     def _collected(self, frame: DataFrame, columns: ColumnPositions) -> list[tuple[Row, int]]:
-        table = frame.toArrow()
+        table = rows_as_arrow(frame)
         if self._in_order:
             table = table.sort_by(EPOCH)
         wanted = arrow_schema([self._fields[i] for i in columns])
@@ -274,5 +275,6 @@ class StoredSnapshot:
 def _release(frames: dict[ColumnPositions, DataFrame]) -> None:
     """Release the memory of a snapshot that is no longer used; Spark itself may have ended before."""
     for frame in frames.values():
-        if frame.sparkSession.sparkContext._jsc is not None:
+        session = frame.sparkSession
+        if is_remote(session) or session.sparkContext._jsc is not None:
             frame.unpersist()

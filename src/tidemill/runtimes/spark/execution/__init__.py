@@ -5,6 +5,7 @@
 - ``errors``: Spark's errors as ours, one sentence that names the view.
 - ``job_settings``: settings by size: small queries are one task that interprets its plan.
 - ``job_counters``: jobs, bytes read and bytes written of an epoch.
+- ``arrow_frames``: Arrow tables as DataFrames and back, for every version of Spark.
 - ``parquet_files``: Parquet files between Spark and the store, with row counts compared.
 - ``temporary_views``: relations, maps and changes of an epoch as temporary views.
 - ``results``: results of jobs as changes: small ones collected as Arrow, large ones written to files of the store.

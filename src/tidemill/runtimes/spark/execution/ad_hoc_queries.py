@@ -16,6 +16,7 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.stages import GroupEmission, PartitionEmission, Program, SessionEmission, Stage
 from tidemill.program.statements import RelationLoop
+from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
 from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
 from tidemill.runtimes.spark.lowering.partitions import lower_partitions
@@ -58,7 +59,7 @@ class AdHocQueries:
                 self._frames.spark.sql(self.rows(stage, views)).createOrReplaceTempView(quote(view))
                 views[stage.name] = quote(view)
             fields = program.stages[-1].output
-            table = self._frames.spark.table(views[program.view]).toArrow()
+            table = rows_as_arrow(self._frames.spark.table(views[program.view]))
             return ChangeSet.of_arrow(table.cast(arrow_schema(fields)), fields)
         finally:
             for view in views.values():
@@ -118,7 +119,7 @@ class AdHocQueries:
                 self._defined(name, definition).createOrReplaceTempView(quote(name))
             result = spark.sql(query)
             fields = _fields(result)
-            table = result.toArrow().rename_columns(list(names_of(fields)))
+            table = rows_as_arrow(result).rename_columns(list(names_of(fields)))
         finally:
             for name in definitions:
                 spark.catalog.dropTempView(name)

@@ -10,13 +10,18 @@ from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.logger import PySparkLogger
 
 from tidemill.model.errors import ArithmeticFault, SetupError, StorageError, TidemillError, Unsupported
 from tidemill.storage.filesystem.durable_files import damaged
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, invalid casts and indexes.
 _DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
+
+# Spark 3.5 names no SQLSTATE, and has classes of exceptions for these.
+_DATA_EXCEPTION_CLASS = re.compile(
+    r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|NumberFormat)Exception: "
+    r"\[(?P<condition>[A-Z_.]+)\] (?P<message>[^\n]+)"
+)
 
 # SEQUENCE is the one function here whose failures have no error condition of their own.
 _SEQUENCE = re.compile(r"Illegal sequence boundaries: .*|Too long sequence: .*|Can't create array with .*")
@@ -38,7 +43,7 @@ _BAD_PAGE = re.compile(r"^Caused by: (?:org\.apache\.parquet|com\.github\.luben\
 # The line that py4j puts before what Java says.
 _JAVA_CALL = re.compile(r"\AAn error occurred while calling \S+\n: ")
 
-# pyspark logs such an exception, with Java's stack, before it raises it.
+# pyspark 4 logs such an exception, with Java's stack, before it raises it.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
@@ -59,7 +64,7 @@ def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillEr
     unread = _UNREAD.search(text)
     if unread is not None and (refused := _unread(unread["why"], unread["url"], text)) is not None:
         return refused
-    found = _DATA_EXCEPTION.search(text)
+    found = _DATA_EXCEPTION.search(text) or _DATA_EXCEPTION_CLASS.search(text)
     if found is not None:
         return ArithmeticFault(
             first_sentence(found["message"]), where=where, detail=f"Spark says {found['condition']}."
@@ -78,6 +83,12 @@ def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillEr
         detail=_JAVA_CALL.sub("", text).splitlines()[0],
         hint="Spark's own report is the cause of this error.",
     )
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of an error condition, which Spark 3.5 calls a class."""
+    name: str | None = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
+    return name
 
 
 def _unread(why: str, url: str, text: str) -> StorageError | None:
@@ -107,7 +118,12 @@ def first_sentence(message: str) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     # They must be created by pyspark's own class: a plain logger of that name would break its reports ever after.
-    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        loggers = []
+    else:
+        loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

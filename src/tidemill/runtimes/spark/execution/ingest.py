@@ -12,19 +12,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.model.errors import BadValue, NullViolation, UnknownName
+from tidemill.model.errors import BadValue, NullViolation, UnknownName, Unsupported
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import STRING, Field
-from tidemill.runtimes.spark.execution.errors import translate_errors
+from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
+from tidemill.runtimes.spark.execution.errors import condition_of, translate_errors
 from tidemill.runtimes.spark.execution.parquet_files import write_files
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
+from tidemill.runtimes.spark.execution.session import is_remote
 from tidemill.runtimes.spark.lowering.sql_text import literal_sql, quote
 from tidemill.storage.store import Store
 
 
 def collect_small(frame: DataFrame) -> pa.Table | None:
     """The frame's rows as Arrow, or None if they are too many for this process."""
-    rows = frame.limit(COLLECT_ROWS + 1).toArrow()
+    rows = rows_as_arrow(frame.limit(COLLECT_ROWS + 1))
     return rows if rows.num_rows <= COLLECT_ROWS else None
 
 
@@ -50,7 +52,7 @@ def _values_refused() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if error.getCondition() == "USER_RAISED_EXCEPTION":
+        if condition_of(error) == "USER_RAISED_EXCEPTION":
             what = (error.getMessageParameters() or {})["errorMessage"]
             raise (BadValue if what.startswith(_TOO_LONG) else NullViolation)(what) from error
         raise
@@ -104,5 +106,11 @@ def start_stream(
     frame: DataFrame, batches: StreamBatches, checkpoint: str, options: Mapping[str, object]
 ) -> StreamingQuery:
     """Start a streaming query whose batches become epochs."""
+    if is_remote(frame.sparkSession):
+        raise Unsupported(
+            "a streaming query of Spark Connect cannot be followed",
+            detail="Its batches are processed where the server runs, and the warehouse is open here.",
+            hint="Give a stream of a classic session: SparkSession.builder.master(...).getOrCreate().",
+        )
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", checkpoint)
     return writer.trigger(**options).start() if options else writer.start()

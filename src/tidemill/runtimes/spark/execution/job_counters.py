@@ -10,6 +10,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tidemill.runtimes.spark.execution.session import is_remote
 
 _numbers = count(1)
 
@@ -24,24 +27,35 @@ class Counters:
 
 
 class Meter:
-    """Marks the jobs of an epoch with a tag. Tags add to what users set on their own jobs and do not replace it."""
+    """Marks the jobs of an epoch with a tag. Tags add to what users set on their own jobs and do not replace it.
 
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
+    A session of Spark Connect marks its jobs as well, but does not say what they cost.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._tagged = session if is_remote(session) else session.sparkContext
         self._tag = f"tidemill-epoch-{next(_numbers)}"
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count the jobs that this thread starts in the block."""
-        self._context.addJobTag(self._tag)
+        tagged = self._tagged
+        add, remove = (
+            (tagged.addJobTag, tagged.removeJobTag)
+            if isinstance(tagged, SparkContext)
+            else (tagged.addTag, tagged.removeTag)
+        )
+        add(self._tag)
         try:
             yield
         finally:
-            self._context.removeJobTag(self._tag)
+            remove(self._tag)
 
     def read(self) -> Counters:
         """The cost so far. Waits until Spark has recorded what has run."""
-        java = self._context._jsc.sc()
+        if not isinstance(self._tagged, SparkContext):
+            return Counters()
+        java = self._tagged._jsc.sc()
         java.listenerBus().waitUntilEmpty()
         tracker, store = java.statusTracker(), java.statusStore()
         jobs = list(tracker.getJobIdsForTag(self._tag))

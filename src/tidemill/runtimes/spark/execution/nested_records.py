@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.errors import translate_errors
 
 __all__ = ["records_of_frame", "records_of_paths"]
@@ -21,4 +22,4 @@ def records_of_paths(session: SparkSession, paths: Sequence[str], format: str | 
 
 def records_of_frame(frame: DataFrame) -> pa.Table:
     """The rows of a frame."""
-    return frame.toArrow()
+    return rows_as_arrow(frame)

@@ -19,6 +19,7 @@ from tidemill.model.schema import EPOCH, WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import GroupEmission
+from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.parquet_files import write_files
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX
 from tidemill.runtimes.spark.lowering.ring_values import any_nonzero
@@ -85,10 +86,10 @@ class ResultCollector:
     ) -> tuple[ChangeSet, ChangeSet]:
         """The change of a map and of the rows that come from it, out of the one result that holds both."""
         if rows <= COLLECT_ROWS:
-            return _split(self._spark.sql(sql).toArrow(), map_, finish, fields)
+            return _split(rows_as_arrow(self._spark.sql(sql)), map_, finish, fields)
         with self._held(sql) as (frame, found):
             if found <= COLLECT_ROWS:
-                return _split(frame.toArrow(), map_, finish, fields)
+                return _split(rows_as_arrow(frame), map_, finish, fields)
             return self._write_finish(frame, map_, name, fields)
 
     @contextmanager
@@ -101,7 +102,7 @@ class ResultCollector:
             frame.unpersist()
 
     def _collect(self, frame: DataFrame, fields: Sequence[Field]) -> ChangeSet:
-        return ChangeSet.of_arrow(_typed(frame.toArrow(), fields), fields)
+        return ChangeSet.of_arrow(_typed(rows_as_arrow(frame), fields), fields)
 
     def _write_finish(
         self, frame: DataFrame, map_: Map, name: str, fields: Sequence[Field]

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -91,7 +92,7 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = fatal
 """
 
-_branches: dict[int, SparkSession] = {}
+_branches: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 _started: SparkSession | None = None
 
 
@@ -134,18 +135,23 @@ def _keep_classes(context: SparkContext) -> None:
 
 def given_session(session: SparkSession) -> SparkSession:
     """A branch of a session that a user gave us: same cluster, settings of our own. Theirs stay as they are."""
-    if not hasattr(session, "_jsparkSession"):
-        raise SetupError(
-            "a Spark Connect session cannot be used",
-            detail="Tidemill plans jobs inside the driver, and Spark Connect keeps the driver out of reach.",
-            hint="Give a classic session: SparkSession.builder.master(...).getOrCreate().",
-        )
-    branch = _branches.get(id(session))
-    if branch is None or branch.sparkContext is not session.sparkContext:
-        branch = _branches[id(session)] = session.newSession()
+    branch = _branches.get(session)
+    if branch is None:
+        if not hasattr(session, "newSession"):
+            raise SetupError(
+                "this Spark Connect session cannot be used",
+                detail="Tidemill needs settings of its own, and before Spark 4.3 such a session has no newSession().",
+                hint="Install pyspark 4.3, or give a classic session: SparkSession.builder.master(...).getOrCreate().",
+            )
+        branch = _branches[session] = session.newSession()
         for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **HADOOP_SETTINGS}.items():
             branch.conf.set(key, value)
     return branch
+
+
+def is_remote(session: SparkSession) -> bool:
+    """True for a session of Spark Connect, whose driver is another process."""
+    return not hasattr(session, "_jsparkSession")
 
 
 def stop_local_session() -> None:

@@ -13,6 +13,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, Field
 from tidemill.runtimes.runtime import FieldsOf
+from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
 from tidemill.runtimes.spark.execution.job_settings import in_partitions
 from tidemill.runtimes.spark.execution.parquet_files import read_files
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, no_rows_sql, quote, schema_sql
@@ -95,8 +96,7 @@ class TemporaryViews:
             return self.read(change.files, change.fields)
         if not len(change):
             return self.spark.sql(no_rows_sql(change.fields))
-        # Spark takes an empty chunk for the end, and loses what comes after it.
-        return in_partitions(self.spark.createDataFrame(change.arrow().combine_chunks()), len(change))
+        return in_partitions(frame_of_arrow(self.spark, change.arrow()), len(change))
 
     def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
         """Parquet files of weighted rows, with an explicit schema."""

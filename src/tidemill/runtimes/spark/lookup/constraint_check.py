@@ -19,6 +19,7 @@ from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.constraints import CheckCondition, Constraints, ForeignKey
 from tidemill.runtimes.integrity import check_violated, missing_parent, parent_still_referenced
+from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
 from tidemill.runtimes.spark.lookup.key_check import smallest_weight
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, quote
@@ -64,7 +65,7 @@ def raise_first_violation(wanted: Sequence[ViolationQuery], frames: TemporaryVie
 
 
 def _rows(query: str, frames: TemporaryViews) -> pa.Table:
-    return frames.spark.sql(query).toArrow()
+    return rows_as_arrow(frames.spark.sql(query))
 
 
 def _false_of(condition: CheckCondition, change: ChangeSet, frames: TemporaryViews) -> ViolationQuery:

@@ -23,6 +23,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.runtimes.integrity import check_change
+from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow, rows_as_arrow
 from tidemill.runtimes.spark.execution.job_settings import is_small
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
@@ -143,7 +144,7 @@ def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, land
     """The same for a change that is too large for this process: Spark sums it, and searches for one invalid row."""
     rows = [_rows(table, frames.change(change))]
     summed = landing.collect_change(lower_linear(rows, table.fields), table.name, table.fields, len(change))
-    offender = frames.spark.sql(_lower_offender(table, summed, frames)).toArrow()
+    offender = rows_as_arrow(frames.spark.sql(_lower_offender(table, summed, frames)))
     if offender.num_rows:
         _raise_for(table, summed, offender, frames)
     return summed
@@ -151,11 +152,12 @@ def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, land
 
 def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: TemporaryViews) -> None:
     """Check the rows around the invalid one, so that the error is the one that ``check_in_driver`` would raise."""
-    frames.spark.createDataFrame(offender).createOrReplaceTempView(quote(_OFFENDER))
+    frame_of_arrow(frames.spark, offender).createOrReplaceTempView(quote(_OFFENDER))
     try:
         change, held = (
             ChangeSet.of_arrow(
-                frames.spark.sql(_near(table, rows, quote(_OFFENDER), join_hint("touched"))).toArrow(), table.fields
+                rows_as_arrow(frames.spark.sql(_near(table, rows, quote(_OFFENDER), join_hint("touched")))),
+                table.fields,
             )
             for rows in (frames.change(summed), frames.state(table.name))
         )

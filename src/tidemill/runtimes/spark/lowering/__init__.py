@@ -10,6 +10,7 @@
 - ``partitions``: top-k, windows and patterns over the touched partitions of a map of rows.
 - ``sessions``: what an epoch adds to a map of sessions, from sums at instants.
 - ``window_functions``: window functions as Spark SQL, where that is exact.
-- ``python_udfs``: Arrow UDFs with the evaluator's own code, for what Spark SQL does not compute exactly as we define
+- ``udf_forms``: a function over arrays as a UDF, for every version of Spark.
+- ``python_udfs``: UDFs with the evaluator's own code, for what Spark SQL does not compute exactly as we define
   it.
 """

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.function import AggregateFunction
@@ -30,6 +29,7 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, Array, Field, Struct, Type
 from tidemill.runtimes.spark.lowering.sql_text import type_sql
+from tidemill.runtimes.spark.lowering.udf_forms import udf_over_arrays
 
 _numbers = count()
 """Several warehouses may share a session, so functions are numbered across all of them."""
@@ -47,17 +47,21 @@ class PythonUdfs:
         fields = tuple(Field(str(i), scalar.type) for i, scalar in enumerate(call.scalars))
         # Pickled with the UDF, because an aggregate that a user has added is known to this process alone.
         meaning = AGGREGATE_FUNCTIONS[call.function]
-        return self._known(call, lambda arrays: _totals(call, meaning, fields, arrays), call.of)
+        return self._known(call, lambda arrays: _totals(call, meaning, fields, arrays), fields, call.of)
 
     def rows(self, node: TopK | Window | Match) -> str:
         """The name of the function that gives the weighted rows of ``node`` for one partition of its input."""
         row = Struct((*node.fields, Field(WEIGHT, BIGINT)))
-        return self._known(node, lambda arrays: _rows(node, arrays), Array(row))
+        return self._known(node, lambda arrays: _rows(node, arrays), node.input.fields, Array(row))
 
-    def _known(self, meaning: object, function: Callable[[pa.Array], pa.Array], of: Type) -> str:
+    def _known(
+        self, meaning: object, function: Callable[[pa.Array], pa.Array], fields: Sequence[Field], of: Type
+    ) -> str:
+        """The name of a function from arrays of weighted rows of ``fields``, registered when it is first asked for."""
         if meaning not in self._names:
             name = f"tidemill_{next(_numbers)}"
-            self._session().udf.register(name, arrow_udf(function, returnType=type_sql(of)))
+            taken = Array(Struct((*fields, Field(WEIGHT, BIGINT))))
+            self._session().udf.register(name, udf_over_arrays(function, taken, type_sql(of)))
             self._names[meaning] = name
         return self._names[meaning]
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.schema import EPOCH, WEIGHT, names_of
 from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import GroupEmission, MultisetRead
@@ -114,7 +114,8 @@ def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
     number = f"monotonically_increasing_id() DIV {CHUNK_ROWS} AS {_CHUNK}"
     rows = f"SELECT *, {number} FROM ({_union(additions, map_fields(map_))})"
     chunked = replace(map_, keys=(*map_.keys, Field(_CHUNK.strip("`"), BIGINT)))
-    return [f"SELECT * EXCEPT ({_CHUNK}) FROM ({lower_stored_map_change([rows], chunked)})"]
+    columns = comma_list(quote(name) for name in (*names_of(map_fields(map_)), WEIGHT))
+    return [f"SELECT {columns} FROM ({lower_stored_map_change([rows], chunked)})"]
 
 
 @dataclass(frozen=True, slots=True)

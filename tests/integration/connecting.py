@@ -1,0 +1,44 @@
+"""A warehouse over a session of Spark Connect, whose server is another process; prints what it has found."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import tidemill
+from tidemill.model.errors import TidemillError
+from tidemill.runtimes.spark.execution.java import java_home
+
+ROWS = 260_000
+"""As many as make an epoch a bulk change, whose results Spark writes."""
+
+
+def main(folder: Path) -> None:
+    """Small and bulk epochs, a DataFrame in and one out, and a stream that is refused."""
+    os.environ |= {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    with tidemill.open(folder / "w", runtime="spark", spark=spark) as wh:
+        wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, k INT, x DECIMAL(10,2))")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS x, COUNT(*) AS n, MEDIAN(x) AS m FROM t GROUP BY k")
+        wh.apply({"t": [(+1, (n, n % 5, Decimal(n))) for n in range(100)]})
+        wh.apply({"t": pa.table({"id": range(100, ROWS), "k": [n % 5 for n in range(100, ROWS)]}).cast(KEYS)})
+        wh.apply({"t": spark.createDataFrame([(-1, 7, Decimal("2.50"))], "id BIGINT, k INT, x DECIMAL(10,2)")})
+        told = {"session": type(spark).__module__, "epoch": wh.epoch, "verified": all(wh.verify())}
+        told |= {"groups": [row[0] for row in sorted(wh.view("v").df().collect())], "rows": len(wh.table("t").rows())}
+        try:
+            wh.stream("t", spark.readStream.format("rate").load(), checkpoint=str(folder / "c"))
+        except TidemillError as error:
+            told["stream"] = error.what
+    print(json.dumps(told))
+
+
+KEYS = pa.schema([("id", pa.int64()), ("k", pa.int32())])
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
