@@ -29,7 +29,7 @@ from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.runtimes.native.executor import PlannedLookup
+from tidemill.runtimes.native.planned_lookups import PlannedLookup
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot, widen_rows
