@@ -93,6 +93,21 @@ def test_driver(strategy: str, form: str, group: list[Path], spark: SparkSession
 
 
 @pytest.mark.spark
+def test_tasks(spark: SparkSession) -> None:
+    """In tasks, which are other processes: a file of every third kind, since operators are those of ``test_native``."""
+    for part in groups(leading(FILES, 1)[::3]):
+        require_right(run(Way("delta", "tasks", "whole"), part, spark))
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_tasks_of_all(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
+    require_right(run(Way(strategy, "tasks", form), group, spark))
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_frames(strategy: str, group: list[Path], spark: SparkSession) -> None:
     """As DataFrames a stage is a job: some files of each kind with ``delta``, and all that have the same program."""

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NATIVE_SCENARIOS = 50
-VIEWS = {"held": 100, "columns": 100, "stored": 50, "fresh": 50, "budget": 25, "llvm": 25, "driver": 20, "bulk": 10}
+VIEWS = {"held": 100, "columns": 100, "stored": 50, "fresh": 50, "budget": 25, "llvm": 25}
+VIEWS |= {"driver": 20, "tasks": 10, "bulk": 10}
 """Views over one history: fewer where each of their stages is compiled, or is a job in every epoch."""
 
 

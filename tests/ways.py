@@ -11,6 +11,7 @@ llvm      native, every stage compiled that has a native form, as for stages tha
 again     native, every view computed again in every epoch that DuckDB can compute, as for changes of most rows
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
+tasks     "spark tasks", each change in two parts and two shards, as for bulk changes
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
 moving    native, on one runtime and another by turns: each misses the epochs of the other
 swapped   the same, one of them with every stage compiled
@@ -45,7 +46,7 @@ NATIVE = ("held", "columns", "llvm")
 STORED = ("stored", "fresh", "budget")
 AGAIN = ("again",)
 MOVING = ("moving", "swapped")
-SPARK = ("frames", "bulk", "driver")
+SPARK = ("frames", "bulk", "tasks", "driver")
 
 
 @contextmanager
@@ -86,6 +87,11 @@ def taking(way: str) -> Iterator[None]:
                 from tidemill.runtimes.spark.execution import job_settings
 
                 patch.setattr(job_settings, "SINGLE_TASK_ROWS", -1)
+        elif way == "tasks":
+            from tidemill.runtimes.spark import task_runtime
+
+            patch.setattr(placement, "LEAST_TASK_WORK", 0)
+            patch.setattr(task_runtime, "PART_ROWS", 1)
         elif way == "driver":
             from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 

@@ -95,6 +95,7 @@ def bulk(spark: SparkSession, folder: Path, epochs: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     ingest.COLLECT_ROWS = results.COLLECT_ROWS = placement.DRIVER_WORK = ROWS // 2
+    placement.MOST_TASK_WORK = -1
     spark = session(sys.argv[1])
     root = Path(sys.argv[2])
     outcome = {name: bulk(spark, root / name / "w", 2 if name == "shared" else 1) for name in sys.argv[3:]}

@@ -31,6 +31,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest, "COLLECT_ROWS", 10)
     monkeypatch.setattr(results, "COLLECT_ROWS", 10)
     monkeypatch.setattr(placement, "DRIVER_WORK", -1)
+    monkeypatch.setattr(placement, "MOST_TASK_WORK", -1)
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:

@@ -96,10 +96,11 @@ def test_views_of_one_warehouse_on_different_runtimes(tmp_path: Path, spark: Spa
     ("way", "name", "form"),
     [
         ("driver", "spark driver", "generated Python, over rows that Spark looks up"),
+        ("tasks", "spark tasks", "generated Python in Spark tasks, over the files of the store"),
         ("frames", "spark dataframes", "DataFrames"),
     ],
 )
-def test_the_two_ways_of_spark_have_names(way: str, name: str, form: str, spark: SparkSession) -> None:
+def test_the_ways_of_spark_have_names(way: str, name: str, form: str, spark: SparkSession) -> None:
     with ways.opened(way, spark) as warehouse:
         warehouse.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
         warehouse.apply({"t": [(+1, (1,))]})

@@ -72,12 +72,12 @@ def _is_alone(path: Path) -> bool:
     return any(line.startswith("alone:") for line in path.read_text().splitlines())
 
 
-def leading(files: Sequence[Path]) -> list[Path]:
-    """Those of ``files`` that come first among all that begin with the same word."""
+def leading(files: Sequence[Path], most: int = LEADING) -> list[Path]:
+    """Those of ``files`` that come first among all that begin with the same word, so many of each."""
     families: dict[str, list[Path]] = {}
     for path in FILES:
         families.setdefault(path.stem.partition("_")[0], []).append(path)
-    first = {path for family in families.values() for path in family[:LEADING]}
+    first = {path for family in families.values() for path in family[:most]}
     return [path for path in files if path in first]
 
 

@@ -25,6 +25,12 @@ NATIVE_ROW_BYTES = 600
 LOOKUP_WORK = 200_000
 """Row count of a change up to which join partners are looked up one by one rather than found by a scan."""
 
+LEAST_TASK_WORK = 5_000
+"""Row count of a change above which, on Spark, its triggers run in tasks: fewer rows take less time than a job."""
+
+MOST_TASK_WORK = 1_000_000
+"""Row count of a change up to which, on Spark, its triggers run in tasks, row by row; more is scanned in columns."""
+
 NATIVE_ROWS = 50_000_000
 """Row count of all tables up to which the rows that changes look up are held in this process."""
 

@@ -7,6 +7,7 @@
 - ``joins``: classes of joins, which EXPLAIN shows
 - ``constraints``: CHECK conditions and foreign keys as runtimes enforce them
 - ``reads``: which relations, indexes and orders a program reads
+- ``sharding``: which stages run on parts of a change, and where the sums of these parts must meet
 - ``linearity``: tells if a query may read a map as unmerged changes
 - ``state_expiry``: entries that no late row can reach any more
 - ``renaming``: programs under other stage names, for shared stages

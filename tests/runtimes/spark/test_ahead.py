@@ -11,7 +11,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.runtimes.native.executor import PlannedLookup
+from tidemill.runtimes.native.planned_lookups import PlannedLookup
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot
 from tidemill.runtimes.spark.lookup import prefetch
@@ -90,3 +90,15 @@ def test_a_check_goes_by_the_part_of_its_key_that_others_look_up() -> None:
     assert prefetch.key_check_lookup(LINES, change, lines, others).positions == ID
     assert prefetch.key_check_lookup(LINES, change, lines, [PlannedLookup(lines, ID, {(1,)})]).positions == KEY
     assert prefetch.key_check_lookup(LINES, change, lines).keys == {(1, 1), (2, 5)}
+
+
+def test_rows_that_were_fetched_stay_when_more_are_added() -> None:
+    """Of both widths, which share their lists, and under keys that had no rows."""
+    base, lines = large()
+    for columns in (None, (0, 2)):
+        lines.lookup(ID, {(1,), (7,)}, columns)
+    lines.extend(ColumnSnapshot(to_arrow([((1, 2, "bolt"), -1), ((7, 1, "axe"), 1)], LINES.fields), LINES.fields))
+    found = lines.lookup(ID, {(1,), (7,)})
+    assert found == {1: [((1, 1, "nut"), 1), ((1, 2, "bolt"), 1), ((1, 2, "bolt"), -1)], 7: [((7, 1, "axe"), 1)]}
+    assert [weight for _, weight in lines.lookup(ID, {(1,)}, (0, 2))[1]] == [1, 1, -1]
+    assert len(base.asked) == 1

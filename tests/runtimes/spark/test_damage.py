@@ -32,6 +32,7 @@ def written_by_spark() -> Iterator[None]:
     """Within this block Spark itself writes the rows of frames that it is given, and of views."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(placement, "DRIVER_WORK", -1)
+        patched.setattr(placement, "MOST_TASK_WORK", -1)
         patched.setattr(ingest, "COLLECT_ROWS", 10)
         patched.setattr(results, "COLLECT_ROWS", 10)
         yield

@@ -24,6 +24,7 @@ from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import row_wise
 from tidemill.program.renaming import renamed
+from tidemill.program.sharding import why_not_sharded
 from tidemill.program.stages import Program
 from tidemill.program.text import layout_text
 
@@ -31,10 +32,14 @@ __all__ = ["ANY_RUNTIME", "RuntimeNeeds", "View", "unpublished_error"]
 
 
 class RuntimeNeeds(NamedTuple):
-    """Requirements of a view on its runtime: views with equal requirements are placed on the same runtime."""
+    """Requirements of a view on its runtime: views with equal requirements are placed on the same runtime.
+
+    It can be ``sharded`` if all of its stages can run in tasks that take a part of a change each.
+    """
 
     option: str = "auto"
     row_wise: bool = False
+    sharded: bool = False
 
 
 ANY_RUNTIME = RuntimeNeeds()
@@ -148,7 +153,8 @@ class View:
         It is row-wise if some stage takes one row at a time.
         """
         by_row = any(map(row_wise, self.program.stages))
-        return RuntimeNeeds(self.options.get("runtime", "auto"), by_row)
+        sharded = not any(map(why_not_sharded, self.program.stages))
+        return RuntimeNeeds(self.options.get("runtime", "auto"), by_row, sharded)
 
     @property
     def map_names(self) -> tuple[str, ...]:

@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
+    from tidemill.runtimes.spark.task_runtime import TaskRuntime
 
 DRIVER_WORK = choose.LOOKUP_WORK
 """Number of rows up to which, on Spark, work is done by the driver, over rows that Spark looks up for it."""
+
+LEAST_TASK_WORK, MOST_TASK_WORK = choose.LEAST_TASK_WORK, choose.MOST_TASK_WORK
+"""Number of rows above which, and up to which, on Spark, changes of views that can be sharded are the work of tasks."""
 
 AUTO, NATIVE, SPARK = RUNTIMES = ("auto", "native", "spark")
 """The values of the option ``runtime``."""
@@ -53,6 +57,7 @@ class Placement:
         self._native: NativeRuntime | None = None
         self._dataframes: DataFrameRuntime | None = None
         self._driver: DriverRuntime | None = None
+        self._tasks: TaskRuntime | None = None
         self._spark_reason = ""
         self.before_spark: Callable[[str], None] = lambda reason: None
         """Called with the reason before runtime ``auto`` starts a Spark session."""
@@ -65,8 +70,8 @@ class Placement:
         """Everything that the choice of a runtime depends on beside the needs of a view, for this many rows of work."""
         large = self.rows > choose.NATIVE_ROWS
         if work <= choose.LOOKUP_WORK:  # these stay where they are under any budget
-            return large, False, work > DRIVER_WORK
-        return large, work > choose.most_native_work(self.room()), work > DRIVER_WORK
+            return large, False, work > DRIVER_WORK, _is_for_tasks(work)
+        return large, work > choose.most_native_work(self.room()), work > DRIVER_WORK, _is_for_tasks(work)
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
@@ -89,6 +94,8 @@ class Placement:
         """The chosen runtime, started if necessary."""
         if not self.is_on_spark(work, needs):
             return self.native
+        if needs.sharded and _is_for_tasks(work):
+            return self.tasks
         return self.driver if work <= DRIVER_WORK else self.dataframes
 
     def is_on_spark(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
@@ -207,6 +214,18 @@ class Placement:
         return self._driver
 
     @property
+    def tasks(self) -> TaskRuntime:
+        """The runtime that runs programs in Spark tasks, over rows that they look up in files: for bulk changes."""
+        if self._tasks is None:
+            from tidemill.runtimes.spark.execution.session import given_session
+            from tidemill.runtimes.spark.task_runtime import TaskRuntime
+
+            self._tasks = TaskRuntime(
+                self._store, self.fields_of, lambda: given_session(self.session), lambda name: self.table_of(name)
+            )
+        return self._tasks
+
+    @property
     def session(self) -> SparkSession:
         """The user's Spark session, or a local one, started if necessary."""
         if self._given is None:
@@ -219,7 +238,8 @@ class Placement:
 
     def spark_counters(self) -> tuple[int, int, int]:
         """Jobs, bytes read and bytes written of the last epoch on Spark; zeros if Spark was not used."""
-        found = [runtime.counters for runtime in (self._dataframes, self._driver) if runtime is not None]
+        started = (self._dataframes, self._tasks, self._driver)
+        found = [runtime.counters for runtime in started if runtime is not None]
         return sum(c.jobs for c in found), sum(c.bytes_read for c in found), sum(c.bytes_written for c in found)
 
     @property
@@ -229,7 +249,7 @@ class Placement:
 
     @property
     def _all(self) -> tuple[Runtime | None, ...]:
-        return self._native, self._driver, self._dataframes
+        return self._native, self._driver, self._tasks, self._dataframes
 
     def base_reads(self, stage: str) -> Counter[str]:
         """The number of rows of each relation that this process has read to maintain a stage with lineage."""
@@ -287,7 +307,11 @@ class Placement:
         """Drop the runtimes; their state is loaded again on next use."""
         for runtime in self.started:
             runtime.free()
-        self._native = self._dataframes = self._driver = None
+        self._native = self._dataframes = self._driver = self._tasks = None
+
+
+def _is_for_tasks(work: int) -> bool:
+    return LEAST_TASK_WORK < work <= MOST_TASK_WORK
 
 
 def check_runtime_name(runtime: str) -> str:

@@ -9,7 +9,7 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.memory_budget import MemoryBudget
 from tidemill.engine.epochs.pipeline import Pipeline, PipelineIndex
 from tidemill.engine.epochs.placement import Placement
@@ -20,6 +20,9 @@ from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
 
 __all__ = ["EngineState"]
+
+CHECKS = RuntimeNeeds(sharded=True)
+"""The needs of the check of tables: a large change is checked where most of its views run."""
 
 
 class EngineState:
@@ -90,7 +93,7 @@ class EngineState:
             chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
             for view in views.values():
                 self.pipeline.place(view.program, chosen[view.runtime_needs], deferred=view.refresh.deferred)
-            self._taking_part = self.pipeline.runtimes(always=self.placement.runtime_for(work))
+            self._taking_part = self.pipeline.runtimes(always=self.placement.runtime_for(work, CHECKS))
             self._placed_views, self._placed_for, self._placed_as = views, kind, self.pipeline.index
         self.placement.take_part(self._taking_part)
         return self._taking_part

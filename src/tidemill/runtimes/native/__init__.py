@@ -6,11 +6,12 @@ pay for compiling it. Both back ends run the same program, keep the same journal
 - ``runtime``: ``NativeRuntime``, which implements the protocol of ``runtimes.runtime``.
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
+- ``planned_lookups``: lookups that queries are about to make, so that those of many can be made together.
 - ``row_by_row``: triggers that take one row at a time, and what each row touches.
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
 - ``state_room``: the room that a memory budget leaves for state, and the release of what was not used for long.
 - ``missed_epochs``: catching up state that has missed epochs.
-- ``fault_location``: faults of generated code as errors that name the view and its rows.
+- ``fault_location``: the context of generated code: exact decimals, and faults that name the view and its rows.
 - ``python``: generates Python.
 - ``operators``: compute output rows from maps: groups, multisets, top-k, windows, patterns, recursion.
 - ``state``: maps, indexes and snapshots in memory.

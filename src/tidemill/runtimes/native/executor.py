@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import decimal
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -13,22 +12,21 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tidemill.algebra.expressions.scalars import Column, Scalar
-from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes import split
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, WeightedRow, ZSet
-from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 from tidemill.program import statements
 from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
-from tidemill.runtimes.native.fault_location import locate_fault
+from tidemill.runtimes.native.fault_location import exact_evaluation
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, GroupRows
 from tidemill.runtimes.native.operators.sessions import settle_sessions
 from tidemill.runtimes.native.operators.time_partitions import make
+from tidemill.runtimes.native.planned_lookups import PlannedLookup, PlannedSum, SnapshotBacked
 from tidemill.runtimes.native.python.access import Access, AccessForm
 from tidemill.runtimes.native.python.compile import (
     CompiledQuery,
@@ -43,13 +41,9 @@ from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
-from tidemill.runtimes.native.state.snapshot import ColumnPositions
 from tidemill.runtimes.native.state.table_lookup import CountedIndex
 
 NO_TRIGGER = CompiledTrigger((), each=False)
-
-SnapshotBacked = OverlaidRelation | RowMap | RingMap
-"""A relation or map with a snapshot, from which it loads the rows that a query will look up."""
 
 _SNAPSHOT_BACKED = {OverlaidRelation, RowMap, RingMap}
 
@@ -75,6 +69,28 @@ class PythonExecutor:
         new."""
         with exact_evaluation(compiled):
             self._fire(compiled, relation, StatementInputs(self._state.maps(compiled), {}, change))
+
+    def trigger_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> dict[str, dict[Row, Any]]:
+        """What the trigger for ``relation`` adds, by target; nothing is added yet.
+
+        For a stage that is sharded (``program.sharding``): its triggers read none of its maps.
+        """
+        with exact_evaluation(compiled):
+            trigger = compiled.triggers.get(relation, NO_TRIGGER)
+            return self._sums_of(trigger, compiled.stage, StatementInputs({}, {}, change))
+
+    def planned_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[PlannedSum]:
+        """The same sums as ``trigger_sums``, routine by routine, for a caller that makes lookups of many together."""
+        inputs = StatementInputs({}, {}, change)
+        for step in compiled.triggers.get(relation, NO_TRIGGER).adds:
+            for routine in step.routines:
+                given = {access: self._rows(access, inputs) for access in routine.accesses}
+                yield PlannedSum(compiled, step.target, routine, given, self._look_up(routine, compiled.stage, given))
+
+    def add_sums(self, compiled: CompiledStage, sums: dict[str, dict[Row, Any]]) -> None:
+        """Add the sums of all parts of a change to the maps of a stage, and to the change of its rows."""
+        with exact_evaluation(compiled):
+            self._take_sums(compiled, self._state.maps(compiled), sums)
 
     def recompute_pending(self, compiled: CompiledStage) -> None:
         """Recompute what needs all inputs, and run the iterations and time partitions that follow."""
@@ -207,12 +223,19 @@ class PythonExecutor:
         if each:
             self._add_each(trigger.adds, parts, stage, inputs)
             return
+        self._take_sums(compiled, inputs.maps, self._sums_of(trigger, stage, inputs))
+
+    def _sums_of(self, trigger: CompiledTrigger, stage: Stage, inputs: StatementInputs) -> dict[str, dict[Row, Any]]:
+        """The sums of a trigger for all of a change, by target."""
         sums: dict[str, dict[Row, Any]] = {}
         for step in trigger.adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
+        return sums
+
+    def _take_sums(self, compiled: CompiledStage, maps: StageMaps, sums: dict[str, dict[Row, Any]]) -> None:
         if compiled.finish is not None and compiled.finish.keeps_best:
-            compiled.finish.leave_out_beaten(sums, inputs.maps)
-        self._add_all(stage, inputs.maps, sums)
+            compiled.finish.leave_out_beaten(sums, maps)
+        self._add_all(compiled.stage, maps, sums)
 
     def _add_each(
         self,
@@ -396,24 +419,6 @@ class CompiledPartitionQueries:
         return lambda rows: self.running.follow(query, maps, slice_, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedLookup:
-    """A lookup that a query is about to make in a large relation or map: the rows under ``keys``.
-
-    Of the rows of a relation it reads ``columns``.
-    """
-
-    relation: SnapshotBacked
-    positions: ColumnPositions
-    keys: Collection[Row]
-    columns: ColumnPositions | None = None
-
-    def rows(self) -> dict[Any, list[tuple[Row, int]]]:
-        """The rows of a relation by key, fetched if they are not cached."""
-        assert isinstance(self.relation, OverlaidRelation)
-        return self.relation.lookup(self.positions, self.keys, self.columns)
-
-
 @dataclass(slots=True)
 class StatementInputs:
     """The inputs of a statement besides stored relations: maps of its stage, rows given with the query, the change."""
@@ -440,24 +445,6 @@ class StatementInputs:
             parts = self.parted[access.places] = split.split_change(self.change.pairs(), access.places)
         staying, arriving = parts
         return staying if access.part is ChangeSubset.STAYING else arriving
-
-
-class exact_evaluation:
-    """Context in which decimals are exact, and a fault names the view and the row."""
-
-    __slots__ = ("_compiled", "_exact")
-
-    def __init__(self, compiled: CompiledStage) -> None:
-        self._compiled = compiled
-        self._exact = decimal.localcontext(EXACT)
-
-    def __enter__(self) -> None:
-        self._exact.__enter__()
-
-    def __exit__(self, _: object, fault: BaseException | None, __: object) -> None:
-        self._exact.__exit__(None, None, None)
-        if fault is not None and isinstance(fault, ArithmeticFault | ArithmeticError):
-            raise locate_fault(fault, self._compiled) from fault
 
 
 def _settle_sessions(compiled: CompiledStage, emission: SessionEmission, maps: StageMaps) -> None:

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Iterator
 from types import TracebackType
 
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native.python.compile import CompiledStage
+
+
+class exact_evaluation:
+    """Context in which decimals are exact, and a fault names the view and the row."""
+
+    __slots__ = ("_compiled", "_exact")
+
+    def __init__(self, compiled: CompiledStage) -> None:
+        self._compiled = compiled
+        self._exact = decimal.localcontext(EXACT)
+
+    def __enter__(self) -> None:
+        self._exact.__enter__()
+
+    def __exit__(self, _: object, fault: BaseException | None, __: object) -> None:
+        self._exact.__exit__(None, None, None)
+        if fault is not None and isinstance(fault, ArithmeticFault | ArithmeticError):
+            raise locate_fault(fault, self._compiled) from fault
 
 
 def locate_fault(fault: ArithmeticError | ArithmeticFault, compiled: CompiledStage) -> ArithmeticFault:

@@ -18,7 +18,9 @@ from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
-from tidemill.runtimes.native.executor import PlannedLookup, PythonExecutor, exact_evaluation
+from tidemill.runtimes.native.executor import PythonExecutor
+from tidemill.runtimes.native.fault_location import exact_evaluation
+from tidemill.runtimes.native.planned_lookups import PlannedLookup
 from tidemill.runtimes.native.python.check_conditions import check_rows
 from tidemill.runtimes.native.python.compile import CompiledStage, compile_query, compile_stage
 from tidemill.runtimes.native.runtime_state import RuntimeState

@@ -98,7 +98,7 @@ class RuntimeState:
         if held is None:
             held = self._contents[name] = self._read(name, whole=whole)
             for change in self._absorbed.get(name, ()):
-                _changing(held).absorb(change.pairs())
+                self._add_absorbed(held, change)
         if type(held) is not RowMap:  # reading fetches rows into it
             self._used_relations.add(name)
         return held
@@ -121,7 +121,10 @@ class RuntimeState:
             held.extend(ColumnSnapshot(table, fields))
         self._contents[name] = held
         for change in self._absorbed.get(name, ()):
-            _changing(held).absorb(change.pairs())
+            self._add_absorbed(held, change)
+
+    def _add_absorbed(self, held: RowMap | OverlaidRelation, change: ChangeSet) -> None:
+        _changing(held).absorb(change.pairs())
 
     def miss_epoch(self) -> None:
         """Note that the next epoch is committed without this state: relations show the last one until they catch up."""
@@ -231,16 +234,13 @@ class RuntimeState:
         return name in self._absorbed
 
     def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
-        """Add a change to the contents of a relation; if they are not in memory, keep it until they are.
-
-        ``net`` is the same change summed, if the caller has it.
-        """
+        """Add a change, whose sum is ``net`` if known, to a relation; if that is not in memory, keep it until it is."""
         self._used_relations.add(name)
         held = self._contents.get(name) if name not in self._behind.shown else None
         if held is not None and net is not None:
             _changing(held).add(net)
         elif held is not None:
-            _changing(held).absorb(change.pairs())
+            self._add_absorbed(held, change)
         else:
             self._absorbed.setdefault(name, []).append(change)
 

@@ -21,6 +21,7 @@ from tidemill.model.types import DOUBLE, Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps
+from tidemill.program.sharding import why_not_sharded
 from tidemill.program.stages import (
     GroupEmission,
     PartitionEmission,
@@ -106,8 +107,9 @@ class DataFrameRuntime(StateInStore):
         self._meter = None
 
     def explain(self, stage: Stage) -> str:
-        """The form of every stage here."""
-        return "DataFrames"
+        """The form of every stage here, and why it does not run in tasks if it cannot."""
+        reason = why_not_sharded(stage)
+        return f"DataFrames; not in tasks, since {reason}" if reason else "DataFrames"
 
     def sizes(self, stage: Stage) -> dict[str, tuple[int, int | None]]:
         """The stored rows of each map."""

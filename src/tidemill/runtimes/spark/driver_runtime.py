@@ -27,9 +27,10 @@ from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String, Timestamp
 from tidemill.program.constraints import Constraints
+from tidemill.program.sharding import why_not_sharded
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.runtimes.native.executor import PlannedLookup
+from tidemill.runtimes.native.planned_lookups import PlannedLookup
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot, widen_rows
@@ -85,8 +86,12 @@ class DriverRuntime(NativeRuntime):
         self._meter = None
 
     def explain(self, stage: Stage) -> str:
-        """The form of every stage here: machine code would need all of its state in this process."""
-        return "generated Python, over rows that Spark looks up"
+        """The form of every stage here, and why bulk changes of it do not run in tasks if they cannot.
+
+        Machine code would need all of its state in this process."""
+        reason = why_not_sharded(stage)
+        form = "generated Python, over rows that Spark looks up"
+        return f"{form}; not in tasks, since {reason}" if reason else form
 
     def begin(self, epoch: int) -> None:
         """Start an epoch."""

@@ -56,11 +56,17 @@ class OverlaidRelation:
         return part_count(self._snapshot)
 
     def extend(self, part: RelationSnapshot) -> None:
-        """Add what others have committed since; cached rows are fetched again."""
+        """Add what others have committed since, also to the rows that are cached."""
         self.since.settle()
         self._snapshot = extend_snapshot(self._snapshot, part)
-        self._fetched.clear()
-        self._rows = 0
+        for (positions, columns), held in self._fetched.items():
+            key_of, one = itemgetter(*positions), len(positions) == 1
+            added: dict[Any, list[tuple[Row, int]]] = {}
+            for pair in part.fetch(positions, [(key,) if one else key for key in held], columns):
+                added.setdefault(key_of(pair[0]), []).append(pair)
+            # New lists, because dictionaries of fewer columns share those of more.
+            held.update({key: [*held[key], *rows] for key, rows in added.items()})
+            self._rows += sum(map(len, added.values()))
 
     def lookup(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None

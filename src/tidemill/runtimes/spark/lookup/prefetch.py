@@ -15,7 +15,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
-from tidemill.runtimes.native.executor import PlannedLookup, SnapshotBacked
+from tidemill.runtimes.native.planned_lookups import PlannedLookup, SnapshotBacked
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 

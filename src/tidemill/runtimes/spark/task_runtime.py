@@ -1,0 +1,209 @@
+"""Bulk changes on Spark: the native program in tasks, each on a part of the change and over the files of the store.
+
+A task can look up any key of any relation, since all state is in files, so only sums for the same entry have to meet:
+an epoch is one job with one exchange for all stages whose inputs are known, and one more for those that read these.
+Which stages can run so is told by ``program.sharding``.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.errors import TidemillError
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+from tidemill.program.maps import map_fields
+from tidemill.program.reads import reads_old, relation_of, steps_of
+from tidemill.program.sharding import has_distinct_shards, needs_whole_change
+from tidemill.program.stages import Stage
+from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
+from tidemill.runtimes.spark.tasks.run import FAULT, Payload, Result, finish_shard, sum_part
+from tidemill.runtimes.spark.tasks.work import Step, Work
+from tidemill.storage.store import Store
+
+PART_ROWS = 2_000
+"""Row count of changes for which a task is worth starting."""
+
+_PAYLOADS = pa.schema([("shard", pa.int32()), ("stage", pa.int32()), ("part", pa.int32()), ("content", pa.binary())])
+
+_RESULTS = pa.schema([("stage", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
+
+_DESCRIPTION = "spark.job.description"
+
+
+class TaskRuntime(DataFrameRuntime):
+    """Runs stages in Spark tasks; checks, fills and answers are those of DataFrames.
+
+    ``table_of`` tells tables and streams from views: all their changes are known when the first stage emits.
+    """
+
+    name = "spark tasks"
+
+    def __init__(
+        self,
+        store: Store,
+        fields_of: Callable[[str], tuple[Field, ...]],
+        session: Callable[[], SparkSession],
+        table_of: Callable[[str], Table | None],
+    ) -> None:
+        super().__init__(store, fields_of, session)
+        self._table_of = table_of
+        self._steps: list[tuple[str, ChangeSet, Stage | None]] = []
+        self._fired: dict[str, Stage] = {}
+        self._settled: set[str] = set()
+        self._emitted: dict[str, ChangeSet] = {}
+
+    def explain(self, stage: Stage) -> str:
+        """The form of every stage here."""
+        return "generated Python in Spark tasks, over the files of the store"
+
+    # -- an epoch -----------------------------------------------------------------------------------------------
+
+    def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
+        """Record the change for the trigger of ``stage``; nothing runs yet."""
+        assert stage.name not in self._emitted, "a stage runs once all of its inputs are known"
+        self._steps.append((relation, change, stage))
+        self._fired[stage.name] = stage
+
+    def absorb(self, relation: str, change: ChangeSet) -> None:
+        """Add the change to ``relation`` as later triggers of this epoch see it."""
+        super().absorb(relation, change)
+        self._steps.append((relation, change, None))
+        self._settled.add(relation)
+
+    def emit(self, stage: Stage) -> ChangeSet:
+        """The net change of the stage's rows: one job for all stages whose inputs are known."""
+        if stage.name not in self._emitted:
+            self._run([one for one in self._fired.values() if one is stage or self._is_ready(one)])
+        self._settled.add(stage.name)
+        return self._emitted.pop(stage.name)
+
+    def _is_ready(self, stage: Stage) -> bool:
+        """True if no input of a stage can still change in this epoch."""
+        return all(name in self._settled or self._table_of(name) is not None for name in stage.inputs)
+
+    def _run(self, stages: Sequence[Stage]) -> None:
+        """Run the recorded triggers of stages, and keep the change of each."""
+        for stage in stages:
+            del self._fired[stage.name]
+        work = self._work(stages)
+        rows = sum(work.changes[step.change].rows for step in work.steps if step.stage is not None)
+        views = ", ".join(dict.fromkeys(stage.name.partition("/")[0] for stage in stages))
+        with self._job(views, rows, work.files), _described(self._frames.spark, self._epoch, views):
+            results = run_job(self._frames.spark, work)
+        parts: dict[str, list[pa.Table]] = {}
+        for result in results:
+            if result.stage == FAULT:
+                raise _error(result)
+            parts.setdefault(result.name, []).append(pa.ipc.open_stream(result.content).read_all())
+        for stage in stages:
+            self._keep(stage, parts)
+
+    def _keep(self, stage: Stage, parts: dict[str, list[pa.Table]]) -> None:
+        """Keep the change of a stage's rows until it is emitted, and those of its maps until the epoch ends."""
+        for map_ in stage.maps:
+            if map_.name in parts:
+                self._changes[map_.name] = _change(parts[map_.name], map_fields(map_))
+        rows = _change(parts.get(stage.name, []), stage.output)
+        if len(parts.get(stage.name, ())) > 1 and not has_distinct_shards(stage):
+            rows = ChangeSet.of(rows.zset().items(), stage.output)
+        self._emitted[stage.name] = self._collector.stage(rows, stage.name)
+
+    def _work(self, stages: Sequence[Stage]) -> Work:
+        """The work of a job: the recorded steps of these stages, and of the relations that they look up."""
+        numbers = {stage.name: number for number, stage in enumerate(stages)}
+        read = {relation_of(step) for stage in stages for step in steps_of(stage) if reads_old(step)}
+        changes: dict[int, tuple[int, ChangeSet]] = {}
+        steps = []
+        for relation, change, stage in self._steps:
+            if relation in read if stage is None else stage.name in numbers:
+                number, _ = changes.setdefault(id(change), (len(changes), change))
+                fired = None if stage is None else numbers[stage.name]
+                steps.append(Step(relation, number, fired, stage is not None and _needs_whole(stage, relation)))
+        names = sorted({*read, *(map_.name for stage in stages for map_ in stage.maps)})
+        relations = sorted({*read, *(name for stage in stages for name in stage.inputs)})
+        count = self._parts(sum(change.rows for _, change in changes.values()))
+        return Work(
+            self._epoch,
+            tuple(stages),
+            tuple((name, self._frames.fields(name)) for name in relations),
+            {name: self._store.runs(name) for name in names},
+            tuple(steps),
+            tuple(_carried(change) for _, change in changes.values()),
+            parts=count,
+            shards=count,
+        )
+
+    def _parts(self, rows: int) -> int:
+        cores: int = self._frames.spark.sparkContext.defaultParallelism
+        return max(1, min(cores, -(-rows // PART_ROWS)))
+
+    def _forget_epoch(self) -> None:
+        super()._forget_epoch()
+        self._steps, self._fired, self._settled, self._emitted = [], {}, set(), {}
+
+
+def run_job(spark: SparkSession, work: Work) -> list[Result]:
+    """Run the tasks of a job: one for each part, an exchange, and one for each shard."""
+    summed = spark.range(0, work.parts, 1, work.parts).mapInArrow(
+        partial(_map_side, work), "shard INT, stage INT, part INT, content BINARY"
+    )
+    met = summed.repartitionById(work.shards, "shard")
+    finishing = replace(work, steps=(), changes=())
+    found = met.mapInArrow(partial(_reduce_side, finishing), "stage INT, name STRING, content BINARY").toArrow()
+    return [Result(**row) for row in found.to_pylist()]
+
+
+def _map_side(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for part in batch.column(0).to_pylist():
+            for payload in sum_part(work, part):
+                yield pa.RecordBatch.from_pylist([payload._asdict()], schema=_PAYLOADS)
+
+
+def _reduce_side(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    payloads = [Payload(**row) for batch in batches for row in batch.to_pylist()]
+    for result in finish_shard(work, payloads) if payloads else ():
+        yield pa.RecordBatch.from_pylist([result._asdict()], schema=_RESULTS)
+
+
+def _needs_whole(stage: Stage, relation: str) -> bool:
+    return any(needs_whole_change(trigger) for trigger in stage.triggers if trigger.relation == relation)
+
+
+def _carried(change: ChangeSet) -> ChangeSet:
+    """A change as tasks get it: by its files, if it has any, or its columns."""
+    if change.files is not None:
+        return ChangeSet.of_files(change.files, change.fields, change.rows)
+    return ChangeSet.of_arrow(change.arrow().combine_chunks(), change.fields)
+
+
+def _change(parts: Sequence[pa.Table], fields: Sequence[Field]) -> ChangeSet:
+    return ChangeSet.of_arrow(pa.concat_tables(parts), fields) if parts else ChangeSet.of([], fields)
+
+
+def _error(result: Result) -> TidemillError:
+    error = pickle.loads(result.content)
+    assert isinstance(error, TidemillError)
+    return error
+
+
+@contextmanager
+def _described(spark: SparkSession, epoch: int, views: str) -> Iterator[None]:
+    """Name the jobs of a block for Spark's own pages; what a user has set is set again."""
+    context: SparkContext = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, f"tidemill epoch {epoch}: changes of {views}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)

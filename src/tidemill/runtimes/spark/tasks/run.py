@@ -1,0 +1,141 @@
+"""The two sides of a job of tasks.
+
+On the *map side* a task runs the triggers on its part of the changes, and hands on their sums, by shard. On the *reduce
+side* a task adds the sums of its shard to the stored entries, and computes the rows that change.
+"""
+
+from __future__ import annotations
+
+import decimal
+import pickle
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.errors import TidemillError
+from tidemill.program.stages import Stage
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.runtimes.native.planned_lookups import PlannedSum, make_lookups
+from tidemill.runtimes.spark.lookup.prefetch import prefetch
+from tidemill.runtimes.spark.tasks.partial_sums import TargetSums, add_sums, divide, pack, unpack
+from tidemill.runtimes.spark.tasks.work import Step, TaskStages, Work
+
+FAULT = -1
+"""The stage of a payload or result that is the error of a task."""
+
+
+class Payload(NamedTuple):
+    """What the map side hands on: the sums of one part for a stage and a shard, or an error."""
+
+    shard: int
+    stage: int
+    part: int
+    content: bytes
+
+
+class Result(NamedTuple):
+    """What the reduce side returns: rows of the change of a map or of a stage's rows, as an Arrow stream, or an error.
+
+    For an error, ``stage`` is ``FAULT``.
+    """
+
+    stage: int
+    name: str
+    content: bytes
+
+
+def sum_part(work: Work, part: int) -> list[Payload]:
+    """The sums of one part of the changes."""
+    try:
+        with garbage_collection_paused(), decimal.localcontext(EXACT):
+            return list(_sum_part(work, part))
+    except TidemillError as error:
+        return [Payload(0, FAULT, part, pickle.dumps(error))]
+
+
+def _sum_part(work: Work, part: int) -> Iterator[Payload]:
+    stages = TaskStages(work)
+    sums: dict[int, TargetSums] = {}
+    for _, steps in groupby(work.steps, lambda step: (step.relation, step.change, step.stage is None)):
+        _take_steps(work, part, stages, list(steps), sums)
+    for number, added in sums.items():
+        for shard, some in divide(added, work.stages[number], work.shards, number):
+            yield Payload(shard, number, part, pack(some))
+
+
+def _take_steps(work: Work, part: int, stages: TaskStages, steps: Sequence[Step], sums: dict[int, TargetSums]) -> None:
+    """Take the steps for one change of a relation: all of its triggers, or that it is absorbed."""
+    relation, change = steps[0].relation, work.change(steps[0].change)
+    if steps[0].stage is None:
+        stages.state.absorb(relation, change)
+        return
+    mine = _slice(change, work, part)
+    planned: list[tuple[int, PlannedSum]] = []
+    for step in steps:
+        assert step.stage is not None
+        compiled = stages.compiled(step.stage)
+        if step.whole and part == step.stage % work.parts:
+            add_sums(sums.setdefault(step.stage, {}), stages.executor.trigger_sums(compiled, relation, change))
+        elif not step.whole and mine.rows:
+            planned += [(step.stage, routine) for routine in stages.executor.planned_sums(compiled, relation, mine)]
+    # Lookups scan files, so those of all stages are made together.
+    make_lookups([routine for _, routine in planned], prefetch)
+    for number, routine in planned:
+        routine.run(sums.setdefault(number, {}).setdefault(routine.target, {}))
+
+
+def _slice(change: ChangeSet, work: Work, part: int) -> ChangeSet:
+    """The rows of a part of a change: a range of its first column, whose partners are in few row groups as a rule."""
+    first, last = (change.rows * number // work.parts for number in (part, part + 1))
+    table = change.arrow()
+    if work.parts > 1 and pa.types.is_integer(table.schema.types[0]):
+        order = np.argsort(pc.fill_null(table.column(0), 0).to_numpy(), kind="stable")
+        return ChangeSet.of_arrow(table.take(order[first:last]), change.fields)
+    return ChangeSet.of_arrow(table.slice(first, last - first), change.fields)
+
+
+def finish_shard(work: Work, payloads: Sequence[Payload]) -> list[Result]:
+    """The changes of one shard: those of the maps of each stage, and those of its rows."""
+    faults = [payload for payload in payloads if payload.stage == FAULT]
+    if faults:
+        return [Result(FAULT, "", min(faults, key=lambda payload: payload.part).content)]
+    try:
+        with garbage_collection_paused(), decimal.localcontext(EXACT):
+            return list(_finish_shard(work, payloads))
+    except TidemillError as error:
+        return [Result(FAULT, "", pickle.dumps(error))]
+
+
+def _finish_shard(work: Work, payloads: Sequence[Payload]) -> Iterator[Result]:
+    stages = TaskStages(work)
+    for number in sorted({payload.stage for payload in payloads}):
+        # In the order of parts: then a task that runs again gives the same bytes.
+        mine = sorted((p for p in payloads if p.stage == number), key=lambda payload: payload.part)
+        yield from _finish_stage(stages, number, work.stages[number], mine)
+    stages.state.check_weights()
+
+
+def _finish_stage(stages: TaskStages, number: int, stage: Stage, payloads: Sequence[Payload]) -> Iterator[Result]:
+    sums: TargetSums = {}
+    for payload in payloads:
+        add_sums(sums, unpack(payload.content, stage))
+    compiled = stages.compiled(number)
+    stages.executor.add_sums(compiled, sums)
+    changes = [(stage.name, stages.executor.emit(compiled)), *stages.state.changes(stage)]
+    for name, change in changes:
+        if change.rows:
+            yield Result(number, name, _stream(change.arrow()))
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -1,0 +1,94 @@
+"""Bulk changes in tasks: sums that meet in shards, and epochs of one job."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidemill
+from tests import ways
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Field
+from tidemill.program.maps import Map, RingField
+from tidemill.program.stages import Stage
+from tidemill.runtimes.spark.tasks.partial_sums import TargetSums, add_sums, divide, pack, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GROUPS = Map("g", (Field("k", t.DOUBLE), Field("d", t.Decimal(9, 2))), (RingField("n", t.BIGINT),))
+STAGE = Stage("v", (), (), (GROUPS,), (), (), None, "delta")
+
+
+def test_a_group_is_in_one_shard_whichever_part_it_comes_from() -> None:
+    """NaN is another object in each process, and a decimal may have been written in another way."""
+    from decimal import Decimal
+
+    parts: list[TargetSums] = [
+        {"g": {(math.nan, Decimal("1.0")): [1, 2], (None, None): [1, 3]}},
+        {"g": {(math.nan, Decimal("1.00")): [1, 5], (0.5, Decimal(7)): [1, 1]}},
+    ]
+    met: dict[int, TargetSums] = {}
+    for sums in parts:
+        for shard, some in divide(sums, STAGE, 5, alone=0):
+            add_sums(met.setdefault(shard, {}), unpack(pack(some), STAGE))
+    entries = {key: addend for sums in met.values() for key, addend in sums["g"].items()}
+    assert entries == {(math.nan, Decimal(1)): [2, 7], (None, None): [1, 3], (0.5, Decimal(7)): [1, 1]}
+    assert sum(len(sums["g"]) for sums in met.values()) == 3
+
+
+DDL = """
+CREATE TABLE orders (id INT PRIMARY KEY, customer INT, amount INT);
+CREATE TABLE customers (id INT PRIMARY KEY, city STRING);
+CREATE STREAM visits (customer INT);
+CREATE MATERIALIZED VIEW by_city AS
+  SELECT c.city, SUM(o.amount) AS total, MAX(o.amount) AS most
+  FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.city;
+CREATE MATERIALIZED VIEW sizes AS SELECT COUNT(*) AS n FROM orders GROUP BY customer;
+CREATE MATERIALIZED VIEW shares AS SELECT id, 100 / amount AS share, NULL AS note FROM orders;
+CREATE MATERIALIZED VIEW cities AS SELECT COUNT(*) AS n, SUM(total) AS total FROM by_city;
+CREATE MATERIALIZED VIEW visitors WITH (strategy = 'delta') AS
+  SELECT c.city, COUNT(*) AS n FROM visits v JOIN customers c ON v.customer = c.id GROUP BY c.city;
+"""
+
+
+@pytest.mark.spark
+def test_epochs_in_tasks(spark: SparkSession) -> None:
+    """One job for each level: all stages over tables, the groups of a join, and the view over these groups.
+
+    A view that cannot be sharded runs beside them.
+    """
+    with ways.opened("tasks", spark) as wh:
+        wh.sql(DDL)
+        customers = [(+1, (i, f"city {i % 3}")) for i in range(8)]
+        wh.apply({"customers": customers, "orders": [(+1, (i, i % 8, i + 1)) for i in range(40)]})
+        names = {row[0]: row[2] for row in wh.sql("SHOW VIEWS")}
+        assert names == dict.fromkeys(("by_city", "sizes", "shares", "cities"), "spark tasks") | {
+            "visitors": "spark driver"
+        }
+        assert "not in tasks, since its triggers read" in wh.view("visitors").explain()
+        wh.apply({"orders": [(-1, (i, i % 8, i + 1)) for i in range(0, 40, 3)] + [(+1, (50, 1, 7))]})
+        assert wh.costs().jobs == 3
+        # Groups of one size change to that of others: rows that two shards emit cancel.
+        wh.apply({"visits": [(+1, (1,)), (+1, (2,))], "orders": [(+1, (60 + i, i % 2, 5)) for i in range(9)]})
+        for view in wh.sql("SHOW VIEWS"):
+            if view[0] != "visitors":
+                assert wh.view(view[0]).verify(against="evaluator")
+        assert sorted(wh.view("visitors").rows()) == [("city 1", 1), ("city 2", 1)]
+
+
+@pytest.mark.spark
+def test_a_fault_of_a_task_is_the_native_one(spark: SparkSession) -> None:
+    def fault(wh: tidemill.Warehouse) -> str:
+        wh.sql(DDL)
+        wh.apply({"orders": [(+1, (1, 1, 1))]})
+        with pytest.raises(ArithmeticFault) as raised:
+            wh.apply({"orders": [(+1, (2, 1, 1)), (+1, (3, 1, 0))]})
+        assert wh.epoch == 1
+        return str(raised.value)
+
+    with tidemill.open(":memory:", runtime="native") as native, ways.opened("tasks", spark) as tasks:
+        assert fault(tasks) == fault(native)
