@@ -9,12 +9,13 @@
       manifests/00000000000000000042.json   one per commit; the newest is the warehouse
       maps/<id>/<token>-<number>.parquet    runs: weighted rows with their epochs
       log/<sequence>-<token>.log            small epochs that wait for the next manifest
+      mapped/<id>/                          columns and lookup indexes of runs, which can be made again
       staging/                              files that runtimes write for an epoch to come
       quarantine/                           damaged files that a repair has set aside
       checkpoints/                          Spark's checkpoints of streaming queries
 
-Files of other names are never read and never deleted, except below ``maps`` and ``staging``. Symbolic links are refused
-(``filesystem/symlinks.py``).
+Files of other names are never read and never deleted, except below ``maps``, ``mapped`` and ``staging``. Symbolic links
+are refused (``filesystem/symlinks.py``).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tidemill.storage.filesystem.writer_lock import LOCK_FILE
 from tidemill.storage.format import FORMAT_FILE
 from tidemill.storage.log import ReplayedLog, log_file, log_files, replay
 from tidemill.storage.manifest import WarehouseState, latest_state, manifest_file, manifest_sequences, read_manifest
-from tidemill.storage.row_group_cache import RowGroupCache
+from tidemill.storage.mapped.run_lookups import RunLookups
 from tidemill.storage.runs import RunSegment
 from tidemill.storage.segments import RecentEpochs
 
@@ -59,6 +60,11 @@ class Layout:
         return self.root / "maps"
 
     @property
+    def mapped(self) -> Path:
+        """A folder of derived files for each map."""
+        return self.root / "mapped"
+
+    @property
     def log(self) -> Path:
         """Epochs that are not in a manifest yet."""
         return self.root / "log"
@@ -80,7 +86,7 @@ class Layout:
 
     def refuse_links(self) -> None:
         """Refuse a warehouse with symbolic links among its files and folders; runs are checked when they are read."""
-        folders = (self.manifests, self.maps, self.log, self.staging, self.quarantine, self.checkpoints)
+        folders = (self.manifests, self.maps, self.mapped, self.log, self.staging, self.quarantine, self.checkpoints)
         refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
 
     def create(self) -> None:
@@ -103,9 +109,9 @@ class CommittedState:
         """The state right after a manifest: the log is empty."""
         return cls(state, RecentEpochs(), state.epoch, state.positions)
 
-    def parts(self, maps: Path, name: str, cache: RowGroupCache | None = None) -> list[RunSegment]:
-        """The runs of a map; lookups in them use ``cache``."""
-        return [RunSegment(run, maps / run.file, name, cache) for run in self.state.runs.get(name, ())]
+    def parts(self, maps: Path, name: str, lookups: RunLookups | None = None) -> list[RunSegment]:
+        """The runs of a map; ``lookups`` find rows in their mapped files."""
+        return [RunSegment(run, maps / run.file, name, lookups) for run in self.state.runs.get(name, ())]
 
 
 def recover(layout: Layout) -> CommittedState:

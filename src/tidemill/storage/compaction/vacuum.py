@@ -11,6 +11,7 @@ from tidemill.storage.filesystem.durable_files import RESTORE_HINT, fault
 from tidemill.storage.layout import CommittedState, Layout
 from tidemill.storage.log import log_files
 from tidemill.storage.manifest import WarehouseState, manifest_file, manifest_sequences
+from tidemill.storage.mapped.run_lookups import delete_unnamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ def vacuum_files(layout: Layout, named: Collection[str], state: WarehouseState) 
 
 
 def delete_unnamed_runs(layout: Layout, named: Collection[str]) -> int:
-    """Delete runs that are not in ``named``; returns the bytes freed."""
-    freed = _delete(unnamed_files(layout, named))
+    """Delete runs that are not in ``named``, and what was derived from them; returns the bytes freed."""
+    freed = _delete(unnamed_files(layout, named)) + delete_unnamed(layout.mapped, named)
     for folder in layout.maps.iterdir():
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -230,6 +230,6 @@ def _differs(part: RunSegment) -> str | None:
 def _unknown(layout: Layout, state: WarehouseState | None) -> Iterator[Path]:
     """Unreferenced files: from failed commits, merged runs before a vacuum, or foreign files."""
     yield from unnamed_files(layout, state.files() if state else ())
-    ours = {layout.manifests, layout.maps, layout.log, layout.staging, layout.quarantine, layout.root / "checkpoints"}
-    ours |= {layout.root / name for name in (FORMAT_FILE, LOCK_FILE, MARK_FILE)}
+    ours = {layout.manifests, layout.maps, layout.mapped, layout.log, layout.staging, layout.quarantine}
+    ours |= {layout.checkpoints} | {layout.root / name for name in (FORMAT_FILE, LOCK_FILE, MARK_FILE)}
     yield from sorted(entry for entry in layout.root.iterdir() if entry not in ours)
