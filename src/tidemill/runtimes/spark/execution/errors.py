@@ -84,14 +84,19 @@ def _unread(why: str, url: str, text: str) -> StorageError | None:
     """The error for a file that a task could not read, if the file is the cause."""
     file = Path(unquote(urlparse(url).path))
     if why == "FILE_NOT_EXIST":
-        return StorageError(
-            f"Spark's tasks do not find {file.name}",
-            where=str(file),
-            detail="They read files where they run, and there is none under this path.",
-            hint="Put it on a disk that all machines of the cluster share. Nothing was committed.",
-        )
+        return unseen(file)
     bad = _BAD_PAGE.search(text)
     return None if bad is None else damaged(file, f"Spark cannot read it: {bad['what']}.")
+
+
+def unseen(file: Path) -> StorageError:
+    """The error for a file that is not there where a task runs."""
+    return StorageError(
+        f"Spark's tasks do not find {file.name}",
+        where=str(file),
+        detail="They read files where they run, and there is none under this path.",
+        hint="Put it on a disk that all machines of the cluster share. Nothing was committed.",
+    )
 
 
 def first_sentence(message: str) -> str:

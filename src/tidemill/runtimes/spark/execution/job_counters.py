@@ -13,6 +13,8 @@ from pyspark import SparkContext
 
 _numbers = count(1)
 
+_DESCRIPTION = "spark.job.description"
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
@@ -58,3 +60,14 @@ def _attempt(store: Any, stage: int) -> Any:
         return store.lastStageAttempt(stage)
     except Py4JJavaError:
         return None
+
+
+@contextmanager
+def described(context: SparkContext, description: str) -> Iterator[None]:
+    """Describe the jobs that this thread starts in the block, as Spark's own pages show them."""
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, description)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
