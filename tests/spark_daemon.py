@@ -9,7 +9,9 @@ import pandas  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import tidemill.runtimes.spark.lowering.python_udfs  # noqa: F401
+import tidemill.runtimes.spark.lookup.lookup_task
+import tidemill.runtimes.spark.lowering.python_udfs
+import tidemill.storage.runs  # noqa: F401
 
 if __name__ == "__main__":
     manager()

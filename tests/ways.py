@@ -3,7 +3,8 @@
 ========= ===========================================================================================
 held      native, all state in dictionaries
 columns   native, state left in columns and fetched from there, as for relations of many rows
-fresh     native, state left in the store, where touched rows are looked up: each epoch is the first after opening
+fresh     native, state left in the store, where touched rows are looked up by indexes: each epoch is the first after
+          opening
 stored    the same, and what was found is kept for three epochs
 budget    native, under a memory budget that has no room: all lookups go to the store, and every second epoch what was
           found is released
@@ -38,6 +39,7 @@ from tidemill.runtimes.native.llvm.codegen import jit
 from tidemill.runtimes.native.runtime_state import RuntimeState
 from tidemill.runtimes.native.state import group_ends, stored_lookups
 from tidemill.runtimes.native.state_room import UNLIMITED_BYTES, StateRoom, release_least_recently_used
+from tidemill.storage.mapped import lookup_costs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,13 +59,14 @@ def taking(way: str) -> Iterator[None]:
             patch.setattr(runtime_state, "RESIDENT_ROWS", 0)
         elif way == "budget":
             patch.setattr(stored_lookups, "LOOKUP_ROWS", 1e-9)
-            patch.setattr(stored_lookups, "MAX_LOOKUPS", 0)
-            patch.setattr(stored_lookups, "MAX_KEYS", 0)
+            patch.setattr(stored_lookups.StoredLookups, "are_cheaper", lambda *_: False)
+            patch.setattr(lookup_costs, "WORTH", 0.0)
             patch.setattr(StateRoom, "fits", lambda room, bytes_: False)
             patch.setattr(RuntimeState, "begin", _begin_with_releases)
         elif way in STORED:
             patch.setattr(stored_lookups, "LOOKUP_ROWS", 1e-9)
-            patch.setattr(stored_lookups, "MAX_LOOKUPS", 1 << 60)
+            patch.setattr(stored_lookups, "KEY_ROWS", 0)
+            patch.setattr(lookup_costs, "WORTH", 0.0)
             patch.setattr(group_ends, "END_ENTRIES", 1)
             patch.setattr(group_ends, "SMALL_GROUP", 0)
             patch.setattr(RuntimeState, "begin", partialmethod(_begin_anew, every=1 if way == "fresh" else 3))

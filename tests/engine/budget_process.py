@@ -104,7 +104,7 @@ def main(folder: str, rows: int, budget: int, epochs: int) -> dict[str, Any]:
         return_free_memory()
     base = resident_bytes()
     if not budget:
-        runtime_state.RESIDENT_ROWS, stored_lookups.MAX_LOOKUPS = 1 << 60, 0
+        runtime_state.RESIDENT_ROWS = stored_lookups.LOOKUP_ROWS = 1 << 60
     return {"base": base, **apply(folder, rows, base + budget if budget else None, epochs)}
 
 

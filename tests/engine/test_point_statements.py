@@ -264,8 +264,7 @@ def test_large_tables_do_not_start_spark(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_first_statements_read_files_and_load_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few lookups read the row groups that may have a key; then the table is worth loading. All give the same."""
     monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 10)
-    monkeypatch.setattr(stored_lookups, "LOOKUP_ROWS", 10)
-    monkeypatch.setattr(stored_lookups, "MAX_LOOKUPS", 3)
+    monkeypatch.setattr(stored_lookups, "LOOKUP_ROWS", 16)
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
         wh.sql("CREATE TABLE t (k STRING, d DATE, id INT, n INT, PRIMARY KEY (k, d, id))")
         wh.apply({"t": [(1, (f"k{i % 3}", f"2026-01-0{1 + i % 2}", i, i)) for i in range(50)]})

@@ -17,6 +17,7 @@ from tidemill.model.errors import DuplicateKey, TidemillError
 from tidemill.runtimes.native import runtime_state
 from tidemill.runtimes.native.state import group_ends, snapshot, stored_lookups
 from tidemill.storage import runs
+from tidemill.storage.mapped import lookup_costs
 
 TABLES = """
     CREATE TABLE item (id BIGINT PRIMARY KEY, kind STRING, price DECIMAL(10, 2), day DATE, owner INT);
@@ -114,15 +115,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("lookups", [1, 5, 1 << 40])
+@pytest.mark.parametrize("lookup_rows", [30, 8, 1e-9])
 @pytest.mark.parametrize("resident", [0, 200_000])
 def test_random_histories_of_warehouses_that_are_opened_again(
-    tmp_path: Path, random_seed: int, small: pytest.MonkeyPatch, lookups: int, resident: int
+    tmp_path: Path, random_seed: int, small: pytest.MonkeyPatch, lookup_rows: float, resident: int
 ) -> None:
     """Rows come, change and leave; the warehouse is closed, compacted and vacuumed, and refuses some epochs."""
-    small.setattr(stored_lookups, "MAX_LOOKUPS", lookups)
+    small.setattr(stored_lookups, "LOOKUP_ROWS", lookup_rows)
+    small.setattr(stored_lookups, "KEY_ROWS", 0 if lookup_rows < 1 else 1)
     small.setattr(runtime_state, "RESIDENT_ROWS", resident)
     history = History(random_seed)
+    small.setattr(lookup_costs, "WORTH", history.random.choice([0.0, 0.01, 1.0]))
     wh = opened(tmp_path)
     wh.sql(TABLES)
     for name, query in VIEWS.items():

@@ -235,15 +235,18 @@ def test_rows_are_read_by_the_values_of_columns(store: Store, monkeypatch: pytes
     commit(store, 1, [((n, f"n{n % 7}" if n % 5 else None), 1) for n in range(100)])
     store.runs("people")  # writes the log to files
     commit(store, 2, [((42, "n0"), -1), ((42, "new"), 1), ((1000, "n1"), 1)])
-    both = [(["n1", "new"], [1, 2, 42, 1000]), (["n2", None], [5, 10, 16])]
+    both = [(["n1", "n2", "new", "n1"], [1, 2, 42, 1000]), (["n2", None, None], [5, 10, 16])]
     for names, ids in (*both, (None, [3, 42, 1000, 7777]), (["n2"], None), (["z"], None), ([None], None)):
         given = {"id": ids, "name": names}
         types = {"id": pa.int64(), "name": pa.string()}
         where = {name: pa.array(values, types[name]) for name, values in given.items() if values is not None}
+        keys = set(zip(*(values for values in (ids, names) if values is not None), strict=True))
         for until in (1, 2):
             rows = contents(store, until=until).items()
-            expected = {r: w for r, w in rows if (ids is None or r[0] in ids) and (names is None or r[1] in names)}
-            assert contents(store, until=until, where=where) == ZSet(expected)
+            near = {r: w for r, w in rows if (ids is None or r[0] in ids) and (names is None or r[1] in names)}
+            found = contents(store, until=until, where=where)
+            assert found.items() <= near.items()
+            assert found.items() >= {r: w for r, w in near.items() if ids is None or names is None or r in keys}.items()
 
 
 def test_copies_of_recent_epochs_are_complete_and_independent() -> None:

@@ -17,6 +17,7 @@
 - ``runs``: Parquet files of weighted rows, verified against their checksums.
 - ``row_group_cache``: what lookups have read of runs, kept for later ones under a memory budget.
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
+- ``mapped``: columns and lookup indexes of runs, mapped into memory.
 - ``compaction``: merging runs, deleting expired rows, vacuum.
 - ``repair``: examining and repairing damaged folders.
 - ``filesystem``: disks and object stores; durable files, locks, links, checksums.

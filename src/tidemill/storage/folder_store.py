@@ -44,6 +44,7 @@ from tidemill.storage.folder_commits import FolderCommits
 from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write
+from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
 from tidemill.storage.position_history import positions_by_epoch
 from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import write_table
@@ -76,7 +77,7 @@ class FolderStore:
         self._spent: list[Path] = []
         self._spill: TemporaryFolder | None = None
         self._temporary: TemporaryFolder | None = None
-        self._cache = cache
+        self._lookups = RunLookups(layout.mapped, cache)
         self._forgotten: dict[str, ExpiredEntries] = {}
 
     @classmethod
@@ -189,7 +190,7 @@ class FolderStore:
         with self._lock:
             self._commits.require_sound()
             now = self._now
-            parts = partial(now.parts, self._layout.maps, cache=self._cache)
+            parts = partial(now.parts, self._layout.maps, lookups=self._lookups)
             state = now.state
             snapshot = StoreSnapshot(
                 now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin, state.losses
@@ -223,7 +224,7 @@ class FolderStore:
             bound = check_readable(self.oldest, self.epoch, None, until)
             require_not_lost(self._now.state.losses, name, None, bound)
             spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
-            parts = self._now.parts(self._layout.maps, name)
+            parts = self._now.parts(self._layout.maps, name, self._lookups)
             return (*(part.as_run() for part in parts if is_visible_at(part, bound)), *spilled)
 
     def _spilled(self, name: str, until: int) -> list[RunFile]:
@@ -239,7 +240,8 @@ class FolderStore:
         self._spill = self._spill or TemporaryFolder()
         file = Path(mkdtemp(dir=self._spill.path)) / "waiting.parquet"
         write_table(part.table, file)
-        return [RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last)]
+        prefix = file.parent / "mapped" / file.stem
+        return [RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last, prefix)]
 
     def rows(self, name: str) -> int:
         """Number of stored rows of the map before summing: an upper bound of its size."""
@@ -252,10 +254,11 @@ class FolderStore:
         return now.state.counts_of(name) + now.tail.counts(name)
 
     def bytes(self, name: str) -> int:
-        """Bytes of the map's files, and of its changes in the log as columns."""
+        """Bytes of the map's files, with what lookups have derived from them, and of its changes in the log."""
         now = self._now
         waiting = now.tail.part(name)
-        files = sum(run.bytes for run in now.state.runs.get(name, ()) if run.ended is None)
+        runs = [run for run in now.state.runs.get(name, ()) if run.ended is None]
+        files = sum(run.bytes + self._lookups.bytes(run.file, run.checksum) for run in runs)
         return files + (0 if waiting is None else waiting.table.nbytes)
 
     def refresh(self) -> bool:
@@ -372,6 +375,7 @@ class FolderStore:
         removed = [run for merge in merges for run in merge.before]
         self._commits.publish(writer.substitution(self._now, removed, {merge.name: merge.after for merge in merges}))
         self._clear()
+        delete_unnamed(self._layout.mapped, self._now.state.files() | self._commits.snapshots.files())
         return sum(merge.freed for merge in merges)
 
     def trim(self, name: str, until: int, most: int | None = None) -> int:
@@ -461,7 +465,7 @@ class FolderStore:
                 self._commits.writer, self._spill, self._temporary = None, None, None
                 if writer is not None:
                     writer.close()
-                for folder in (spill, temporary):
+                for folder in (spill, temporary, self._lookups):
                     if folder is not None:
                         folder.cleanup()
 

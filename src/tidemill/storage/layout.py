@@ -10,13 +10,14 @@
       manifests/00000000000000000042.json   one per commit; the newest is the warehouse
       maps/<id>/<token>-<number>.parquet    runs: weighted rows with their epochs
       log/<sequence>-<token>.log            small epochs that wait for the next manifest
+      mapped/<id>/                          columns and lookup indexes of runs, which can be made again
       staging/                              files that runtimes write for an epoch to come
       quarantine/                           damaged files that a repair has set aside
       checkpoints/                          Spark's checkpoints of streaming queries
 
-In an object store a log is a folder of numbered pieces. Staged files and checkpoints are on a disk of this machine.
-Files of other names are never read and never deleted, except below ``maps`` and ``staging``. Symbolic links are refused
-(``filesystem/symlinks.py``).
+In an object store a log is a folder of numbered pieces. Staged and mapped files and checkpoints are on a disk of this
+machine. Files of other names are never read and never deleted, except below ``maps``, ``mapped`` and ``staging``.
+Symbolic links are refused (``filesystem/symlinks.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tidemill.storage.filesystem.writer_lock import LOCK_FILE
 from tidemill.storage.format import FORMAT_FILE
 from tidemill.storage.log import ReplayedLog, log_file, log_files, replay
 from tidemill.storage.manifest import WarehouseState, latest_state, manifest_file, manifest_sequences, read_manifest
-from tidemill.storage.row_group_cache import RowGroupCache
+from tidemill.storage.mapped.run_lookups import RunLookups
 from tidemill.storage.runs import RunSegment
 from tidemill.storage.segments import RecentEpochs
 
@@ -61,6 +62,11 @@ class Layout:
         return self.root / "maps"
 
     @property
+    def mapped(self) -> Path:
+        """A folder of derived files for each map, on a disk of this machine."""
+        return system_of(self.root).mapped(self.root)
+
+    @property
     def log(self) -> FilePath:
         """Epochs that are not in a manifest yet."""
         return self.root / "log"
@@ -84,7 +90,8 @@ class Layout:
         """Refuse a warehouse with symbolic links among its files and folders; runs are checked when they are read."""
         folders = (self.manifests, self.maps, self.log, self.quarantine, self.checkpoints)
         system_of(self.root).refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
-        DISK.refuse_links(self.staging.parent, (), (self.staging,))
+        for local in (self.staging, self.mapped):
+            DISK.refuse_links(local.parent, (), (local,))
 
     def create(self) -> None:
         """Create the folders that do not exist."""
@@ -107,9 +114,9 @@ class CommittedState:
         """The state right after a manifest: the log is empty."""
         return cls(state, RecentEpochs(), state.epoch, state.positions)
 
-    def parts(self, maps: FilePath, name: str, cache: RowGroupCache | None = None) -> list[RunSegment]:
-        """The runs of a map; lookups in them use ``cache``."""
-        return [RunSegment(run, maps / run.file, name, cache) for run in self.state.runs.get(name, ())]
+    def parts(self, maps: FilePath, name: str, lookups: RunLookups | None = None) -> list[RunSegment]:
+        """The runs of a map; ``lookups`` find rows in their mapped files."""
+        return [RunSegment(run, maps / run.file, name, lookups) for run in self.state.runs.get(name, ())]
 
 
 def recover(layout: Layout) -> CommittedState:

@@ -375,7 +375,8 @@ class MemoryStore:
             return known
         file = self._temporary() / f"{len(self._files)}.parquet"
         write_table(part.table, file)
-        run = RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last)
+        prefix = file.parent / "mapped" / file.stem
+        run = RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last, prefix)
         self._files.append((part, run))
         return run
 

@@ -28,7 +28,7 @@ class RowGroupCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._columns: OrderedDict[tuple[RowGroup, str], pa.ChunkedArray] = OrderedDict()
         self._lock = Lock()
         self.bytes = 0
@@ -54,8 +54,8 @@ class RowGroupCache:
 
     def _keep(self, key: tuple[RowGroup, str], column: pa.ChunkedArray) -> None:
         with self._lock:
-            if key not in self._columns and column.nbytes <= self._limit:
+            if key not in self._columns and column.nbytes <= self.limit:
                 self._columns[key] = column
                 self.bytes += column.nbytes
-            while self.bytes > self._limit:
+            while self.bytes > self.limit:
                 self.bytes -= self._columns.popitem(last=False)[1].nbytes

@@ -43,7 +43,8 @@ from tidemill.storage.filesystem.row_group_checksums import (
     row_group_checksums,
 )
 from tidemill.storage.filesystem.symlinks import refuse_link
-from tidemill.storage.row_group_cache import RowGroupCache
+from tidemill.storage.mapped.mapped_run import MappedRun
+from tidemill.storage.mapped.run_lookups import RunLookups
 from tidemill.storage.segments import has_values, with_epoch
 from tidemill.storage.store import ColumnValues, RunFile
 
@@ -87,7 +88,7 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunSegment:
-    """A run as a segment of map ``name``; ``cache`` has columns that lookups have read.
+    """A run as a segment of map ``name``; ``lookups`` find rows in its mapped files.
 
     ``path`` is its file in the warehouse, ``local`` that file or a copy of it on this machine.
     """
@@ -95,7 +96,7 @@ class RunSegment:
     run: RunEntry
     path: FilePath
     name: str
-    cache: RowGroupCache | None = None
+    lookups: RunLookups | None = None
 
     @property
     def first(self) -> int:
@@ -126,7 +127,13 @@ class RunSegment:
 
         A lookup in a file with checksums of its row groups verifies those that it reads.
         """
-        read = _read_row_group if self.cache is None else self._read_cached
+        read: ReadRowGroup = _read_row_group
+        if where is not None and self.lookups is not None:
+            mapped = self.lookups.mapped(self.run.file, self.run.checksum, self.run.rows)
+            found = self.lookups.find(mapped, schema, where, self._read_column)
+            if found is not None:
+                return found.filter(has_values(found, where))
+            read = partial(self._read_noted, self.lookups, mapped)
         if where is not None and self.run.groups:
             try:
                 return read_table(self.local, schema, self.holds, where, self._require_sound_groups, read)
@@ -136,9 +143,18 @@ class RunSegment:
         self.require_sound()
         return read_table(self.local, schema, self.holds, where, read_group=read)
 
-    def _read_cached(self, parquet: pq.ParquetFile, group: int, columns: Sequence[str]) -> pa.Table:
-        assert self.cache is not None
-        return self.cache.read(partial(_read_row_group, parquet, group), (self.path, self.run.checksum, group), columns)
+    def _read_column(self, field: pa.Field) -> pa.ChunkedArray:
+        self.require_sound()
+        return read_table(self.local, pa.schema([field]), self.holds).column(0)
+
+    def _read_noted(
+        self, lookups: RunLookups, mapped: MappedRun, parquet: pq.ParquetFile, group: int, columns: Sequence[str]
+    ) -> pa.Table:
+        """Columns of a row group, from the cache if there is one; ``lookups`` count what is read."""
+        lookups.note(mapped, parquet.metadata.row_group(group).num_rows * len(columns))
+        read = partial(_read_row_group, parquet, group)
+        cache = lookups.cache
+        return read(columns) if cache is None else cache.read(read, (self.path, self.run.checksum, group), columns)
 
     def _require_sound_groups(self, footer: pq.FileMetaData, groups: Sequence[int]) -> None:
         """Refuse a run of which the footer or one of these row groups is damaged; verified once per process."""
@@ -187,7 +203,9 @@ class RunSegment:
     def as_run(self) -> RunFile:
         """The run as runtimes see it; it is verified first, since they read the file themselves."""
         self.require_sound()
-        return RunFile(self.local, self.run.rows, self.run.bytes, self.run.first, self.run.last)
+        assert self.lookups is not None
+        prefix = self.lookups.prefix(self.run.file, self.run.checksum)
+        return RunFile(self.local, self.run.rows, self.run.bytes, self.run.first, self.run.last, prefix)
 
 
 def epoch_range_text(first: int, last: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, chain, groupby, takewhile
 from typing import Protocol
@@ -24,6 +24,7 @@ from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import Field
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
+from tidemill.storage.mapped.table_index import TableIndexes
 from tidemill.storage.store import ColumnValues
 
 
@@ -62,10 +63,12 @@ class TableSegment:
     first: int
     last: int
     ended: int | None = None
+    indexes: TableIndexes = field(init=False, default_factory=TableIndexes, compare=False, repr=False)
 
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``."""
-        table = self.table.select(schema.names).cast(schema)
+        found = None if where is None else self.indexes.find(self.table, schema, where)
+        table = self.table.select(schema.names).cast(schema) if found is None else found
         return table if where is None else table.filter(has_values(table, where))
 
     def after(self, epoch: int) -> TableSegment:
@@ -92,6 +95,8 @@ class RecentEpochs:
         self._rows: Counter[str] = Counter()
         self._largest: dict[str, int] = {}
         self._counted: dict[str, tuple[int, ChangeCounts]] = {}
+        self._gathered: dict[str, tuple[int, TableSegment]] = {}
+        """The first changes of a map as they were last read, and how many: the lookups of an epoch read the same."""
 
     def add(self, number: int, name: str, change: ArrowChange) -> None:
         """Append the change of map ``name`` in epoch ``number``."""
@@ -139,8 +144,14 @@ class RecentEpochs:
         end = len(numbers) if until is None else bisect_right(numbers, until)
         if begin >= end:
             return None
+        known, gathered = self._gathered.get(name, (0, None))
+        if begin == 0 and known == end:
+            return gathered
         table = _gather(numbers[begin:end], self._changes[name][begin:end])
-        return TableSegment(table, numbers[begin], numbers[end - 1])
+        found = TableSegment(table, numbers[begin], numbers[end - 1])
+        if begin == 0:
+            self._gathered[name] = end, found
+        return found
 
     def older(self, name: str, most: int) -> int:
         """The last epoch before the newest changes of map ``name`` that have up to ``most`` rows; 0 if all fit."""
@@ -174,6 +185,7 @@ class RecentEpochs:
         """Drop everything after ``epoch``: changes of an epoch that was never committed."""
         self.reached = [moved for moved in self.reached if moved[0] <= epoch]
         self._counted.clear()
+        self._gathered.clear()
         for name in {*self._numbers, *self._changes}:
             kept = bisect_right(self._numbers.setdefault(name, []), epoch)
             changes = self._changes.setdefault(name, [])

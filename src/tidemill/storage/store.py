@@ -16,18 +16,24 @@ from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import ChangeCounts
 
 ColumnValues = Mapping[str, pa.Array]
-"""Values of some columns by which rows are looked up, each of its column's type; NULL finds NULLs."""
+"""Keys by which rows are looked up, as columns of one length: what stands at one place in all of them is one key.
+
+Each column has the type of that of its name; NULL finds NULLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """An immutable Parquet file of weighted rows: a map's fields, ``_weight`` and ``_epoch``."""
+    """An immutable Parquet file of weighted rows: a map's fields, ``_weight`` and ``_epoch``.
+
+    ``prefix`` is the path that the names of its derived files begin with.
+    """
 
     file: Path
     rows: int
     bytes: int
     first_epoch: int
     last_epoch: int
+    prefix: Path
 
 
 class ReadableStore(Protocol):
@@ -48,7 +54,7 @@ class ReadableStore(Protocol):
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed.
 
-        With ``where`` only those that have one of the listed values in each column named there.
+        With ``where`` those that have one of the keys, and perhaps others, whose columns have values of several keys.
         """
 
     def rows(self, name: str) -> int:
@@ -101,7 +107,7 @@ class Store(ReadableStore, Protocol):
         """The rows that epochs have inserted, updated and deleted in the map since it was created."""
 
     def bytes(self, name: str) -> int:
-        """Bytes that the map takes: compressed in files, and as columns in memory."""
+        """Bytes that the map takes: compressed in files, with mapped copies and indexes, and as columns in memory."""
 
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them."""

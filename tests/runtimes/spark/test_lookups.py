@@ -1,59 +1,149 @@
-"""Rows in the order in which they are looked up: large loads write them so, and few keys then read few pages."""
+"""Rows that Spark's tasks look up in files, and the order in which they are stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import decimal
+import random
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.runtimes.spark.conftest import Driver
+from tidemill.changes.arrow import NAN, to_arrow
+from tidemill.changes.zset import Row
+from tidemill.model.errors import Corrupt
 from tidemill.model.schema import Table
-from tidemill.model.types import BIGINT, STRING, Field
-from tidemill.runtimes.spark.driver_runtime import StoredSnapshot
+from tidemill.model.types import BIGINT, DOUBLE, STRING, Array, Decimal, Field
+from tidemill.runtimes.native.state.snapshot import SnapshotLookup
 from tidemill.runtimes.spark.execution import job_settings
 from tidemill.runtimes.spark.execution.job_counters import Meter
 from tidemill.runtimes.spark.execution.session import given_session
+from tidemill.runtimes.spark.lookup import stored_snapshot
+from tidemill.runtimes.spark.lookup.stored_snapshot import StoredSnapshot, fetch_together
 from tidemill.storage.runs import write_table
+from tidemill.storage.segments import with_epoch
+from tidemill.storage.store import RunFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-ROWS = 400_000
-FIELDS = (Field("user", BIGINT), Field("text", STRING))
+FIELDS = (
+    Field("user", BIGINT),
+    Field("text", STRING),
+    Field("price", Decimal(10, 2)),
+    Field("x", DOUBLE),
+    Field("tags", Array(STRING)),
+)
+VALUES: tuple[tuple[Any, ...], ...] = (
+    (None, 0, 1, 2, -(2**63)),
+    (None, "", "a", "b" * 20),
+    (None, decimal.Decimal("0.00"), decimal.Decimal("1.50")),
+    (None, 0.0, NAN, 1.5),
+    (None, (), ("a",), ("a", "b"), ("b", None)),
+)
+Pairs = list[tuple[Row, int]]
 
 
-def test_few_keys_read_few_pages_of_a_sorted_run(spark: SparkSession, tmp_path: Path) -> None:
-    """By the column that the run is sorted by; of another one few pages can be skipped, and the same rows are found."""
-    random = np.random.default_rng(1)
-    texts = [f"{number:016x}" for number in random.permutation(ROWS)]
-    ones = np.ones(ROWS, dtype=np.int64)
-    table = pa.table({"user": np.arange(ROWS) // 4, "text": texts, "_weight": ones, "_epoch": ones})
-    file = tmp_path / "run.parquet"
-    write_table(table, file)
-    session, meter = given_session(spark), Meter(spark.sparkContext)
+class Files:
+    """Runs of random rows, and a snapshot of them in a session whose jobs are counted."""
+
+    def __init__(self, spark: SparkSession, folder: Path, runs: int = 3) -> None:
+        draw = random.Random(5)
+        self.described: list[str] = []
+        self.meter, self._session = Meter(spark.sparkContext), given_session(spark)
+        self.pairs: Pairs = []
+        self.runs = []
+        for number in range(1, runs + 1):
+            rows = [(tuple(draw.choice(values) for values in VALUES), draw.choice([1, -1, 2])) for _ in range(40)]
+            table = with_epoch(to_arrow(rows, FIELDS), number)
+            write_table(table, folder / f"{number}.parquet")
+            prefix = folder / "mapped" / str(number)
+            self.runs.append(RunFile(folder / f"{number}.parquet", len(rows), 0, number, number, prefix))
+            self.pairs += rows
 
     @contextmanager
-    def counted() -> Iterator[SparkSession]:
-        with meter.counting():
-            yield session
+    def session(self, purpose: str) -> Iterator[SparkSession]:
+        self.described.append(purpose)
+        with self.meter.counting():
+            yield self._session
 
-    base = StoredSnapshot("m", [file], FIELDS, False, counted)
-    found = base.fetch((0,), [(7,), (ROWS,)], (0, 1))
-    by_user = meter.read().bytes_read
-    assert sorted(found) == sorted(((7, text), 1) for text in texts[28:32])
-    assert by_user < file.stat().st_size / 4
-    assert sorted(base.fetch((1,), [(row[1],) for row, _ in found], (0, 1))) == sorted(found)
-    stored = pq.read_metadata(file)
-    texts_bytes = sum(stored.row_group(i).column(1).total_compressed_size for i in range(stored.num_row_groups))
-    assert meter.read().bytes_read > 0.9 * texts_bytes > 2 * by_user
+    def snapshot(self, in_order: bool = False) -> StoredSnapshot:
+        return StoredSnapshot("m", self.runs, FIELDS, in_order, self.session)
+
+    def under(self, positions: tuple[int, ...], keys: set[Row]) -> list[str]:
+        return shown((row, w) for row, w in self.pairs if tuple(row[i] for i in positions) in keys)
+
+
+def shown(pairs: Iterable[tuple[Row, int]]) -> list[str]:
+    return sorted(map(repr, pairs))
+
+
+@pytest.fixture(params=[0, 1 << 40], ids=["mapped", "small"])
+def files(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Files:
+    monkeypatch.setattr(stored_snapshot, "MAPPED_ROWS", request.param)
+    return Files(spark, tmp_path)
+
+
+def test_many_lookups_are_one_job(files: Files) -> None:
+    """By columns of any type, one or several; NULL finds NULLs, and other columns are not read."""
+    whole, some = tuple(range(len(FIELDS))), (0, 2)
+    snapshot, draw = files.snapshot(), random.Random(7)
+    asked = []
+    for positions in [(0,), (1,), (3,), (0, 1), (1, 2, 4), whole]:
+        keys = {tuple(row[i] for i in positions) for row, _ in draw.sample(files.pairs, 9)}
+        asked.append(SnapshotLookup(snapshot, positions, keys, whole))
+    asked += [SnapshotLookup(snapshot, (0,), {(1,), (None,)}, some), SnapshotLookup(snapshot, (0,), set(), whole)]
+    found = fetch_together(asked)
+    for lookup, rows in zip(asked[:-2], found, strict=False):
+        assert shown(rows) == files.under(lookup.positions, set(lookup.keys)), lookup.positions
+    assert shown(found[-2]) == shown(
+        ((row[0], None, row[2], None, None), w) for row, w in files.pairs if row[0] in (1, None)
+    )
+    assert found[-1] == []
+    assert files.meter.read().jobs == 1
+    assert files.described == ["21 lookups"]
+
+
+def test_mapped_files_are_made_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After that tasks read nothing else, and give rows in order of epochs where that is asked for."""
+    monkeypatch.setattr(stored_snapshot, "MAPPED_ROWS", 0)
+    files = Files(spark, tmp_path)
+    keys: set[Row] = {(1,), (2,)}
+    expected = files.snapshot(in_order=True).fetch((0,), keys, (0, 1, 3))
+    made = sorted(file.suffix for file in (tmp_path / "mapped").iterdir())
+    assert made == 3 * 5 * [".column"] + 3 * [".index"]
+    for run in files.runs:
+        run.file.write_bytes(b"")
+    files.runs.reverse()
+    again = files.snapshot(in_order=True).fetch((0,), keys, (0, 1, 3))
+    assert list(map(repr, again)) == list(map(repr, expected)) and again
+
+
+def test_arrays_are_found_by_their_elements(files: Files) -> None:
+    found = files.snapshot().holders(4, ["b", "z"])
+    assert shown(found) == shown((row, w) for row, w in files.pairs if "b" in (row[4] or ()))
+    assert files.snapshot().holders(4, []) == []
+
+
+def test_all_rows_need_no_job(files: Files) -> None:
+    assert shown(files.snapshot().pairs()) == shown(files.snapshot().fetch((), {()}, (0,))) == shown(files.pairs)
+    assert not files.described
+
+
+def test_files_that_tasks_cannot_read_are_told(files: Files) -> None:
+    files.runs[1].file.write_bytes(files.runs[1].file.read_bytes()[:100])
+    with pytest.raises(Corrupt, match=r"2\.parquet is damaged"):
+        files.snapshot().fetch((0,), {(1,)}, (0,))
+    files.runs[1].file.unlink()
+    with pytest.raises(Corrupt, match=r"2\.parquet is missing"):
+        files.snapshot().fetch((0,), {(1,)}, (0,))
 
 
 def test_members_are_stored_in_the_order_of_the_vertex_that_walks_enter_by(

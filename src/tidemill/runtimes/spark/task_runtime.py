@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemill.changes.changeset import ChangeSet
@@ -26,6 +24,9 @@ from tidemill.program.reads import reads_old, relation_of, steps_of
 from tidemill.program.sharding import has_distinct_shards, needs_whole_change
 from tidemill.program.stages import Stage
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
+from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
+from tidemill.runtimes.spark.execution.job_counters import described
+from tidemill.runtimes.spark.execution.session import cores_of
 from tidemill.runtimes.spark.tasks.run import FAULT, Payload, Result, finish_shard, sum_part
 from tidemill.runtimes.spark.tasks.work import Step, Work
 from tidemill.storage.store import Store
@@ -36,8 +37,6 @@ PART_ROWS = 2_000
 _PAYLOADS = pa.schema([("shard", pa.int32()), ("stage", pa.int32()), ("part", pa.int32()), ("content", pa.binary())])
 
 _RESULTS = pa.schema([("stage", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
-
-_DESCRIPTION = "spark.job.description"
 
 
 class TaskRuntime(DataFrameRuntime):
@@ -98,7 +97,8 @@ class TaskRuntime(DataFrameRuntime):
         work = self._work(stages)
         rows = sum(work.changes[step.change].rows for step in work.steps if step.stage is not None)
         views = ", ".join(dict.fromkeys(stage.name.partition("/")[0] for stage in stages))
-        with self._job(views, rows, work.files), _described(self._frames.spark, self._epoch, views):
+        purpose = f"tidemill epoch {self._epoch}: changes of {views}"
+        with self._job(views, rows, work.files), described(self._frames.spark, purpose):
             results = run_job(self._frames.spark, work)
         parts: dict[str, list[pa.Table]] = {}
         for result in results:
@@ -144,8 +144,7 @@ class TaskRuntime(DataFrameRuntime):
         )
 
     def _parts(self, rows: int) -> int:
-        cores: int = self._frames.spark.sparkContext.defaultParallelism
-        return max(1, min(cores, -(-rows // PART_ROWS)))
+        return max(1, min(cores_of(self._frames.spark), -(-rows // PART_ROWS)))
 
     def _forget_epoch(self) -> None:
         super()._forget_epoch()
@@ -157,10 +156,15 @@ def run_job(spark: SparkSession, work: Work) -> list[Result]:
     summed = spark.range(0, work.parts, 1, work.parts).mapInArrow(
         partial(_map_side, work), "shard INT, stage INT, part INT, content BINARY"
     )
-    met = summed.repartitionById(work.shards, "shard")
+    # By a hash, as before Spark 4.1, two shards may be in one task, and another has none.
+    met = (
+        summed.repartitionById(work.shards, "shard")
+        if hasattr(summed, "repartitionById")
+        else summed.repartition(work.shards, "shard")
+    )
     finishing = replace(work, steps=(), changes=())
-    found = met.mapInArrow(partial(_reduce_side, finishing), "stage INT, name STRING, content BINARY").toArrow()
-    return [Result(**row) for row in found.to_pylist()]
+    found = met.mapInArrow(partial(_reduce_side, finishing), "stage INT, name STRING, content BINARY")
+    return [Result(**row) for row in rows_as_arrow(found).to_pylist()]
 
 
 def _map_side(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -195,15 +199,3 @@ def _error(result: Result) -> TidemillError:
     error = pickle.loads(result.content)
     assert isinstance(error, TidemillError)
     return error
-
-
-@contextmanager
-def _described(spark: SparkSession, epoch: int, views: str) -> Iterator[None]:
-    """Name the jobs of a block for Spark's own pages; what a user has set is set again."""
-    context: SparkContext = spark.sparkContext
-    before = context.getLocalProperty(_DESCRIPTION)
-    context.setLocalProperty(_DESCRIPTION, f"tidemill epoch {epoch}: changes of {views}")
-    try:
-        yield
-    finally:
-        context.setLocalProperty(_DESCRIPTION, before)

@@ -13,6 +13,7 @@ from tidemill.storage.filesystem.file_system import FilePath, system_of
 from tidemill.storage.layout import CommittedState, Layout
 from tidemill.storage.log import log_files
 from tidemill.storage.manifest import WarehouseState, manifest_file, manifest_sequences
+from tidemill.storage.mapped.run_lookups import delete_unnamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,12 @@ def vacuum_files(layout: Layout, named: Collection[str], state: WarehouseState, 
 
 
 def delete_unnamed_runs(layout: Layout, named: Collection[str], token: int) -> int:
-    """Delete runs that are not in ``named``; returns the bytes freed.
+    """Delete runs that are not in ``named``, and what was derived from them; returns the bytes freed.
 
     Runs of writers with a greater token stay: one of them may have taken over, and this writer not know it yet.
     """
     freed = _delete(file for file in unnamed_files(layout, named) if _token_of(file) <= token)
+    freed += delete_unnamed(layout.mapped, named)
     system_of(layout.maps).delete_empty_folders(layout.maps)
     return freed
 

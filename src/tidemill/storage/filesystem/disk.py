@@ -114,6 +114,10 @@ class Disk:
         """A folder of the warehouse, so that staged files can be linked."""
         return root / "staging"
 
+    def mapped(self, root: Path) -> Path:
+        """A folder of the warehouse, for all processes that read it."""
+        return root / "mapped"
+
     def open_log(self, file: Path, *, new: bool) -> DiskLog:
         """Open the file."""
         return DiskLog(file, new=new)

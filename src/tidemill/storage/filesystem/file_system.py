@@ -118,6 +118,9 @@ class FileSystem(Protocol[P]):
     def staging(self, root: P) -> Path:
         """The folder of this machine for files of the next epoch and of queries."""
 
+    def mapped(self, root: P) -> Path:
+        """The folder of this machine for what is derived from runs."""
+
     def open_log(self, file: P, *, new: bool) -> AppendedFile:
         """Open a log for appending; ``FileExistsError`` if it is to be ``new`` and exists."""
 

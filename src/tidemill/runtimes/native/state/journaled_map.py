@@ -27,6 +27,7 @@ from tidemill.runtimes.native.state.ordered_sums import OrderedIndex
 from tidemill.runtimes.native.state.snapshot import (
     ColumnPositions,
     RelationSnapshot,
+    SnapshotLookup,
     extend_snapshot,
     part_count,
 )
@@ -194,7 +195,7 @@ class JournaledMap(ABC, Generic[E]):
     def bring(self, positions: ColumnPositions, keys: Collection[Row]) -> None:
         """Load the stored entries whose keys at ``positions`` are among ``keys``, unless they are loaded."""
         if missing := self.missing(positions, keys):
-            self.keep(positions, missing, None, self.fetch(positions, missing))
+            self.keep(positions, missing, None, self.planned(positions, missing).rows())
 
     def missing(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
@@ -209,12 +210,12 @@ class JournaledMap(ABC, Generic[E]):
         """True if an entry, or that there is none, has been read from the snapshot, and may have changed since."""
         return key in self._known or key[: self._width] in self._known
 
-    def fetch(
+    def planned(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
-    ) -> list[tuple[Row, int]]:
-        """The stored changes under ``keys``. Changes no state, so threads may fetch in parallel."""
+    ) -> SnapshotLookup:
+        """The fetch of the stored changes under ``keys``."""
         assert self._snapshot is not None
-        return self._snapshot.fetch(positions, keys, self._columns)
+        return SnapshotLookup(self._snapshot, positions, keys, self._columns)
 
     def keep(
         self,

@@ -11,6 +11,7 @@ from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import (
     ColumnPositions,
     RelationSnapshot,
+    SnapshotLookup,
     extend_snapshot,
     part_count,
 )
@@ -88,7 +89,7 @@ class OverlaidRelation:
         self, positions: ColumnPositions, keys: set[Row], columns: ColumnPositions | None
     ) -> dict[Any, list[tuple[Row, int]]]:
         if missing := self.missing(positions, keys, columns):
-            self.keep(positions, missing, columns, self.fetch(positions, missing, columns))
+            self.keep(positions, missing, columns, self.planned(positions, missing, columns).rows())
         return self._held(positions, columns)
 
     def missing(
@@ -108,11 +109,11 @@ class OverlaidRelation:
                     held[name] = known
         return missing
 
-    def fetch(
+    def planned(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
-    ) -> list[tuple[Row, int]]:
-        """The rows of the snapshot under ``keys``. Changes no state, so threads may fetch in parallel."""
-        return self._snapshot.fetch(positions, keys, self._wanted(positions, columns))
+    ) -> SnapshotLookup:
+        """The fetch of the rows of the snapshot under ``keys``."""
+        return SnapshotLookup(self._snapshot, positions, keys, self._wanted(positions, columns))
 
     def keep(
         self,

@@ -8,15 +8,14 @@ key columns.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
+from tidemill.changes.arrow import arrow_schema, from_arrow, integer_array, to_arrow
 from tidemill.changes.hashing import Hashes, hash_columns
+from tidemill.changes.sorted_hashes import find_positions, index_elements, index_rows
 from tidemill.changes.zset import Row
 from tidemill.model.types import Array, Field
 
@@ -27,7 +26,7 @@ ColumnPositions = tuple[int, ...]
 class RelationSnapshot(Protocol):
     """Immutable weighted rows: the contents of the store when they were first read.
 
-    ``remote`` snapshots answer each fetch by a job that scans all rows: fetch seldom, and many keys at once.
+    ``remote`` snapshots answer each fetch by a job: fetch seldom, and many keys at once.
     """
 
     remote: bool
@@ -45,6 +44,20 @@ class RelationSnapshot(Protocol):
 
     def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
         """The rows of ``fetch`` as columns, perhaps with others; not of a remote snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLookup:
+    """The fetch of some rows of a snapshot, which may be made together with others."""
+
+    snapshot: RelationSnapshot
+    positions: ColumnPositions
+    keys: Collection[Row]
+    columns: ColumnPositions
+
+    def rows(self) -> list[tuple[Row, int]]:
+        """The rows, fetched by themselves."""
+        return self.snapshot.fetch(self.positions, self.keys, self.columns)
 
 
 class UnionSnapshot:
@@ -122,10 +135,8 @@ class ColumnSnapshot:
     def __init__(self, table: pa.Table, fields: Sequence[Field]) -> None:
         self._table = table.select(arrow_schema(fields).names).combine_chunks()
         self._fields = tuple(fields)
-        # The low bits of an index entry are the number of a row, the others those of its hash.
-        self._row_bits = np.uint64((1 << max(self._table.num_rows - 1, 0).bit_length()) - 1)
         self._sorted: dict[ColumnPositions, Hashes] = {}
-        self._elements: dict[int, tuple[Hashes, npt.NDArray[np.intp]]] = {}
+        self._elements: dict[int, Hashes] = {}
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -145,62 +156,32 @@ class ColumnSnapshot:
         whole = self._table.select([*columns, len(self._fields)])
         if not positions:
             return whole
-        entries = self._index(positions)
-        wanted = np.unique(self._hashes_of(positions, keys) & ~self._row_bits)
-        first = np.searchsorted(entries, wanted, side="left")
-        last = np.searchsorted(entries, wanted | self._row_bits, side="right")
-        found = entries[_ranges(first, last)] & self._row_bits
-        return whole.take(pa.array(np.sort(found)))
+        found = find_positions(self._index(positions), len(self), self._hashes_of(positions, keys))
+        return whole.take(integer_array(found))
 
     def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
         """The rows whose array at ``position`` has one of ``elements``, each once."""
         kind = self._fields[position].type
         assert isinstance(kind, Array)
-        hashes, rows = self._elements_of(position)
         sought = to_arrow((((element,), 1) for element in elements), [Field("element", kind.element)])
-        wanted = np.unique(hash_columns([sought.column(0)]))
-        first = np.searchsorted(hashes, wanted, side="left")
-        found = np.unique(rows[_ranges(first, np.searchsorted(hashes, wanted, side="right"))])
-        pairs = from_arrow(self._table.take(pa.array(found)), self._fields)
+        found = find_positions(self._elements_of(position), len(self), hash_columns([sought.column(0)]))
+        pairs = from_arrow(self._table.take(integer_array(found)), self._fields)
         asked = set(elements)
         return [pair for pair in pairs if not asked.isdisjoint(pair[0][position])]
 
-    def _elements_of(self, position: int) -> tuple[Hashes, npt.NDArray[np.intp]]:
-        """The hashes of all elements of an array column in ascending order, and the row of each."""
+    def _elements_of(self, position: int) -> Hashes:
+        """The index by the elements of an array column."""
         if position not in self._elements:
-            column = self._table.column(position).combine_chunks()
-            hashes = hash_columns([pa.chunked_array([pc.list_flatten(column)])])
-            rows = pc.list_parent_indices(column).to_numpy()
-            order = np.argsort(hashes, kind="stable")
-            self._elements[position] = hashes[order], rows[order]
+            self._elements[position] = index_elements(self._table.column(position))
         return self._elements[position]
 
     def _index(self, positions: ColumnPositions) -> Hashes:
-        """The hashes of all keys in ascending order, each with the number of its row in place of the low bits.
-
-        To sort such numbers takes half the time of finding the order of the hashes, and half the memory.
-        """
+        """The index by the columns at ``positions``."""
         if positions not in self._sorted:
-            entries = hash_columns([self._table.column(i) for i in positions])
-            entries = (entries & ~self._row_bits) | np.arange(len(entries), dtype=np.uint64)
-            entries.sort()
-            self._sorted[positions] = entries
+            self._sorted[positions] = index_rows([self._table.column(i) for i in positions])
         return self._sorted[positions]
 
     def _hashes_of(self, positions: ColumnPositions, keys: Collection[Row]) -> Hashes:
         fields = [self._fields[i] for i in positions]
         table = to_arrow(((key, 1) for key in keys), fields)
         return hash_columns([table.column(i) for i in range(len(fields))])
-
-
-def _ranges(first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """All integers of the ranges ``first[i]`` to ``last[i]``, end to end.
-
-    >>> _ranges(np.array([2, 5]), np.array([4, 6])).tolist()
-    [2, 3, 5]
-    """
-    lengths = last - first
-    ends = np.cumsum(lengths)
-    offsets = np.arange(ends[-1] if len(ends) else 0)
-    places: npt.NDArray[np.intp] = offsets + np.repeat(first - (ends - lengths), lengths)
-    return places

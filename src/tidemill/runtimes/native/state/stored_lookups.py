@@ -1,9 +1,9 @@
-"""Stored rows by key, read from the files of the store: for the first lookups, which are not worth reading all rows.
+"""Stored rows by key, looked up in the store: for as many lookups as reading all rows would cost.
 
-A lookup skips the row groups whose statistics exclude its keys, and reads the key columns of the others. Reading all
-rows of a relation into dictionaries costs as much as hundreds of lookups, and into columns as much as dozens. So
-relations and maps stay in the store until so many lookups have been made that reading them would have been as cheap.
-Under a memory budget, those that do not fit stay there however many lookups are made.
+The store finds rows by an index once that pays (``storage/mapped``), so a lookup costs what it finds and some
+milliseconds at most. Reading all rows of a relation costs as much as hundreds or thousands of lookups. So relations and
+maps stay in the store until so many lookups have been made that reading them would have been as cheap. Under a memory
+budget, those that do not fit stay there however many lookups are made.
 """
 
 from __future__ import annotations
@@ -23,30 +23,26 @@ from tidemill.runtimes.native.state_room import StateRoom, StateSize, column_byt
 from tidemill.storage.store import ColumnValues, ReadableStore
 
 LOOKUP_ROWS = 1_000
-"""Number of stored rows that take as long to be read into dictionaries as one lookup; fewer are read at once."""
+"""Number of stored rows that take as long to be read into memory as one lookup of few keys; fewer are read at once."""
 
-MAX_LOOKUPS = 32
-"""Lookups after which all rows of a relation are read, however many it has: columns are read faster than tuples."""
-
-MAX_KEYS = 1_000
-"""Number of keys above which a lookup reads all rows."""
-
+KEY_ROWS = 1
+"""Number of stored rows that take as long to be read as a further key to be looked up."""
 
 KEY_TYPES = (Int, BigInt, Decimal, String, Date, Timestamp)
 """Types whose values are equal in Arrow if they are in SQL; others narrow no lookup down."""
 
 
 class StoredLookups:
-    """Counts the lookups that were made in the store, by relation or map; ``room`` is that for state in memory."""
+    """Counts what lookups in the store have cost, by relation or map; ``room`` is that for state in memory."""
 
     def __init__(self, store: ReadableStore, room: StateRoom) -> None:
         self._store = store
         self._room = room
-        self._made: Counter[str] = Counter()
+        self._spent: Counter[str] = Counter()
 
-    def are_cheaper(self, name: str) -> bool:
-        """True if the next lookup in a relation or map should read the store, and not all rows."""
-        return self._made[name] < min(self._store.rows(name) // LOOKUP_ROWS, MAX_LOOKUPS)
+    def are_cheaper(self, name: str, keys: int = 0) -> bool:
+        """True if the next lookup in a relation or map, of so many keys, should read the store, and not all rows."""
+        return self._spent[name] + LOOKUP_ROWS + keys * KEY_ROWS <= self._store.rows(name)
 
     def are_needed(self, name: str, columns: int, *, bytes_of: StateSize = column_bytes) -> bool:
         """True if a relation or map of so many columns must stay in the store, because there is no room for it."""
@@ -59,9 +55,9 @@ class StoredLookups:
         """A snapshot of a relation or map that counts its lookups here."""
         return LookupSnapshot(self, self._store, name, fields, until=until, in_order=in_order)
 
-    def note(self, name: str) -> None:
-        """Count a lookup."""
-        self._made[name] += 1
+    def note(self, name: str, keys: int) -> None:
+        """Count a lookup of so many keys."""
+        self._spent[name] += LOOKUP_ROWS + keys * KEY_ROWS
 
 
 class LookupSnapshot:
@@ -108,14 +104,14 @@ class LookupSnapshot:
         where = None if self.is_read else self._bounds(positions, keys)
         if where is None or self._should_be_read(len(keys)):
             return self._columns().table(positions, keys, columns)
-        self._lookups.note(self._name)
+        self._lookups.note(self._name, len(keys))
         return self._read([self._fields[i] for i in columns], where)
 
     def _should_be_read(self, keys: int) -> bool:
         """True if a lookup of so many keys had better read all rows, and there is room for them."""
-        if keys <= MAX_KEYS and self._lookups.are_cheaper(self._name):
-            return False
-        return not self._lookups.are_needed(self._name, len(self._fields))
+        return not self._lookups.are_cheaper(self._name, keys) and not self._lookups.are_needed(
+            self._name, len(self._fields)
+        )
 
     def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
         """The rows whose array at ``position`` has one of ``elements``, each once."""
@@ -130,11 +126,13 @@ class LookupSnapshot:
         return self._read(self._fields, None)
 
     def _bounds(self, positions: ColumnPositions, keys: Collection[Row]) -> ColumnValues | None:
-        """The values to look for in each column, as far as the store can; None if it cannot in any."""
+        """The keys as columns, as far as the store can look them up; None if it cannot by any column."""
+        by = [i for i, place in enumerate(positions) if isinstance(self._fields[place].type, KEY_TYPES)]
+        distinct = {tuple([key[i] for i in by]) for key in keys}
         where = {}
-        for place, values in zip(positions, zip(*keys, strict=True), strict=True):
-            field = self._fields[place]
-            found = plain_array(list(set(values)), field.type) if isinstance(field.type, KEY_TYPES) else None
+        for i, values in zip(by, zip(*distinct, strict=True), strict=True):
+            field = self._fields[positions[i]]
+            found = plain_array(values, field.type)
             if found is not None:
                 where[field.name] = found
         return where if where or not positions else None

@@ -16,6 +16,8 @@ from tidemill.runtimes.spark.execution.session import is_remote
 
 _numbers = count(1)
 
+_DESCRIPTION = "spark.job.description"
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
@@ -72,3 +74,19 @@ def _attempt(store: Any, stage: int) -> Any:
         return store.lastStageAttempt(stage)
     except Py4JJavaError:
         return None
+
+
+@contextmanager
+def described(session: SparkSession, description: str) -> Iterator[None]:
+    """Describe the jobs that this thread starts in the block, as Spark's own pages show them; what a user has set is
+    set again. Spark Connect takes no descriptions."""
+    if is_remote(session):
+        yield
+        return
+    context = session.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, description)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)

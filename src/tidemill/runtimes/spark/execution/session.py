@@ -57,6 +57,7 @@ PROCESS_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.default.parallelism": "2",
+    "spark.python.daemon.module": "tidemill.runtimes.spark.lookup.python_daemon",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.shuffle.compress": "false",
@@ -91,6 +92,8 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = fatal
 """
+
+ASSUMED_CORES = 8
 
 _branches: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 _started: SparkSession | None = None
@@ -152,6 +155,11 @@ def given_session(session: SparkSession) -> SparkSession:
 def is_remote(session: SparkSession) -> bool:
     """True for a session of Spark Connect, whose driver is another process."""
     return not hasattr(session, "_jsparkSession")
+
+
+def cores_of(session: SparkSession) -> int:
+    """The number of tasks that run at the same time; an assumed one for Spark Connect, which does not say."""
+    return ASSUMED_CORES if is_remote(session) else int(session.sparkContext.defaultParallelism)
 
 
 def stop_local_session() -> None:

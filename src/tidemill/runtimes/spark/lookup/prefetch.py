@@ -2,13 +2,12 @@
 
 Each lookup on Spark is a job, and a job costs a tenth of a second before it reads a row. The lookups of one routine
 depend on each other, but those of different tables, triggers and views do not. So all routines are run in lockstep: the
-lookups of a step are merged by relation and key, and fetched in parallel.
+lookups of a step are merged by relation and key, and made by one job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tidemill.changes.changeset import ChangeSet
@@ -18,9 +17,7 @@ from tidemill.model.schema import Table
 from tidemill.runtimes.native.planned_lookups import PlannedLookup, SnapshotBacked
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
-
-CONCURRENT_FETCHES = 4
-"""Number of concurrent fetches: while one is planned, others keep the cores busy."""
+from tidemill.runtimes.spark.lookup.stored_snapshot import fetch_together
 
 
 @dataclass
@@ -31,13 +28,13 @@ class KeyFetch:
     positions: ColumnPositions
     keys: dict[ColumnPositions | None, set[Row]] = field(default_factory=dict)
 
-    def fetch(self) -> list[tuple[ColumnPositions | None, set[Row], list[tuple[Row, int]]]]:
-        """Fetch the missing rows, whole rows first: keys found there need no second job."""
+    def missing(self) -> list[tuple[ColumnPositions | None, set[Row]]]:
+        """The keys whose rows must be fetched, whole rows first: keys found there need not be fetched again."""
         found, whole = [], self.relation.missing(self.positions, self.keys.get(None, ()))
         for columns, keys in sorted(self.keys.items(), key=lambda asked: asked[0] is not None):
             missing = whole if columns is None else self.relation.missing(self.positions, keys, columns) - whole
             if missing:
-                found.append((columns, missing, self.relation.fetch(self.positions, missing, columns)))
+                found.append((columns, missing))
         return found
 
 
@@ -58,15 +55,15 @@ def _next(routine: Iterator[PlannedLookup]) -> PlannedLookup | None:
 
 
 def prefetch(lookups: Sequence[PlannedLookup]) -> None:
-    """Fetch the rows of many lookups and cache them in their relations."""
+    """Fetch the rows of many lookups by one job, and cache them in their relations."""
     wanted: dict[tuple[int, ColumnPositions], KeyFetch] = {}
     for lookup in lookups:
         one = wanted.setdefault((id(lookup.relation), lookup.positions), KeyFetch(lookup.relation, lookup.positions))
         one.keys.setdefault(lookup.columns, set()).update(lookup.keys)
-    with ThreadPoolExecutor(CONCURRENT_FETCHES) as threads:
-        for one, parts in zip(wanted.values(), threads.map(KeyFetch.fetch, wanted.values()), strict=True):
-            for columns, keys, rows in parts:
-                one.relation.keep(one.positions, keys, columns, rows)
+    asked = [(one, columns, keys) for one in wanted.values() for columns, keys in one.missing()]
+    found = fetch_together([one.relation.planned(one.positions, keys, columns) for one, columns, keys in asked])
+    for (one, columns, keys), rows in zip(asked, found, strict=True):
+        one.relation.keep(one.positions, keys, columns, rows)
 
 
 def key_check_lookup(

@@ -21,6 +21,9 @@ from tidemill.runtimes.native.state.snapshot import ColumnSnapshot
 from tidemill.runtimes.native.state.state_reader import column_snapshots
 from tidemill.runtimes.native.state_room import StateRoom
 from tidemill.runtimes.spark.execution.errors import not_found_by_tasks
+from tidemill.runtimes.spark.lookup.lookup_task import RunLookup
+from tidemill.runtimes.spark.lookup.stored_snapshot import MAPPED_ROWS
+from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
 from tidemill.storage.runs import read_table
 from tidemill.storage.segments import stored_schema
 from tidemill.storage.store import ColumnValues, RunFile
@@ -89,12 +92,20 @@ class RunFiles:
         assert since is None and until in (None, self.epoch), "tasks read the last epoch"
         schema, runs = stored_schema(fields), self.files.get(name, ())
         require_files(run.file for run in runs)
-        found = [read_table(run.file, schema, where=where) for run in runs]
-        return pa.concat_tables([schema.empty_table(), *found])
+        return pa.concat_tables([schema.empty_table(), *(_rows_of(run, schema, where) for run in runs)])
 
     def rows(self, name: str) -> int:
         """Number of stored rows of the map before summing."""
         return sum(run.rows for run in self.files.get(name, ()))
+
+
+def _rows_of(run: RunFile, schema: pa.Schema, where: ColumnValues | None) -> pa.Table:
+    """The rows of a run, or those with the keys ``where`` and perhaps others."""
+    if where is None:
+        return read_table(run.file, schema)
+    by = IndexedColumns(pa.schema([schema.field(name) for name in where]))
+    mapped = MappedRun(run.rows, run.prefix)
+    return RunLookup(run.file, mapped, by, pa.table(dict(where)), schema, run.rows >= MAPPED_ROWS).rows()
 
 
 class TaskState(RuntimeState):

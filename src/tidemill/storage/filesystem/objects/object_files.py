@@ -214,6 +214,10 @@ class ObjectFiles(FileSystem[ObjectPath]):
         """A folder beside the copies of runs."""
         return self._copies.staging
 
+    def mapped(self, root: ObjectPath) -> Path:
+        """A folder beside the copies of runs."""
+        return self._copies.mapped
+
     def open_log(self, file: ObjectPath, *, new: bool) -> ObjectLog:
         """Read the pieces that there are, to go on after them."""
         opened = ObjectLog(self._log(file))

@@ -48,6 +48,11 @@ class RunCopies:
             self._staging = TemporaryFolder(self._folder)
         return self._staging.path
 
+    @property
+    def mapped(self) -> Path:
+        """The folder for what is derived from copies."""
+        return self._folder / ".mapped"
+
     def path(self, name: str) -> Path:
         """Where the copy of a run is or would be."""
         return self._folder / name
@@ -84,7 +89,8 @@ class RunCopies:
                 self._delete_oldest()
 
     def _delete_oldest(self) -> None:
-        files = [file for file in self._folder.rglob("*.parquet") if not file.is_relative_to(self.staging)]
+        own = self.staging
+        files = [file for file in self._folder.rglob("*") if file.is_file() and not file.is_relative_to(own)]
         known = sorted((status.st_atime, status.st_size, file) for file in files for status in [file.stat()])
         over = sum(size for _, size, _ in known) - self._most
         for used, size, file in known:
