@@ -105,9 +105,7 @@ def spark() -> Iterator[SparkSession]:
     """The local Spark session that Tidemill itself would start, shared by every test that needs one."""
     from tidemill.runtimes.spark.execution import session
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(session.PROCESS_SETTINGS, "spark.python.daemon.module", "tests.spark_daemon")
-        yield session.local_session()
+    yield session.local_session()
     session.stop_local_session()
 
 

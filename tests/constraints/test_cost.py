@@ -17,7 +17,7 @@ def microseconds(rows: int) -> float:
         parent, child = (rows, "new"), (rows, rows, 1)
         steps = [("parents", 1, parent), ("children", 1, child), ("children", -1, child), ("parents", -1, parent)]
         spent = []
-        for table, weight, row in steps * 40:
+        for table, weight, row in steps * 120:
             start = time.process_time()
             wh.apply({table: [(weight, row)]})
             spent.append(time.process_time() - start)

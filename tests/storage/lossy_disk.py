@@ -196,6 +196,9 @@ class LossyDisk:
     def staging(self, root: LossyPath) -> Path:
         return self.folder / "staging"
 
+    def mapped(self, root: LossyPath) -> Path:
+        return self.folder / "mapped"
+
     def open_log(self, file: LossyPath, *, new: bool) -> Opened:
         if new and file.key in self.names:
             raise FileExistsError(file.key)

@@ -69,9 +69,9 @@ class Placement:
     def work_class(self, work: int) -> tuple[bool, ...]:
         """Everything that the choice of a runtime depends on beside the needs of a view, for this many rows of work."""
         large = self.rows > choose.NATIVE_ROWS
-        if work <= choose.LOOKUP_WORK:  # these stay where they are under any budget
-            return large, False, work > DRIVER_WORK, _is_for_tasks(work)
-        return large, work > choose.most_native_work(self.room()), work > DRIVER_WORK, _is_for_tasks(work)
+        # Changes of up to so many rows stay where they are under any budget.
+        beyond_native = work > choose.LOOKUP_WORK and work > choose.most_native_work(self.room())
+        return large, beyond_native, work > DRIVER_WORK, LEAST_TASK_WORK < work <= MOST_TASK_WORK
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
@@ -94,7 +94,7 @@ class Placement:
         """The chosen runtime, started if necessary."""
         if not self.is_on_spark(work, needs):
             return self.native
-        if needs.sharded and _is_for_tasks(work):
+        if needs.sharded and LEAST_TASK_WORK < work <= MOST_TASK_WORK:
             return self.tasks
         return self.driver if work <= DRIVER_WORK else self.dataframes
 
@@ -308,10 +308,6 @@ class Placement:
         for runtime in self.started:
             runtime.free()
         self._native = self._dataframes = self._driver = self._tasks = None
-
-
-def _is_for_tasks(work: int) -> bool:
-    return LEAST_TASK_WORK < work <= MOST_TASK_WORK
 
 
 def check_runtime_name(runtime: str) -> str:

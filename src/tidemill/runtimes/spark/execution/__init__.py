@@ -1,6 +1,7 @@
 """Execution: sessions, temporary views and jobs, and what comes back from them.
 
 - ``session``: a local session of our own, or a branch of one that a user gave us; the settings that decide answers.
+- ``python_daemon``: the process that a local Spark forks its Python workers from.
 - ``java``: finding a Java that Spark can run on.
 - ``errors``: Spark's errors as ours, one sentence that names the view.
 - ``job_settings``: settings by size: small queries are one task that interprets its plan.

@@ -57,7 +57,7 @@ PROCESS_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.default.parallelism": "2",
-    "spark.python.daemon.module": "tidemill.runtimes.spark.lookup.python_daemon",
+    "spark.python.daemon.module": "tidemill.runtimes.spark.execution.python_daemon",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.shuffle.compress": "false",

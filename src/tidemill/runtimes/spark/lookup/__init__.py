@@ -3,7 +3,6 @@
 - ``prefetch``: the lookups that an epoch is going to make, merged by relation and key, and fetched together.
 - ``stored_snapshot``: rows that are left in the files of the store; all lookups that are planned together are one job.
 - ``lookup_task``: what the tasks of such a job do.
-- ``python_daemon``: the process that a local Spark forks its Python workers from.
 - ``touched_rows``: the rows that a bulk change touches in large relations, read once for all views.
 - ``key_check``: checks a change against a table: primary keys, and deletes of rows that do not exist.
 - ``bulk_key_check``: the rows of a large change that need a closer check, found by hashes of key columns.
