@@ -22,7 +22,9 @@ ROWS = 260_000
 def main(folder: Path) -> None:
     """Small and bulk epochs, a DataFrame in and one out, and a stream that is refused."""
     os.environ |= {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    os.environ["SPARK_TESTING"] = "1"  # any free port
+    address = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.ui.enabled": "false"}
+    spark = SparkSession.builder.remote("local[2]").config(map=address).getOrCreate()
     with tidemill.open(folder / "w", runtime="spark", spark=spark) as wh:
         wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, k INT, x DECIMAL(10,2))")
         wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS x, COUNT(*) AS n, MEDIAN(x) AS m FROM t GROUP BY k")

@@ -6,6 +6,7 @@ and has settings and temporary views of its own, so ANSI arithmetic and UTC hold
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -149,6 +150,9 @@ def given_session(session: SparkSession) -> SparkSession:
         branch = _branches[session] = session.newSession()
         for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **HADOOP_SETTINGS}.items():
             branch.conf.set(key, value)
+        if is_remote(branch):
+            # Left to the end of the interpreter, the connection would wait for threads that have ended.
+            atexit.register(branch.client.close)
     return branch
 
 
