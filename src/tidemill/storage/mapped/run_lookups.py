@@ -21,7 +21,7 @@ from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.store import ColumnValues
 
 MAKING_BYTES = 256
-"""Bytes of memory for each row of a run that making its files may take: the most of what was measured."""
+"""Bytes of memory for each row of a run that making its files is assumed to take; with 32 a budget was exceeded."""
 
 
 class RunLookups:
