@@ -33,7 +33,7 @@ def test_a_version_gives_the_same_answers(version: str) -> None:
 
 
 def said(python: Path, *arguments: str) -> str:
-    """What a Python says that ends well. It has our sources, and the pyspark of its own environment."""
+    """The output of a Python that ends well. It has our sources, and the pyspark of its own environment."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYSPARK_PYTHON": str(python)}
     told = subprocess.run([python, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500)
     assert told.returncode == 0, told.stdout[-4_000:] + told.stderr[-1_000:]

@@ -75,6 +75,15 @@ def to_arrow(pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> pa.Ta
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def to_stream(table: pa.Table) -> bytes:
+    """A table as the bytes of an Arrow stream, with its schema."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 def _column_of(values: Sequence[Any], type_: Type, kind: pa.DataType) -> pa.Array:
     found = plain_array(values, type_) if len(values) <= FEW else None
     if found is not None:

@@ -41,7 +41,7 @@ from tidemill.storage.filesystem.durable_files import (
 )
 from tidemill.storage.filesystem.file_system import FilePath, system_of
 from tidemill.storage.folder_commits import FolderCommits
-from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id
+from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id, require_durability
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write
 from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
@@ -53,9 +53,6 @@ from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
 from tidemill.storage.store import ColumnValues, RunFile
 
 VACUUM_HINT = "Fix the folder's rights and vacuum again."
-
-DURABILITIES = ("epoch", "checkpoint")
-"""When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
 
 
 class FolderStore:
@@ -95,16 +92,8 @@ class FolderStore:
         Reading needs no lock. Opening for writing checkpoints the log and deletes what a crash left behind. Of what
         lookups read, up to ``cached_bytes`` are kept for later ones.
         """
-        if durability not in DURABILITIES:
-            raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
         layout = Layout(Path(path).resolve() if isinstance(path, str | Path) else path)
-        if durability == "checkpoint" and not system_of(layout.root).IN_PLACE:
-            raise StorageError(
-                'durability "checkpoint" needs a disk of this machine',
-                where=str(layout.root),
-                detail="There a killed process leaves its last epochs to the system. In an object store they are lost.",
-                hint='Leave durability as it is ("epoch").',
-            )
+        require_durability(durability, layout.root)
         with translate_os_errors("open the warehouse", layout.root, "Look at the folder and its rights."):
             layout.refuse_links()
             require_warehouse(layout.root, create=create and not read_only)

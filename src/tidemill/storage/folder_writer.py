@@ -18,7 +18,7 @@ from itertools import count
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch
-from tidemill.model.errors import LockHeld
+from tidemill.model.errors import LockHeld, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
@@ -38,6 +38,9 @@ one sync is cheaper than one for each map's run and the manifest (a quarter of t
 CHECKPOINT_EPOCHS = 4096
 CHECKPOINT_BYTES = 32 << 20
 """Epochs and bytes in the log at which a checkpoint is due; opening a warehouse replays less than that."""
+
+DURABILITIES = ("epoch", "checkpoint")
+"""When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
 
 RunsByMap = Mapping[str, tuple[RunEntry, ...]]
 
@@ -334,3 +337,16 @@ def map_id(name: str, ids: Mapping[str, str]) -> str:
     hashed = blake2s(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     taken = set(ids.values())
     return next(id_ for n in count() if (id_ := f"{hashed}-{n}" if n else hashed) not in taken)
+
+
+def require_durability(durability: str, root: FilePath) -> None:
+    """Refuse a durability that there is not, or not on the file system of a warehouse."""
+    if durability not in DURABILITIES:
+        raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
+    if durability == "checkpoint" and not system_of(root).IN_PLACE:
+        raise StorageError(
+            'durability "checkpoint" needs a disk of this machine',
+            where=str(root),
+            detail="There a killed process leaves its last epochs to the system. In an object store they are lost.",
+            hint='Leave durability as it is ("epoch").',
+        )

@@ -21,7 +21,7 @@ from tidemill.runtimes.native.state.snapshot import SnapshotLookup
 from tidemill.runtimes.spark.execution import job_settings
 from tidemill.runtimes.spark.execution.job_counters import Meter
 from tidemill.runtimes.spark.execution.session import given_session
-from tidemill.runtimes.spark.lookup import stored_snapshot
+from tidemill.runtimes.spark.lookup import lookup_task
 from tidemill.runtimes.spark.lookup.stored_snapshot import StoredSnapshot, fetch_together
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import with_epoch
@@ -87,7 +87,7 @@ def shown(pairs: Iterable[tuple[Row, int]]) -> list[str]:
 def files(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Files:
-    monkeypatch.setattr(stored_snapshot, "MAPPED_ROWS", request.param)
+    monkeypatch.setattr(lookup_task, "MAPPED_ROWS", request.param)
     return Files(spark, tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_many_lookups_are_one_job(files: Files) -> None:
 
 def test_mapped_files_are_made_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After that tasks read nothing else, and give rows in order of epochs where that is asked for."""
-    monkeypatch.setattr(stored_snapshot, "MAPPED_ROWS", 0)
+    monkeypatch.setattr(lookup_task, "MAPPED_ROWS", 0)
     files = Files(spark, tmp_path)
     keys: set[Row] = {(1,), (2,)}
     expected = files.snapshot(in_order=True).fetch((0,), keys, (0, 1, 3))

@@ -71,7 +71,7 @@ class PythonExecutor:
             self._fire(compiled, relation, StatementInputs(self._state.maps(compiled), {}, change))
 
     def trigger_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> dict[str, dict[Row, Any]]:
-        """What the trigger for ``relation`` adds, by target; nothing is added yet.
+        """The sums of the trigger for ``relation``, by target; nothing is added yet.
 
         For a stage that is sharded (``program.sharding``): its triggers read none of its maps.
         """

@@ -12,6 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from tidemill.changes.arrow import to_stream
+
 __all__ = ["frame_of_arrow", "rows_as_arrow"]
 
 
@@ -28,14 +30,9 @@ def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     if hasattr(DataFrame, "toArrow"):
         return spark.createDataFrame(whole)
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=False)
-    return spark.createDataFrame([(_stream_of(whole),)], "stream BINARY").mapInArrow(_batches_of_streams, schema)
-
-
-def _stream_of(table: pa.Table) -> bytearray:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytearray(sink.getvalue())
+    return spark.createDataFrame([(bytearray(to_stream(whole)),)], "stream BINARY").mapInArrow(
+        _batches_of_streams, schema
+    )
 
 
 def _batches_of_streams(cells: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -95,6 +95,7 @@ logger.gateway.level = fatal
 """
 
 ASSUMED_CORES = 8
+"""Number of tasks that a server of Spark Connect is assumed to run at the same time."""
 
 _branches: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 _started: SparkSession | None = None

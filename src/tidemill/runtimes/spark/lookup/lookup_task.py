@@ -13,14 +13,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidemill.changes.arrow import integer_array
+from tidemill.changes.arrow import integer_array, to_stream
 from tidemill.changes.hashing import hash_columns
 from tidemill.changes.sorted_hashes import find_positions
 from tidemill.model.errors import TidemillError
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
+from tidemill.storage.store import RunFile
 
 TASK_FIELDS = "number INT, rows BINARY, fault BINARY"
-"""What a task gives for a lookup: its number, the rows found as an Arrow stream, and otherwise a pickled error."""
+"""Columns of the answer to a lookup: its number, the rows found as an Arrow stream, and otherwise a pickled error."""
+
+
+MAPPED_ROWS = 32 * 1024
+"""Rows from which a run is mapped: a smaller one is read as fast as files are made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +61,19 @@ class RunLookup:
         return read_table(self.file, schema)
 
 
+def lookup_in(run: RunFile, by: IndexedColumns, keys: pa.Table, wanted: pa.Schema) -> RunLookup:
+    """The lookup of some keys in a run of the store."""
+    return RunLookup(run.file, MappedRun(run.rows, run.prefix), by, keys, wanted, run.rows >= MAPPED_ROWS)
+
+
 def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Make the lookups of a task, each a number and a pickled ``RunLookup``."""
     for batch in batches:
         for number, lookup in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             rows = fault = None
             try:
-                rows = _to_stream(pickle.loads(lookup).rows())
+                rows = to_stream(pickle.loads(lookup).rows())
             except TidemillError as raised:
                 fault = pickle.dumps(raised)
             columns = [pa.array([number], pa.int32()), pa.array([rows], pa.binary()), pa.array([fault], pa.binary())]
             yield pa.record_batch(columns, names=["number", "rows", "fault"])
-
-
-def _to_stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

@@ -23,13 +23,10 @@ from tidemill.model.types import Array, Field
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, SnapshotLookup, exact_rows
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow, rows_as_arrow
 from tidemill.runtimes.spark.execution.errors import not_found_by_tasks, translate_errors
-from tidemill.runtimes.spark.lookup.lookup_task import TASK_FIELDS, RunLookup, look_up
-from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
+from tidemill.runtimes.spark.lookup.lookup_task import TASK_FIELDS, RunLookup, look_up, lookup_in
+from tidemill.storage.mapped.mapped_run import IndexedColumns
 from tidemill.storage.runs import read_table
 from tidemill.storage.store import RunFile
-
-MAPPED_ROWS = 32 * 1024
-"""Rows from which a run is mapped: a smaller one is read as fast as files are made of it."""
 
 JobSession = Callable[[str], AbstractContextManager[SparkSession]]
 """Gives the session for a job of this description."""
@@ -96,17 +93,14 @@ class StoredSnapshot:
 
     def _in_runs(self, by: IndexedColumns, keys: pa.Table, columns: ColumnPositions) -> list[RunLookup]:
         wanted = self._wanted(columns)
-        return [
-            RunLookup(run.file, MappedRun(run.rows, run.prefix), by, keys, wanted, run.rows >= MAPPED_ROWS)
-            for run in self._runs
-        ]
+        return [lookup_in(run, by, keys, wanted) for run in self._runs]
 
     def _wanted(self, columns: ColumnPositions) -> pa.Schema:
         schema = arrow_schema([self._fields[i] for i in columns])
         return schema.append(pa.field(EPOCH, pa.int64())) if self._in_order else schema
 
     def _joined(self, tables: Sequence[pa.Table], columns: ColumnPositions) -> pa.Table:
-        """What was found in all runs as one table."""
+        """The rows found in all runs as one table."""
         table = pa.concat_tables([pa.Table.from_batches([], self._wanted(columns)), *tables])
         return table.sort_by(EPOCH).drop_columns([EPOCH]) if self._in_order else table
 
@@ -125,7 +119,7 @@ def fetch_together(lookups: Sequence[SnapshotLookup]) -> list[list[tuple[Row, in
 
 
 def run_lookups(snapshot: StoredSnapshot, asked: Sequence[Sequence[RunLookup]]) -> list[list[pa.Table]]:
-    """What was found in each run, for each group of lookups, by one job in the session of ``snapshot``."""
+    """The rows found in each run, for each group of lookups, by one job in the session of ``snapshot``."""
     numbered = [(number, lookup) for number, group in enumerate(asked) for lookup in group]
     found: list[list[pa.Table]] = [[] for _ in asked]
     if not numbered:

@@ -18,7 +18,7 @@ from tidemill.program.sharding import shard_widths
 from tidemill.program.stages import Stage
 
 TargetSums = dict[str, dict[Row, Any]]
-"""What triggers of a stage add, by map, or by the name of the stage for its own rows."""
+"""Sums that triggers of a stage add, by map, or by the name of the stage for its own rows."""
 
 
 def add_sums(sums: TargetSums, more: Mapping[str, dict[Row, Any]]) -> None:

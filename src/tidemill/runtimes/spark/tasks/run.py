@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.arrow import to_stream
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Stage
@@ -31,7 +32,7 @@ FAULT = -1
 
 
 class Payload(NamedTuple):
-    """What the map side hands on: the sums of one part for a stage and a shard, or an error."""
+    """A row of the exchange: the sums of one part for a stage and a shard, or an error."""
 
     shard: int
     stage: int
@@ -40,7 +41,7 @@ class Payload(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What the reduce side returns: rows of the change of a map or of a stage's rows, as an Arrow stream, or an error.
+    """A row that the reduce side returns: the change of a map or of a stage's rows, as an Arrow stream, or an error.
 
     For an error, ``stage`` is ``FAULT``.
     """
@@ -130,12 +131,4 @@ def _finish_stage(stages: TaskStages, number: int, stage: Stage, payloads: Seque
     changes = [(stage.name, stages.executor.emit(compiled)), *stages.state.changes(stage)]
     for name, change in changes:
         if change.rows:
-            yield Result(number, name, _stream(change.arrow()))
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+            yield Result(number, name, to_stream(change.arrow()))

@@ -21,9 +21,8 @@ from tidemill.runtimes.native.state.snapshot import ColumnSnapshot
 from tidemill.runtimes.native.state.state_reader import column_snapshots
 from tidemill.runtimes.native.state_room import StateRoom
 from tidemill.runtimes.spark.execution.errors import not_found_by_tasks
-from tidemill.runtimes.spark.lookup.lookup_task import RunLookup
-from tidemill.runtimes.spark.lookup.stored_snapshot import MAPPED_ROWS
-from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
+from tidemill.runtimes.spark.lookup.lookup_task import lookup_in
+from tidemill.storage.mapped.mapped_run import IndexedColumns
 from tidemill.storage.runs import read_table
 from tidemill.storage.segments import stored_schema
 from tidemill.storage.store import ColumnValues, RunFile
@@ -104,8 +103,7 @@ def _rows_of(run: RunFile, schema: pa.Schema, where: ColumnValues | None) -> pa.
     if where is None:
         return read_table(run.file, schema)
     by = IndexedColumns(pa.schema([schema.field(name) for name in where]))
-    mapped = MappedRun(run.rows, run.prefix)
-    return RunLookup(run.file, mapped, by, pa.table(dict(where)), schema, run.rows >= MAPPED_ROWS).rows()
+    return lookup_in(run, by, pa.table(dict(where)), schema).rows()
 
 
 class TaskState(RuntimeState):
