@@ -8,6 +8,8 @@ import hmac
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -179,3 +181,10 @@ def test_processes_that_begin_together_have_one_key(cache: Path) -> None:
     for thread in threads:
         thread.join()
     assert keys == [(cache / "key").read_bytes()] * 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how memory is given out is that of Linux")
+def test_a_process_with_scattered_memory_can_link(cache: Path) -> None:
+    command = [sys.executable, "-m", "tests.runtimes.native.llvm.scattered_maps"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == "[42, 42, 42, 42, 42]\n", done.stderr

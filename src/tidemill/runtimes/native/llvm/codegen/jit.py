@@ -149,4 +149,9 @@ def _link(code: LibraryCode, shared: Mapping[str, Library]) -> Library:
 
 @lru_cache(maxsize=1)
 def _linker() -> Any:
-    return binding.create_lljit_compiler(machine_of(LEVEL))
+    """What links modules: JITLink, which gives each module one piece of memory.
+
+    LLVM's older linker maps the sections of a module one by one. In a process with little free space between its large
+    maps they come to lie more than 2 GB apart, which code of the small model cannot span: it ends the process.
+    """
+    return binding.create_lljit_compiler(machine_of(LEVEL), use_jit_link=True)
