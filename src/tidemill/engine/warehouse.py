@@ -35,7 +35,7 @@ from tidemill.engine.statements.execute import execute
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.engine.workers import Trouble
-from tidemill.model.errors import SetupError, StorageError
+from tidemill.model.errors import InvalidArgument, SetupError, StorageError
 from tidemill.model.schema import Table
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
@@ -122,7 +122,7 @@ class Warehouse:
         """A Spark frame as a change: a small one is collected, a large one is written to the store's files by Spark."""
         from tidemill.runtimes.spark.execution.ingest import collect_small, stage_large
 
-        rows = collect_small(frame)
+        rows = collect_small(frame, table, self.epoch + 1)
         if rows is not None:
             return changes_of(rows, table)
         return stage_large(frame, table, self._engine.store, self.flush() + 1)
@@ -225,7 +225,7 @@ class Warehouse:
 
     def stream(
         self,
-        table: str,
+        table: str | Mapping[str, Callable[..., Any]],
         frame: DataFrame,
         *,
         name: str | None = None,
@@ -234,22 +234,27 @@ class Warehouse:
     ) -> StreamingQuery:
         """Apply every batch of a streaming frame as one epoch of ``table``, exactly once; returns the running query.
 
-        ``name`` distinguishes several streams into one table. ``checkpoint`` is Spark's folder for the query, by
-        default one within the warehouse. ``trigger`` are the arguments of ``DataStreamWriter.trigger``, such as
-        ``availableNow=True``.
+        For several tables ``table`` has a function for each, from the frame of a batch to the frame of its changes of
+        that table: all are one epoch. ``name`` distinguishes several streams into one table. ``checkpoint`` is Spark's
+        folder for the query, by default one within the warehouse. ``trigger`` are the arguments of
+        ``DataStreamWriter.trigger``, such as ``availableNow=True``.
         """
-        from tidemill.runtimes.spark.execution.ingest import StreamBatches, start_stream
+        from tidemill.runtimes.spark.execution.ingest import StreamBatches, computed_once, start_stream
 
-        target = self._engine.committed.table(table)
+        parts: Mapping[str, Callable[..., Any]] = {table: lambda batch: batch} if isinstance(table, str) else table
+        targets = {self._engine.committed.table(given).name: part for given, part in parts.items()}
+        if not targets:
+            raise InvalidArgument("a stream needs a table that takes it in", hint='Use {"orders": function}.')
 
         def take(batch: DataFrame, source: str, position: str) -> None:
-            self.apply({target.name: batch}, positions={source: position})
+            with computed_once(batch, len(targets)) as rows:
+                self.apply({target: part(rows) for target, part in targets.items()}, positions={source: position})
 
-        name = name or target.name
+        name = name or ", ".join(targets)
         if checkpoint is None:
             checkpoint = self._checkpoint_folder(hashlib.sha256(name.encode()).hexdigest()[:16])
         batches = StreamBatches(name, lambda source: self._engine.store.positions.get(source), take)
-        return start_stream(frame, batches, str(checkpoint), trigger)
+        return start_stream(frame, batches, checkpoint, trigger)
 
     def _checkpoint_folder(self, name: str) -> Path:
         """The folder in the warehouse where Spark notes how far a stream is."""
