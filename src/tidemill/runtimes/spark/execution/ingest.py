@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
@@ -18,7 +18,7 @@ from tidemill.model.errors import BadValue, NullViolation, UnknownName, Unsuppor
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import STRING, Field
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
-from tidemill.runtimes.spark.execution.errors import condition_of, translate_errors
+from tidemill.runtimes.spark.execution.errors import condition_of, translate, translate_errors
 from tidemill.runtimes.spark.execution.job_counters import described
 from tidemill.runtimes.spark.execution.parquet_files import url_of, write_files
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
@@ -114,6 +114,8 @@ class StreamBatches:
         self._name = f"stream:{name}"
         self._position = position
         self._take = take
+        self.error: Exception | None = None
+        """The error that has stopped the stream."""
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Commit batch ``number``, unless it already is."""
@@ -121,7 +123,21 @@ class StreamBatches:
         known = json.loads(self._position(self._name) or "{}")
         if known.get("query") == query and known.get("batch", -1) >= number:
             return
-        self._take(frame, self._name, json.dumps({"query": query, "batch": number}))
+        try:
+            self._take(frame, self._name, json.dumps({"query": query, "batch": number}))
+        except Exception as error:
+            self.error = error
+            raise
+
+    @contextmanager
+    def raising_errors(self) -> Iterator[None]:
+        """Raise the error of a batch as it was, and other failures of the query as errors of the stream."""
+        try:
+            yield
+        except StreamingQueryException as error:
+            if self.error is not None:
+                raise self.error from None
+            raise translate(error, self._name) from error
 
 
 def start_stream(
