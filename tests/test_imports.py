@@ -18,7 +18,7 @@ PLAIN = {"tidemill"}
 HELP = {"annotated_doc", "click", "shellingham", "tidemill", "typer"}
 """The packages that ``tidemill --help`` may load: typer with what it needs, and nothing that opens or prints."""
 
-ENGINE = {"numpy", "pyarrow", "re2", "sqlglot", "tidemill"}
+ENGINE = {"numpy", "pyarrow", "sqlglot", "tidemill"}
 """The packages that ``tidemill.open`` loads for a warehouse in memory."""
 
 HEAVY = {"duckdb", "llvmlite", "pandas", "psycopg", "pyspark", "rich"}

@@ -84,10 +84,13 @@ class Changes:
             new = self._renamed(_of_keys(table, key, copied), key, copied)
             result[name] = self._apply(name, minus=[leaving, old], plus=[correct(old), new], key=key)
         self._next_key += len(copied)
-        old = _of_keys(self.tables["customer"], "c_custkey", self._some("customer", "c_custkey", max(1, count // 100)))
+        return result | self.move_customers(max(1, count // 100))
+
+    def move_customers(self, count: int) -> dict[str, pa.Table]:
+        """A change of so many customers, who move to another market segment."""
+        old = _of_keys(self.tables["customer"], "c_custkey", self._some("customer", "c_custkey", count))
         moved = _set(old, "c_mktsegment", pa.array(["BUILDING"] * old.num_rows))
-        result["customer"] = self._apply("customer", minus=[old], plus=[moved], key="c_custkey")
-        return result
+        return {"customer": self._apply("customer", minus=[old], plus=[moved], key="c_custkey")}
 
     def _some(self, table: str, key: str, count: int) -> np.ndarray:
         """Keys of that many rows, each at most once."""

@@ -39,10 +39,10 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
         runtimes = options.runtimes or RUNTIMES
         # Who asks for certain sizes of change wants to know about those.
         if scale / 10 >= SMALLEST and not options.changes:
-            small = _Pipeline(options, scale / 10, Path(work) / "small", runtimes)
+            small = Pipeline(options, scale / 10, Path(work) / "small", runtimes)
             before = {name: small.fixed_change(name) for name in runtimes}
             small.close()
-        pipeline = _Pipeline(options, scale, Path(work) / "full", runtimes)
+        pipeline = Pipeline(options, scale, Path(work) / "full", runtimes)
         for percent in options.changes or (QUICK_PERCENTS if options.quick else PERCENTS):
             yield from pipeline.measure(percent)
         for name, seconds in before.items():
@@ -53,11 +53,25 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
         pipeline.close()
 
 
-class _Pipeline:
-    """The same data in a warehouse for each runtime and in plain Parquet files for the recomputing peers."""
+class Pipeline:
+    """The same data in a warehouse for each runtime and in plain Parquet files for the recomputing peers.
 
-    def __init__(self, options: BenchmarkOptions, scale: float, work: Path, runtimes: tuple[str, ...]) -> None:
+    Figures are those of ``bench``. With a ``session`` the runtime is Spark, and ``runtimes`` names where that runs.
+    """
+
+    def __init__(
+        self,
+        options: BenchmarkOptions,
+        scale: float,
+        work: Path,
+        runtimes: tuple[str, ...],
+        *,
+        bench: str = "tpch",
+        session: Any = None,
+    ) -> None:
         self._say = options.say
+        self._bench = bench
+        self._session = session
         self._scale = scale
         self._repeats = 1 if options.quick else REPEATS
         self._files = work / "files"
@@ -68,7 +82,8 @@ class _Pipeline:
         self._fixed = 100 * FIXED_ORDERS / tables["orders"].num_rows
 
     def _open(self, folder: Path, runtime: str, tables: dict[str, pa.Table]) -> tidemill.Warehouse:
-        warehouse = tidemill.open(folder, runtime=runtime)
+        named = runtime if self._session is None else "spark"
+        warehouse = tidemill.open(folder, runtime=named, spark=self._session)
         warehouse.sql(DDL)
         seconds = _timed(partial(warehouse.apply, tables))
         self._say(f"scale {self._scale:g}, {runtime}: loaded in {seconds:.1f} s")
@@ -94,6 +109,13 @@ class _Pipeline:
                     times.append(seconds)
         return statistics.median(times)
 
+    def single_row(self, runtime: str) -> float:
+        """Seconds to refresh after one customer has moved."""
+        warehouse = self._warehouses[runtime]
+        changes = (self._changes.move_customers(1) for _ in range(1 + self._repeats))
+        times = [_timed(partial(warehouse.apply, change)) for change in changes]
+        return statistics.median(times[1:])
+
     def measure(self, percent: float) -> Iterator[Figure]:
         """Refresh and recompute after changes of ``percent``; the answers are compared before anything is reported."""
         refresh: dict[str, list[float]] = {name: [] for name in self._warehouses}
@@ -118,12 +140,16 @@ class _Pipeline:
     ) -> Iterator[Figure]:
         case = f"scale{self._scale:g}/change{percent:g}/{runtime}"
         baseline = f"{rows} rows; Spark recomputes in {spark:.2f} s, DuckDB in {duck:.2f} s"
-        yield Figure("tpch", case, "refresh_s", refresh, "s", baseline)
-        yield Figure("tpch", case, "speedup", spark / refresh, "x", f"Spark recompute {spark:.2f} s")
-        yield Figure("tpch", case, "speedup_duckdb", duck / refresh, "x", f"DuckDB recompute {duck:.2f} s")
-        yield Figure("tpch", case, "jobs", cost.jobs, "jobs", f"Spark recompute {len(VIEWS)} queries")
-        yield Figure("tpch", case, "bytes_read", cost.bytes_read, "B")
-        yield Figure("tpch", case, "bytes_written", cost.bytes_written, "B")
+        figure = partial(Figure, self._bench, case)
+        yield figure("refresh_s", refresh, "s", baseline)
+        yield figure("speedup", spark / refresh, "x", f"Spark recompute {spark:.2f} s")
+        yield figure("speedup_duckdb", duck / refresh, "x", f"DuckDB recompute {duck:.2f} s")
+        yield figure("jobs", cost.jobs, "jobs", f"Spark recompute {len(VIEWS)} queries")
+        yield figure("bytes_read", cost.bytes_read, "B")
+        yield figure("bytes_written", cost.bytes_written, "B")
+        yield figure("exchanges", cost.exchanges, "exchanges")
+        yield figure("bytes_exchanged", cost.bytes_exchanged, "B")
+        yield figure("task_s", cost.task_seconds, "s", f"{cost.tasks} tasks")
 
     def _write_files(self) -> None:
         """The tables as they are now, as plain Parquet: what the peers read."""

@@ -80,6 +80,15 @@ def test_arguments_of_the_wrong_kind_are_refused(wh: Warehouse, method: str, giv
     assert wh.epoch == 0
 
 
+def test_a_stream_needs_a_table(wh: Warehouse) -> None:
+    with pytest.raises(InvalidArgument, match="a stream needs a table"):
+        wh.stream({}, None)
+    with pytest.raises(InvalidArgument, match="table"):
+        wh.stream({"t": 5}, None)
+    with pytest.raises(UnknownName):
+        wh.stream({"nothing": lambda batch: batch}, None)
+
+
 def test_positions_are_texts(wh: Warehouse) -> None:
     for positions in ("x", {1: "a"}, {"a": 1}):
         with pytest.raises(InvalidArgument, match="positions"):

@@ -7,27 +7,28 @@ is on machines that do not share a disk: a task that writes to it succeeds, and 
 from __future__ import annotations
 
 import json
-import re
+import os
 import shutil
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyspark
+import pyarrow
 import pytest
 
 import tidemill
-from tests.integration.clustering import QUICK, ROWS
+from tests.integration.clustering import CHANGED, FAULTS, ROWS, replaced
 from tests.storage.samples import child_environment
-from tidemill.runtimes.spark.execution.java import find_java, java_home
+from tidemill.runtimes.spark.execution.standalone_cluster import cluster_environment, standalone_cluster
 
 pytestmark = pytest.mark.spark
 
-HOME = Path(pyspark.__file__).parent
 UNSHARED = ("unshare", "--user", "--map-root-user", "--mount")
 HIDDEN = ("split", "apart")
 
@@ -43,47 +44,6 @@ def why_no_namespaces() -> str | None:
 NO_NAMESPACES = why_no_namespaces()
 
 
-@contextmanager
-def process(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """A process that ends with the block."""
-    with log.open("wb") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as running:
-        try:
-            yield
-        finally:
-            # A worker that is asked to end sees to its executors.
-            running.terminate()
-            try:
-                running.wait(20)
-            except subprocess.TimeoutExpired:
-                running.kill()
-
-
-def said(log: Path, pattern: str, seconds: float = 90) -> str:
-    """The first group of a pattern, once a log has it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = re.search(pattern, log.read_text(errors="replace")) if log.exists() else None
-        if found is not None:
-            return found[1]
-        time.sleep(0.05)
-    raise AssertionError(f"no {pattern} in {log.read_text(errors='replace')}")
-
-
-def deploy(kind: str, *options: str) -> list[str]:
-    java = [str(find_java().binary), "-Xmx256m", *QUICK.split(), "-cp", f"{HOME}/jars/*"]
-    return [*java, f"org.apache.spark.deploy.{kind}", *options]
-
-
-def scala_version() -> str:
-    """The version in the name of Spark's own library.
-
-    >>> scala_version()
-    '2.13'
-    """
-    [library] = (HOME / "jars").glob("spark-core_*.jar")
-    return library.name.removeprefix("spark-core_").partition("-")[0]
-
-
 def hiding(folders: Sequence[Path], command: Sequence[str]) -> list[str]:
     """A command for which these folders are other, empty ones."""
     if not folders or NO_NAMESPACES is not None:
@@ -92,39 +52,67 @@ def hiding(folders: Sequence[Path], command: Sequence[str]) -> list[str]:
     return [*UNSHARED, "sh", "-ec", f'{mounts}shift {len(folders)}; exec "$@"', "sh", *map(str, folders), *command]
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bare_python(folder: Path, *packages: str) -> str:
+    """A new Python without Tidemill that has these packages and no others."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    ours = Path(pyarrow.__file__).parents[1]
+    [theirs] = folder.glob("lib/python*/site-packages")
+    for name in packages:
+        for found in (
+            ours / name,
+            *ours.glob(f"{name}-*.dist-info"),
+            *ours.glob(f"{name}.libs"),
+            *ours.glob(f"{name}.py"),
+        ):
+            if found.exists():
+                (theirs / found.name).symlink_to(found)
+    return str(folder / "bin" / "python")
+
+
+def worker_on_its_own(root: Path, number: int, usual: list[str]) -> list[str]:
+    """The command of a worker that has another address than the other one, and other folders under the same names.
+
+    Spark repeats a slow task on another host alone.
+    """
+    host = f"127.0.0.{number + 1}"
+    hidden = [root / name for name in (HIDDEN if number == 0 else HIDDEN[1:])]
+    options = [host if word == "127.0.0.1" else word for word in usual]
+    return hiding(hidden, ["env", f"SPARK_LOCAL_IP={host}", *options])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a driver has told, where its folders are, and which faults it met."""
+
+    told: dict[str, Any]
+    root: Path
+    faults: list[str]
+
+
+def tell(root: Path, master: str, python: str, names: Sequence[str], faults: Sequence[str]) -> Outcome:
+    """What a driver tells of its warehouses on a cluster."""
+    lacking = bare_python(root / "lacking", "numpy")
+    lists = [",".join(names), ",".join(faults)]
+    driver = [sys.executable, "-m", "tests.integration.clustering", master, str(root), lacking, *lists]
+    environment = child_environment(PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1")
+    told = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=300)
+    assert told.returncode == -signal.SIGKILL, told.stderr
+    return Outcome(json.loads(told.stdout.splitlines()[-1]), root, list(faults))
+
+
+@pytest.fixture(scope="module", params=["some faults", pytest.param("all faults", marks=pytest.mark.long)])
+def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """The outcome on a cluster that has ended since. Its workers have no Tidemill."""
     root = tmp_path_factory.mktemp("cluster")
     for name in ("shared", *HIDDEN):
         (root / name).mkdir()
-    return root
-
-
-@pytest.fixture(scope="module")
-def outcome(root: Path) -> dict[str, Any]:
-    """What a driver tells of its warehouses, on a cluster that has ended since."""
-    environment = child_environment(
-        JAVA_HOME=str(java_home()),
-        PYSPARK_PYTHON=sys.executable,
-        SPARK_HOME=str(HOME),
-        SPARK_LOCAL_IP="127.0.0.1",
-        # Workers look for it in a folder that a download of Spark has, and the package of pyspark has not.
-        SPARK_SCALA_VERSION=scala_version(),
-    )
-    address = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    with ExitStack() as stack:
-        log = root / "master.log"
-        stack.enter_context(process(deploy("master.Master", *address), log, environment))
-        master = said(log, r"Starting Spark master at (spark://\S+)")
-        for number, hidden in enumerate((["split", "apart"], ["apart"])):
-            work = ("--cores", "1", "--memory", "600m", "--work-dir", str(root / f"work {number}"))
-            command = hiding([root / name for name in hidden], deploy("worker.Worker", *address, *work, master))
-            stack.enter_context(process(command, root / f"worker {number}.log", environment))
-        names = ["shared", *(HIDDEN if NO_NAMESPACES is None else ())]
-        driver = [sys.executable, "-m", "tests.integration.clustering", master, str(root), *names]
-        told = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=300)
-    assert told.returncode == 0, told.stderr
-    return dict(json.loads(told.stdout.splitlines()[-1]))
+    python = bare_python(root / "bare", "numpy", "pandas", "pyarrow", "dateutil", "pytz", "six")
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    names = ["shared", *(HIDDEN if NO_NAMESPACES is None else ())]
+    faults = list(FAULTS) if request.param == "all faults" else ["an executor is killed"]
+    alone = partial(worker_on_its_own, root)
+    with standalone_cluster(root, 2, memory="600m", environment=outside, command=alone) as master:
+        return tell(root, master, python, names, faults)
 
 
 def named(count: int) -> list[list[object]]:
@@ -135,20 +123,80 @@ def named(count: int) -> list[list[object]]:
     return [row for row in rows if row[1]]
 
 
-def test_bulk_epochs_on_a_cluster(outcome: dict[str, Any], root: Path) -> None:
-    found = outcome["shared"]
-    assert (outcome["executors"], found["error"], found["epoch"]) == (2, None, 4)
+def named_after(faults: int) -> list[list[object]]:
+    """The view after epochs in tasks, beside the bulk."""
+    rows = Counter({(id_, id_ % 5): 1 for id_ in range(2 * ROWS)}) + Counter({(-1, 3): 1})
+    for number in range(faults):
+        for weight, row in replaced(number * CHANGED):
+            rows[row] += weight
+    kept = list(rows.elements())
+    return [[f"name {k}", len(ids), sum(ids)] for k in range(5) if (ids := [id_ for id_, group in kept if group == k])]
+
+
+def test_bulk_epochs_on_a_cluster(outcome: Outcome) -> None:
+    found = outcome.told["shared"]
+    assert (outcome.told["executors"], found["error"], found["epoch"]) == (2, None, 4)
     assert found["rows"] == 2 * ROWS + 1
     assert found["doubled"] == [2 * ROWS, 4 * ROWS * 2]
-    assert found["named"] == named(2 * ROWS)
-    with tidemill.open(root / "shared" / "w", runtime="native") as wh:
+    assert found["named"] == named(2 * ROWS) == named_after(0)
+
+
+def test_workers_without_tidemill_get_it(outcome: Outcome) -> None:
+    """All that tasks did here was done by a Python that has none."""
+    python = str(outcome.root / "bare" / "bin" / "python")
+    assert outcome.told["packages"] == [[python, {}]]
+    command = [python, "-c", "import tidemill"]
+    tried = subprocess.run(command, cwd=outcome.root, capture_output=True, text=True, env={})
+    assert "No module named 'tidemill'" in tried.stderr
+
+
+def test_what_workers_lack_is_named(outcome: Outcome) -> None:
+    refused = outcome.told["lacking"]
+    assert refused["kind"] == "SetupError"
+    assert "Spark's workers need pandas>=2.2 and pyarrow>=18" in refused["what"]
+    assert refused["where"].startswith(f"{outcome.root / 'lacking' / 'bin' / 'python'} on ")
+    assert refused["detail"].endswith("/lacking/bin/python has no pandas and no pyarrow.")
+    assert "Spark's workers do not find /nowhere/python" in outcome.told["absent"]["what"]
+
+
+def test_epochs_in_tasks_meet_faults(outcome: Outcome) -> None:
+    """One attempt more than there would be without a fault, and the same answer, once."""
+    for number, name in enumerate(outcome.faults):
+        found = outcome.told[name]
+        assert (found["epoch"], found["runtimes"]) == (5 + number, ["spark tasks"])
+        assert found["named"] == named_after(number + 1)
+        attempts = {file.name.removeprefix(f"{name}.") for file in (outcome.root / "shared").glob(f"{name}.*")}
+        assert attempts >= ({"0.0", "1.0"} if name == "no fault" else {"0.0", "0.1", "1.0"})
+
+
+def test_the_driver_is_killed_between_tasks_and_commit(outcome: Outcome) -> None:
+    """Nothing of its last epoch is there, and the same change can be given again."""
+    faults = len(outcome.faults)
+    with tidemill.open(outcome.root / "shared" / "w", runtime="native") as wh:
+        assert wh.epoch == 4 + faults
+        assert sorted(map(list, wh.view("named").rows())) == named_after(faults)
+        wh.apply({"t": replaced(faults * CHANGED)})
+        assert sorted(map(list, wh.view("named").rows())) == named_after(faults + 1)
         assert all(wh.verify())
+
+
+@pytest.mark.long
+def test_a_local_cluster(tmp_path: Path) -> None:
+    """Spark's own cluster of processes, which it starts itself."""
+    (tmp_path / "shared").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster_environment(tmp_path).items():
+            patch.setenv(name, value)
+        outcome = tell(tmp_path, "local-cluster[2,1,1024]", sys.executable, ["shared"], ["an executor is killed"])
+    test_bulk_epochs_on_a_cluster(outcome)
+    test_epochs_in_tasks_meet_faults(outcome)
+    test_the_driver_is_killed_between_tasks_and_commit(outcome)
 
 
 @pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))
 @pytest.mark.parametrize("name", HIDDEN)
-def test_files_that_only_workers_see_are_not_committed(outcome: dict[str, Any], root: Path, name: str) -> None:
-    found = outcome[name]
+def test_files_that_only_workers_see_are_not_committed(outcome: Outcome, name: str) -> None:
+    found, root = outcome.told[name], outcome.root
     there = ROWS // 2 if name == "split" else 0
     assert found["error"]["kind"] == "StorageError"
     assert f'Spark wrote {ROWS:,} rows of "t", and {there:,} of them are here' in found["error"]["what"]
@@ -157,6 +205,7 @@ def test_files_that_only_workers_see_are_not_committed(outcome: dict[str, Any], 
     if name == "apart":
         assert found["unread"]["kind"] == "StorageError"
         assert "Spark's tasks do not find" in found["unread"]["what"]
+        assert "Spark's tasks do not find" in found["in tasks"]["what"]
     assert tidemill.check(root / name / "w").damages == ()
     with tidemill.open(root / name / "w", runtime="native") as wh:
         wh.apply({"t": [(+1, (n, n % 5)) for n in range(100)]})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tidemill
+from tidemill.engine.streams.intake import StreamIntake
+from tidemill.engine.streams.stream import Stream
 from tidemill.model import errors
 from tidemill.runtimes.spark.execution import ingest
 
@@ -76,15 +79,15 @@ def test_a_stream_is_taken_in_exactly_once(
             wh.stream("orders", source, availableNow=True).awaitTermination()
 
         _drop(inbox, "a.json", [(1, "ann", "9.50"), (2, "bob", "3.00")])
-        take = ingest.StreamBatches.__call__
+        take = StreamIntake.take
 
-        def die_after_commit(self: ingest.StreamBatches, frame: DataFrame, number: int) -> None:
-            take(self, frame, number)
+        def die_after_commit(self: StreamIntake, *batch: Any) -> None:
+            take(self, *batch)
             raise RuntimeError("killed between the two commits")
 
         with monkeypatch.context() as patch:
-            patch.setattr(ingest.StreamBatches, "__call__", die_after_commit)
-            with pytest.raises(Exception, match="killed between"):
+            patch.setattr(StreamIntake, "take", die_after_commit)
+            with pytest.raises(RuntimeError, match="killed between"):
                 run()
         assert wh.epoch == 1
         _drop(inbox, "b.json", [(3, "ann", "0.50")])
@@ -100,6 +103,46 @@ def test_a_bad_batch_stops_the_stream_and_changes_nothing(spark: SparkSession, t
         wh.sql(DDL)
         _drop(tmp_path / "inbox", "a.json", [(1, "ann", "9.50"), (1, "bob", "3.00")])
         source = spark.readStream.schema(SCHEMA).json(str(tmp_path / "inbox"))
-        with pytest.raises(Exception, match="primary key"):
-            wh.stream("orders", source, availableNow=True).awaitTermination()
+        stream = wh.stream("orders", source, availableNow=True)
+        with pytest.raises(errors.DuplicateKey, match="primary key") as told:
+            stream.awaitTermination()
+        assert "Py4J" not in str(told.value) and stream.exception() is told.value and not stream.isActive
+        assert wh.epoch == 0
+
+
+def test_a_stream_of_upserts_sets_bad_rows_aside(spark: SparkSession, tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", spark=spark) as wh:
+        wh.sql(DDL)
+        _drop(tmp_path / "inbox", "a.json", [(1, "ann", "9.50"), (2, "bob", "3.00"), (3, "gone", "1.00")])
+
+        def run() -> Stream:
+            source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "inbox"))
+            options = {"mode": "upsert", "on_error": "quarantine", "delete_where": "customer = 'gone'"}
+            stream = wh.stream("orders", source, **options, availableNow=True)
+            stream.awaitTermination()
+            return stream
+
+        assert str(run().figures).startswith("1 batch, 2 rows, ")
+        lines = '{"id": 2, "customer": "gone"}\n{"customer": "nobody"}\n{"id": 1, "customer": "ann", "amount": 2}'
+        (tmp_path / "inbox" / "b.json").write_text(lines)
+        stream = run()
+        assert sorted(wh.view("spend").rows()) == [("ann", Decimal("2.00"), 1)]
+        ((name, batch, reason, row),) = wh.table("orders_errors").rows()
+        assert (
+            (name, batch) == ("orders", 1)
+            and "NULL where a value is required" in reason
+            and json.loads(row)["customer"] == "nobody"
+        )
+        assert (stream.tables, stream.figures.counts.rejected) == (("orders",), 1)
+        assert "trigger availableNow=True" in repr(stream) and stream.lastProgress["batchId"] == 1
+
+
+def test_what_spark_cannot_read_is_told_as_our_error(spark: SparkSession, tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", spark=spark) as wh:
+        wh.sql(DDL)
+        _drop(tmp_path / "inbox", "a.json", [(1, "ann", "9.50")])
+        source = spark.readStream.schema(SCHEMA).json(str(tmp_path / "inbox"))
+        broken = source.selectExpr("id", "customer", "CAST(raise_error('no such rate') AS DECIMAL(12,2)) AS amount")
+        with pytest.raises(errors.TidemillError, match="no such rate"):
+            wh.stream("orders", broken, availableNow=True).awaitTermination()
         assert wh.epoch == 0

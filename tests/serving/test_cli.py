@@ -441,9 +441,26 @@ def test_the_demo_says_when_a_view_differs(tidemill: Tidemill, monkeypatch: pyte
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_the_demo_runs_on_spark(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes come by a streaming query, those in bulk are the work of tasks, and who did what is shown."""
+    monkeypatch.setattr(run_demo, "BULK_CHANGES", 100)
+    monkeypatch.setattr(placement, "LEAST_TASK_WORK", 80)
     outcome = small_demo(tidemill, monkeypatch, "--runtime", "spark")
-    assert outcome.code == 0
+    assert outcome.code == 0, outcome.err
     assert "6 of 6 views equal their recomputation" in outcome.out
+    assert "now the changes, by a streaming query" in outcome.out
+    told = {
+        found[1]: found
+        for found in re.finditer(r"(load|small changes|bulk changes) +(\S+) +.* (\d+) +(\d+) +\S+ *\n", outcome.out)
+    }
+    assert list(told) == ["load", "small changes", "bulk changes"]
+    jobs, tasks = int(told["bulk changes"][3]), int(told["bulk changes"][4])
+    assert 1 <= jobs <= tasks
+
+
+def test_a_cluster_is_of_spark(tidemill: Tidemill) -> None:
+    refused = tidemill("demo", "--cluster", "--runtime", "native")
+    assert refused.code != 0
+    assert "a cluster is of Spark, not of runtime native" in refused.err
 
 
 def damage_largest(folder: Path) -> Path:

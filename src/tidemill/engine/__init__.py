@@ -11,6 +11,7 @@
 - ``refresh``: initial load, refresh and scheduling of views
 - ``remote``: views over sources, and folder feeds
 - ``maintenance``: compaction, change logs, vacuum
+- ``streams``: batches of streaming queries as epochs
 - ``subscriptions``: changes of views delivered to subscribers
 - ``epochs``: one epoch, from changes to commit
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS

@@ -161,10 +161,18 @@ class Engine:
 
     def costs(self) -> EpochCosts:
         """Costs of the last epoch: Spark's jobs and bytes, and the bytes of changes that this process stored."""
-        jobs, read, written = self.placement.spark_counters()
+        found = self.placement.spark_counters()
         changes = [change for change in self._last.changes.values() if change.files is None]
         stored = sum(table.nbytes for change in changes for table in change.encoded())
-        return EpochCosts(jobs, read, written + stored)
+        return EpochCosts(
+            sum(counters.jobs for counters in found),
+            sum(counters.bytes_read for counters in found),
+            sum(counters.bytes_written for counters in found) + stored,
+            sum(counters.tasks for counters in found),
+            sum(counters.task_seconds for counters in found),
+            sum(counters.exchanges for counters in found),
+            sum(counters.bytes_exchanged for counters in found),
+        )
 
     def read_contents(self, name: str) -> ChangeSet:
         """The rows of a table or view for a user, whose reads are counted."""

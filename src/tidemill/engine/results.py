@@ -129,11 +129,29 @@ class Result(list[tuple[Any, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class EpochCosts:
-    """Costs of an epoch other than time."""
+    """Costs of an epoch: what Spark did of it, and the bytes that were written by Spark or by this process.
+
+    ``task_seconds`` is the sum over Spark's tasks, several of which may run at the same time.
+    """
 
     jobs: int
     bytes_read: int
     bytes_written: int
+    tasks: int = 0
+    task_seconds: float = 0.0
+    exchanges: int = 0
+    bytes_exchanged: int = 0
+
+    def on_spark(self) -> str:
+        """The part of Spark, in words; empty if it had none.
+
+        >>> EpochCosts(2, 0, 0, tasks=4, task_seconds=1.25, exchanges=1, bytes_exchanged=2_500).on_spark()
+        '2 jobs, 4 tasks for 1.25 s, 1 exchanges of 2,500 bytes'
+        """
+        if not self.jobs:
+            return ""
+        told = f"{self.jobs} jobs, {self.tasks} tasks for {self.task_seconds:.2f} s"
+        return told + (f", {self.exchanges} exchanges of {self.bytes_exchanged:,} bytes" if self.exchanges else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,13 @@ from tidemill.engine.partitions.late_replay import LateReplay, late_change_count
 from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.results import EpochCosts, Result, Verification
 from tidemill.engine.statements.execute import execute
+from tidemill.engine.streams.intake import BatchPart, StreamIntake
+from tidemill.engine.streams.options import StreamOptions
+from tidemill.engine.streams.stream import Stream
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.engine.workers import Trouble
-from tidemill.model.errors import SetupError, StorageError
+from tidemill.model.errors import InvalidArgument, SetupError, StorageError
 from tidemill.model.schema import Table
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
@@ -51,7 +54,7 @@ from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
-    from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession, StreamingQuery
+    from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
 
 MEMORY = ":memory:"
 
@@ -122,7 +125,7 @@ class Warehouse:
         """A Spark frame as a change: a small one is collected, a large one is written to the store's files by Spark."""
         from tidemill.runtimes.spark.execution.ingest import collect_small, stage_large
 
-        rows = collect_small(frame)
+        rows = collect_small(frame, table, self.epoch + 1)
         if rows is not None:
             return changes_of(rows, table)
         return stage_large(frame, table, self._engine.store, self.flush() + 1)
@@ -225,31 +228,47 @@ class Warehouse:
 
     def stream(
         self,
-        table: str,
+        table: str | Mapping[str, BatchPart],
         frame: DataFrame,
         *,
         name: str | None = None,
         checkpoint: str | Path | None = None,
+        mode: str = "append",
+        on_error: str = "refuse",
+        sequence_by: str | None = None,
+        delete_where: str | None = None,
         **trigger: Any,
-    ) -> StreamingQuery:
-        """Apply every batch of a streaming frame as one epoch of ``table``, exactly once; returns the running query.
+    ) -> Stream:
+        """Apply every batch of a streaming frame as one epoch of ``table``, exactly once; returns the running stream.
 
-        ``name`` distinguishes several streams into one table. ``checkpoint`` is Spark's folder for the query, by
-        default one within the warehouse. ``trigger`` are the arguments of ``DataStreamWriter.trigger``, such as
-        ``availableNow=True``.
+        For several tables ``table`` has a function for each, from the frame of a batch to the frame of its changes of
+        that table: all are one epoch. ``name`` distinguishes several streams into one table. ``checkpoint`` is Spark's
+        folder for the query, by default one within the warehouse. ``trigger`` are the arguments of
+        ``DataStreamWriter.trigger``, such as ``availableNow=True``.
+
+        With ``mode="upsert"`` a row replaces the one with its primary key: of several the one with the greatest
+        ``sequence_by``; a row for which the SQL condition ``delete_where`` is true deletes it. With
+        ``on_error="quarantine"`` rows that the table cannot take go to the table ``<table>_errors``.
         """
-        from tidemill.runtimes.spark.execution.ingest import StreamBatches, start_stream
+        from tidemill.runtimes.spark.execution.ingest import StreamBatches, computed_once, start_stream
 
-        target = self._engine.committed.table(table)
+        parts: Mapping[str, BatchPart] = {table: lambda batch: batch} if isinstance(table, str) else table
+        targets = {self._engine.committed.table(given).name: part for given, part in parts.items()}
+        if not targets:
+            raise InvalidArgument("a stream needs a table that takes it in", hint='Use {"orders": function}.')
+        name = name or ", ".join(targets)
+        options = StreamOptions(mode, on_error, sequence_by, delete_where)
+        intake = StreamIntake(self._engine, name, targets, options, self._take)
+        intake.prepare()
 
         def take(batch: DataFrame, source: str, position: str) -> None:
-            self.apply({target.name: batch}, positions={source: position})
+            with computed_once(batch, len(targets) + options.sets_aside) as rows:
+                intake.take(rows, source, position)
 
-        name = name or target.name
         if checkpoint is None:
             checkpoint = self._checkpoint_folder(hashlib.sha256(name.encode()).hexdigest()[:16])
         batches = StreamBatches(name, lambda source: self._engine.store.positions.get(source), take)
-        return start_stream(frame, batches, str(checkpoint), trigger)
+        return Stream(start_stream(frame, batches, checkpoint, trigger), intake, batches, trigger)
 
     def _checkpoint_folder(self, name: str) -> Path:
         """The folder in the warehouse where Spark notes how far a stream is."""

@@ -108,7 +108,7 @@ def test_many_lookups_are_one_job(files: Files) -> None:
     )
     assert found[-1] == []
     assert files.meter.read().jobs == 1
-    assert files.described == ["21 lookups"]
+    assert files.described == ["21 lookups in m"]
 
 
 def test_mapped_files_are_made_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 from tidemill.algebra.functions import java_regex
 from tidemill.algebra.functions.function import Function, takes
 from tidemill.algebra.functions.java_regex import RegexTranslation
@@ -122,15 +120,15 @@ def compiled(pattern: str) -> Regular:
             detail=f"{str(error)[:1].upper()}{str(error)[1:]}.",
             hint=HINT if error.valid else None,
         ) from None
+    import re2  # Spark's workers may not have it, and most views need none
+
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return Regular(pattern, re2.compile(form.text.encode(), _OPTIONS), form)
+        return Regular(pattern, re2.compile(form.text.encode(), options), form)
     except re2.error as error:
         detail = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
         raise ArithmeticFault(f"the regular expression {pattern!r} is not supported", detail=f"{detail}.") from None
-
-
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
 
 
 @lru_cache(maxsize=1024)

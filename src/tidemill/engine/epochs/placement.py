@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidemill.runtimes.duckdb.answer import MemoryLimit
     from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
+    from tidemill.runtimes.spark.execution.job_counters import Counters
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
     from tidemill.runtimes.spark.task_runtime import TaskRuntime
 
@@ -236,11 +237,10 @@ class Placement:
             self._given = local_session()
         return self._given
 
-    def spark_counters(self) -> tuple[int, int, int]:
-        """Jobs, bytes read and bytes written of the last epoch on Spark; zeros if Spark was not used."""
+    def spark_counters(self) -> list[Counters]:
+        """The costs of the last epoch by each way through Spark that was used so far."""
         started = (self._dataframes, self._tasks, self._driver)
-        found = [runtime.counters for runtime in started if runtime is not None]
-        return sum(c.jobs for c in found), sum(c.bytes_read for c in found), sum(c.bytes_written for c in found)
+        return [runtime.counters for runtime in started if runtime is not None]
 
     @property
     def started(self) -> list[Runtime]:

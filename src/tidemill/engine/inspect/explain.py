@@ -77,6 +77,8 @@ def explanation_of(engine: Engine, name: str) -> str:
             "stored rows": "none" if view.computed_on_read else str(engine.store.rows(view.name)),
             "measured": placed.measured.summary(),
         }
+        if on_spark := engine.costs().on_spark():
+            facts["on Spark"] = f"{on_spark} for all views in the last epoch; the rest in this process"
         if placed.measured.recomputed:
             facts["recomputed"] = placed.measured.recomputed
         if view.plan.strategies:

@@ -34,7 +34,7 @@ from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigg
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
 from tidemill.runtimes.spark.execution.errors import translate_errors
-from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
+from tidemill.runtimes.spark.execution.job_counters import Counters, Meter, described
 from tidemill.runtimes.spark.execution.job_settings import is_small, plan_for
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
@@ -148,7 +148,7 @@ class DataFrameRuntime(StateInStore):
             scanned = key_check.check_by_scan(table, change, stored)
             if scanned is not None:
                 return scanned
-        with self._job(table.name, len(change), [table.name]):
+        with self._job("keys of", table.name, len(change), [table.name]):
             if len(change) > COLLECT_ROWS:
                 staged = self._collector.stage(change, table.name)
                 return key_check.check_in_spark(table, staged, self._frames, self._collector)
@@ -161,7 +161,7 @@ class DataFrameRuntime(StateInStore):
         """Refuse an epoch that would violate a constraint: one query for all of them."""
         touched = [name for name in changes if constraints.touch([name])]
         near = [table.name for key in constraints.keys_of(changes) for table in (key.child, key.parent)]
-        with self._job(", ".join(touched), sum(map(len, changes.values())), near):
+        with self._job("constraints of", ", ".join(touched), sum(map(len, changes.values())), near):
             constraint_check.raise_first_violation(
                 constraint_check.violation_queries(changes, constraints, self._frames), self._frames
             )
@@ -169,7 +169,7 @@ class DataFrameRuntime(StateInStore):
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
         """Record what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
         self._rows[stage.name] += len(change)
-        with self._job(stage.name, len(change)):
+        with self._job("changes of", stage.name, len(change)):
             for statement in _trigger(stage, relation).statements:
                 if isinstance(statement, Replace):
                     self._replacing[stage.name][statement.target] = statement
@@ -197,7 +197,9 @@ class DataFrameRuntime(StateInStore):
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows: one job, and one for each map besides that of its groups."""
         rows = self._rows[stage.name]
-        with self._job(stage.name, rows, {*stage.inputs, *(map_.name for map_ in stage.maps), stage.name}):
+        with self._job(
+            "changes of", stage.name, rows, {*stage.inputs, *(map_.name for map_ in stage.maps), stage.name}
+        ):
             self._touched.settle()
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
@@ -215,7 +217,7 @@ class DataFrameRuntime(StateInStore):
     def load(self, stage: Stage) -> ChangeSet:
         """Fill an empty ``stage`` from the whole contents of its inputs."""
         rows = sum(map(self._frames.rows, stage.inputs))
-        with self._job(stage.name, rows):
+        with self._job("filling", stage.name, rows):
             for add in stage.load:
                 if not self._joins_nothing(add.query):
                     self._added[add.target].append(self._whole(stage, add))
@@ -246,12 +248,13 @@ class DataFrameRuntime(StateInStore):
     def rollback(self) -> None:
         """Undo the epoch."""
         self._forget_epoch()
+        self._epoch = 0
 
     # -- answers ------------------------------------------------------------------------------------------------
 
     def answer(self, program: Program) -> ChangeSet:
         """The rows of a query over the current contents, summed."""
-        with self._job(program.view, self._answers.size(program)):
+        with self._job("query", program.view, self._answers.size(program)):
             return self._answers.answer(program)
 
     def contents(self, relation: str) -> ChangeSet:
@@ -262,13 +265,13 @@ class DataFrameRuntime(StateInStore):
     def produce(self, stage: Stage) -> ChangeSet:
         """The rows of a stage that does not store them, from the maps that it keeps."""
         assert stage.reader is not None
-        with self._job(stage.name, sum(self._store.rows(map_.name) for map_ in stage.maps)):
+        with self._job("rows of", stage.name, sum(self._store.rows(map_.name) for map_ in stage.maps)):
             return self._answers.answer(Program(stage.name, (stage.reader,)))
 
     def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
         """Spark's own answer to a query text. ``definitions`` has what it reads, lowest first: a view's query, the rows
         of a relation, or None for one whose rows are taken as stored."""
-        with self._job("recomputation", sum(self._store.rows(name) for name in definitions), ours=False):
+        with self._job("recomputing from", ", ".join(definitions), sum(map(self._store.rows, definitions)), ours=False):
             return self._answers.recompute(query, definitions)
 
     def frame(self, name: str) -> DataFrame:
@@ -288,9 +291,11 @@ class DataFrameRuntime(StateInStore):
     # -- inside -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _job(self, where: str, rows: int, read: Iterable[str] = (), *, ours: bool = True) -> Iterator[None]:
-        """Plan for so many rows of changes and the stored rows of the relations and maps that are ``read``, count the
-        jobs of this block, and make its errors name ``where``.
+    def _job(
+        self, purpose: str, where: str, rows: int, read: Iterable[str] = (), *, ours: bool = True
+    ) -> Iterator[None]:
+        """Plan for so many rows of changes and the stored rows of the relations and maps that are ``read``; count and
+        describe the jobs of this block, and make its errors name ``where``.
 
         A query that is not ``ours`` is planned with Spark's own settings.
         """
@@ -298,7 +303,8 @@ class DataFrameRuntime(StateInStore):
         self._single_task = plan_for(spark, rows, sum(map(self._frames.rows, read)), ours=ours)
         if self._meter is None:
             self._meter = Meter(spark)
-        with translate_errors(where), self._meter.counting():
+        description = f"tidemill epoch {max(self._epoch, self._store.epoch)}: {purpose} {where}"
+        with translate_errors(where), self._meter.counting(), described(spark, description):
             yield
 
     @property

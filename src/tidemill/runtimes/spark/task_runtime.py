@@ -25,7 +25,6 @@ from tidemill.program.sharding import has_distinct_shards, needs_whole_change
 from tidemill.program.stages import Stage
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
-from tidemill.runtimes.spark.execution.job_counters import described
 from tidemill.runtimes.spark.execution.session import cores_of
 from tidemill.runtimes.spark.tasks.run import FAULT, Payload, Result, finish_shard, sum_part
 from tidemill.runtimes.spark.tasks.work import Step, Work
@@ -97,8 +96,7 @@ class TaskRuntime(DataFrameRuntime):
         work = self._work(stages)
         rows = sum(work.changes[step.change].rows for step in work.steps if step.stage is not None)
         views = ", ".join(dict.fromkeys(stage.name.partition("/")[0] for stage in stages))
-        purpose = f"tidemill epoch {self._epoch}: changes of {views}"
-        with self._job(views, rows, work.files), described(self._frames.spark, purpose):
+        with self._job("changes of", views, rows, work.files):
             results = run_job(self._frames.spark, work)
         parts: dict[str, list[pa.Table]] = {}
         for result in results:

@@ -82,20 +82,27 @@ def demo(
     runtime: RuntimeOption = RuntimeName.spark,
     folder: Annotated[Path | None, typer.Option(help="Keep the warehouse in this new folder.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed, another history.")] = 7,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="On a standalone cluster of Spark that it starts and stops here.")
+    ] = False,
 ) -> None:
     """Watch views stay fresh while orders stream in.
 
-    Six views over a small shop follow every change for a minute; at the end each is verified.
+    Six views over a small shop follow every change for a minute; at the end each is verified. On Spark the changes
+    come by a streaming query, and it is shown what this process and what Spark did.
 
     \b
     Examples:
       tidemill demo
+      tidemill demo --cluster
       tidemill demo --seconds 15 --runtime native
       tidemill demo --folder shop     (then: tidemill show -w shop)
     """
     from tidemill.serving.demo.run_demo import run_demo
 
-    if not run_demo(seconds=seconds, runtime=runtime.value, folder=folder, seed=seed):
+    if cluster and runtime is not RuntimeName.spark:
+        raise typer.BadParameter(f"a cluster is of Spark, not of runtime {runtime.value}", param_hint="--cluster")
+    if not run_demo(seconds=seconds, runtime=runtime.value, folder=folder, seed=seed, cluster=cluster):
         raise typer.Exit(1)
 
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark, choose"
+BENCHMARK_NAMES = (
+    "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark, choose, cluster"
+)
 
 
 def bench(

@@ -2,6 +2,7 @@
 
 - ``run_demo``: the run
 - ``shop``: the generated tables and their changes
+- ``arrivals``: changes given to the warehouse, or as files that a streaming query follows
 - ``recompute``: the views recomputed, by the runtime and by DuckDB
 - ``board``: what is shown meanwhile
 """

@@ -13,7 +13,51 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
-__all__ = ["Board", "DemoStatistics", "board_for"]
+from tidemill.engine.results import EpochCosts
+
+__all__ = ["Board", "DemoStatistics", "WorkDone", "board_for", "work_table"]
+
+
+@dataclass
+class WorkDone:
+    """The work for one kind of change: CPU seconds of this process, and what Spark did.
+
+    >>> done = WorkDone()
+    >>> done.note(40, 0.5, 0.1, EpochCosts(2, 0, 0, tasks=3, task_seconds=0.25))
+    >>> done.row("small changes")
+    ('small changes', '1', '40', '0.50', '0.10', '2', '3', '0.25')
+    """
+
+    epochs: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    process_seconds: float = 0.0
+    jobs: int = 0
+    tasks: int = 0
+    task_seconds: float = 0.0
+
+    def note(self, rows: int, seconds: float, process_seconds: float, costs: EpochCosts) -> None:
+        """Record an epoch."""
+        self.epochs += 1
+        self.rows += rows
+        self.seconds += seconds
+        self.process_seconds += process_seconds
+        self.jobs += costs.jobs
+        self.tasks += costs.tasks
+        self.task_seconds += costs.task_seconds
+
+    def row(self, kind: str) -> tuple[str, ...]:
+        """The figures, as a row of the table that ``work_table`` gives."""
+        seconds = (f"{self.seconds:,.2f}", f"{self.process_seconds:,.2f}")
+        return (
+            kind,
+            f"{self.epochs:,}",
+            f"{self.rows:,}",
+            *seconds,
+            f"{self.jobs:,}",
+            f"{self.tasks:,}",
+            (f"{self.task_seconds:,.2f}"),
+        )
 
 
 @dataclass
@@ -31,6 +75,7 @@ class DemoStatistics:
     rows: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
+    work: dict[str, WorkDone] = field(default_factory=dict)
 
     def note(self, view: str, changed: int, grown: int) -> None:
         """Record that an epoch changed ``changed`` rows of ``view``, which grew by ``grown``."""
@@ -81,6 +126,10 @@ class Board:
         """Print a line that stays."""
         self._output.print(line, highlight=False, markup=False)
 
+    def show(self, table: Table) -> None:
+        """Print a table that stays."""
+        self._output.print(table)
+
     def update(self, figures: DemoStatistics) -> None:
         """Show the current figures."""
         if figures.elapsed >= self._next:
@@ -101,7 +150,11 @@ class LiveBoard(Board):
 
     def update(self, figures: DemoStatistics) -> None:
         """Draw the current figures."""
-        self._screen.update(Panel(Group(_views(figures), _summary(figures)), title=f"tidemill on {figures.runtime}"))
+        self._screen.update(
+            Panel(
+                Group(_views(figures), work_table(figures), _summary(figures)), title=f"tidemill on {figures.runtime}"
+            )
+        )
 
 
 @contextmanager
@@ -112,6 +165,17 @@ def board_for(output: Console) -> Iterator[Board]:
         return
     with Live(console=output, refresh_per_second=8) as screen:
         yield LiveBoard(output, screen)
+
+
+def work_table(figures: DemoStatistics) -> Table:
+    """The work of this process and of Spark side by side, for each kind of change."""
+    table = Table(box=SIMPLE_HEAD, expand=False)
+    table.add_column("")
+    for heading in ("epochs", "rows", "seconds", "this process, CPU s", "Spark: jobs", "tasks", "task s"):
+        table.add_column(heading, justify="right")
+    for kind, done in figures.work.items():
+        table.add_row(*done.row(kind))
+    return table
 
 
 def _views(figures: DemoStatistics) -> Table:

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from tidemill.changes.zset import Row
 
-__all__ = ["SHOP_TABLES", "SHOP_VIEWS", "Shop", "ShopChange"]
+__all__ = ["SHOP_COLUMNS", "SHOP_TABLES", "SHOP_VIEWS", "Shop", "ShopChange"]
 
 ShopChange = dict[str, list[tuple[int, Row]]]
 
@@ -20,6 +20,19 @@ CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id BIGINT NOT NULL REFERENC
 CREATE TABLE line_items (order_id BIGINT NOT NULL REFERENCES orders (id), line INT NOT NULL, product STRING NOT NULL,
                          quantity INT NOT NULL, price DECIMAL(10,2) NOT NULL, PRIMARY KEY (order_id, line));
 """
+
+SHOP_COLUMNS = {
+    "customers": {"id": "BIGINT", "name": "STRING", "region": "STRING"},
+    "orders": {"id": "BIGINT", "customer_id": "BIGINT", "day": "DATE", "status": "STRING"},
+    "line_items": {
+        "order_id": "BIGINT",
+        "line": "INT",
+        "product": "STRING",
+        "quantity": "INT",
+        "price": "DECIMAL(10,2)",
+    },
+}
+"""The columns of each table with their types, by which changes are read from files."""
 
 SHOP_VIEWS = {
     # a filter

@@ -33,7 +33,18 @@ from tidemill.sources.ingest.file_listing import list_files
 from tidemill.sources.ingest.frames import changes_of, check_names, weight_of
 from tidemill.sources.ingest.text_records import TextRecord, parser_of, read_csv, read_json
 
-__all__ = ["FORMATS", "FileBatch", "IngestedFiles", "Reject", "format_of", "read_file", "read_files"]
+__all__ = [
+    "FORMATS",
+    "FileBatch",
+    "IngestedFiles",
+    "KeyAdmission",
+    "Reject",
+    "RowCheck",
+    "format_of",
+    "read_file",
+    "read_files",
+    "reason_of",
+]
 
 FORMATS = {
     ".csv": "csv",
@@ -243,7 +254,7 @@ def _convert(
             if keys is None:
                 error.where = f"{path}:{record.line}, {error.where or table.name}"
                 raise
-            rejects.append(Reject(str(path), record.line, _reason(error), record.text))
+            rejects.append(Reject(str(path), record.line, reason_of(error), record.text))
     return FileBatch(ChangeSet.of(pairs, table.fields), records[0].line, tuple(rejects), position)
 
 
@@ -263,7 +274,8 @@ def _pair(
     return row, weight
 
 
-def _reason(error: TidemillError) -> str:
+def reason_of(error: TidemillError) -> str:
+    """What and where of an error, for the row that it refuses."""
     place = f" ({error.where})" if error.where else ""
     return f"{error.what}{place}" + (f": {error.detail}" if error.detail else "")
 

@@ -1,6 +1,8 @@
 """Execution: sessions, temporary views and jobs, and what comes back from them.
 
 - ``session``: a local session of our own, or a branch of one that a user gave us; the settings that decide answers.
+- ``standalone_cluster``: a cluster of processes on this machine, for the demo, benchmarks and tests.
+- ``worker_packages``: Tidemill sent to the workers of a cluster, and what they lack.
 - ``python_daemon``: the process that a local Spark forks its Python workers from.
 - ``java``: finding a Java that Spark can run on.
 - ``errors``: Spark's errors as ours, one sentence that names the view.

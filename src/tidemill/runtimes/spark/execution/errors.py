@@ -106,7 +106,8 @@ def not_found_by_tasks(file: Path) -> StorageError:
         f"Spark's tasks do not find {file.name}",
         where=str(file),
         detail="They read files where they run, and there is none under this path.",
-        hint="Put it on a disk that all machines of the cluster share. Nothing was committed.",
+        hint="Put the warehouse on a disk that all machines of the cluster share; for one in an object store run Spark "
+        "on this machine. Nothing was committed.",
     )
 
 

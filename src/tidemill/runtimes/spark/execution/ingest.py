@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
@@ -16,17 +18,19 @@ from tidemill.model.errors import BadValue, NullViolation, UnknownName, Unsuppor
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import STRING, Field
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
-from tidemill.runtimes.spark.execution.errors import condition_of, translate_errors
-from tidemill.runtimes.spark.execution.parquet_files import write_files
+from tidemill.runtimes.spark.execution.errors import condition_of, translate, translate_errors
+from tidemill.runtimes.spark.execution.job_counters import described
+from tidemill.runtimes.spark.execution.parquet_files import url_of, write_files
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
 from tidemill.runtimes.spark.execution.session import is_remote
 from tidemill.runtimes.spark.lowering.sql_text import literal_sql, quote
 from tidemill.storage.store import Store
 
 
-def collect_small(frame: DataFrame) -> pa.Table | None:
+def collect_small(frame: DataFrame, table: Table, epoch: int) -> pa.Table | None:
     """The frame's rows as Arrow, or None if they are too many for this process."""
-    rows = rows_as_arrow(frame.limit(COLLECT_ROWS + 1))
+    with _taking(frame, table, epoch):
+        rows = rows_as_arrow(frame.limit(COLLECT_ROWS + 1))
     return rows if rows.num_rows <= COLLECT_ROWS else None
 
 
@@ -38,12 +42,30 @@ def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> Cha
     columns = [_column(f, names, table) for f in table.fields]
     weight = quote(names[WEIGHT]) if WEIGHT in names else "1"
     folder = store.staging(table.name)
-    with translate_errors(table.name), _values_refused():
+    with translate_errors(table.name), _values_refused(), _taking(frame, table, epoch):
         chosen = frame.selectExpr(
             *columns, f"CAST({weight} AS BIGINT) AS {WEIGHT}", f"CAST({epoch} AS BIGINT) AS {EPOCH}"
         )
         files = write_files(chosen, folder, table.name)
     return ChangeSet.of_files(list(files), table.fields, sum(files.values()))
+
+
+def _taking(frame: DataFrame, table: Table, epoch: int) -> AbstractContextManager[None]:
+    """Describe the jobs that take in rows of a table."""
+    return described(frame.sparkSession, f"tidemill epoch {epoch}: rows for {table.name}")
+
+
+@contextmanager
+def computed_once(frame: DataFrame, times: int) -> Iterator[DataFrame]:
+    """A frame that is read so many times, and computed once."""
+    if times == 1:
+        yield frame
+        return
+    held = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield held
+    finally:
+        held.unpersist()
 
 
 @contextmanager
@@ -92,6 +114,8 @@ class StreamBatches:
         self._name = f"stream:{name}"
         self._position = position
         self._take = take
+        self.error: Exception | None = None
+        """The error that has stopped the stream."""
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Commit batch ``number``, unless it already is."""
@@ -99,11 +123,25 @@ class StreamBatches:
         known = json.loads(self._position(self._name) or "{}")
         if known.get("query") == query and known.get("batch", -1) >= number:
             return
-        self._take(frame, self._name, json.dumps({"query": query, "batch": number}))
+        try:
+            self._take(frame, self._name, json.dumps({"query": query, "batch": number}))
+        except Exception as error:
+            self.error = error
+            raise
+
+    @contextmanager
+    def raising_errors(self) -> Iterator[None]:
+        """Raise the error of a batch as it was, and other failures of the query as errors of the stream."""
+        try:
+            yield
+        except StreamingQueryException as error:
+            if self.error is not None:
+                raise self.error from None
+            raise translate(error, self._name) from error
 
 
 def start_stream(
-    frame: DataFrame, batches: StreamBatches, checkpoint: str, options: Mapping[str, object]
+    frame: DataFrame, batches: StreamBatches, checkpoint: str | Path, options: Mapping[str, object]
 ) -> StreamingQuery:
     """Start a streaming query whose batches become epochs."""
     if is_remote(frame.sparkSession):
@@ -112,5 +150,6 @@ def start_stream(
             detail="Its batches are processed where the server runs, and the warehouse is open here.",
             hint="Give a stream of a classic session: SparkSession.builder.master(...).getOrCreate().",
         )
-    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", checkpoint)
+    place = url_of(checkpoint.absolute()) if isinstance(checkpoint, Path) else checkpoint
+    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", place)
     return writer.trigger(**options).start() if options else writer.start()

@@ -1,4 +1,4 @@
-"""The cost of an epoch on Spark: jobs, bytes read, bytes written, from Spark's own stage metrics."""
+"""The cost of an epoch on Spark: jobs, tasks, exchanges and bytes, from Spark's own stage metrics."""
 
 from __future__ import annotations
 
@@ -21,11 +21,19 @@ _DESCRIPTION = "spark.job.description"
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The cost of one epoch. ``bytes_written`` is what Spark wrote; small results are written by the store."""
+    """The cost of one epoch. ``bytes_written`` is what Spark wrote; small results are written by the store.
+
+    ``task_seconds`` is the sum over tasks, several of which may run at the same time. An exchange is a stage whose rows
+    are read by another one.
+    """
 
     jobs: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    tasks: int = 0
+    task_seconds: float = 0.0
+    exchanges: int = 0
+    bytes_exchanged: int = 0
 
 
 class Meter:
@@ -65,7 +73,16 @@ class Meter:
             stage for job in jobs if (info := tracker.getJobInfo(job)).isDefined() for stage in info.get().stageIds()
         }
         figures = [found for stage in stages if (found := _attempt(store, stage)) is not None]
-        return Counters(len(jobs), sum(f.inputBytes() for f in figures), sum(f.outputBytes() for f in figures))
+        exchanged = [written for f in figures if (written := f.shuffleWriteBytes())]
+        return Counters(
+            len(jobs),
+            sum(f.inputBytes() for f in figures),
+            sum(f.outputBytes() for f in figures),
+            sum(f.numCompleteTasks() for f in figures),
+            sum(f.executorRunTime() for f in figures) / 1000,
+            len(exchanged),
+            sum(exchanged),
+        )
 
 
 def _attempt(store: Any, stage: int) -> Any:

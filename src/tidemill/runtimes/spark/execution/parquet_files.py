@@ -15,7 +15,7 @@ from pyspark.sql.functions import count, lit
 
 from tidemill.model.errors import StorageError
 
-__all__ = ["read_files", "write_files"]
+__all__ = ["read_files", "url_of", "write_files"]
 
 READING = {"parquet.page.verify-checksum.enabled": "true"}
 """Verifies page checksums: a file is verified before Spark reads it, and this detects damage after that."""
@@ -35,7 +35,7 @@ def write_files(frame: DataFrame, folder: Path, name: str) -> dict[Path, int]:
     """Write the rows of ``name`` into a folder; returns the nonempty files with their row counts, from the footers."""
     written = Observation()
     writer = frame.observe(written, count(lit(1)).alias(_ROWS)).write.mode("append")
-    writer.options(**WRITING).parquet(_url(folder))
+    writer.options(**WRITING).parquet(url_of(folder))
     files = {file: pq.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet"))}
     _compare(written.get[_ROWS], sum(files.values()), folder, name)
     return {file: rows for file, rows in files.items() if rows}
@@ -57,7 +57,7 @@ def read_files(spark: SparkSession, files: Iterable[Path], schema: str) -> DataF
     return spark.read.options(**READING).schema(schema).parquet(*[_pattern(file) for file in files])
 
 
-def _url(path: Path) -> str:
+def url_of(path: Path) -> str:
     """A path of this machine, whatever Spark's default file system is."""
     return f"file://{path}"
 
@@ -71,4 +71,4 @@ def _pattern(path: Path) -> str:
     >>> _pattern(Path("/data/w[1] %41/a.parquet"))
     'file:///data/w\\\\[1\\\\] %41/a.parquet'
     """
-    return _url(path).translate(_ESCAPES)
+    return url_of(path).translate(_ESCAPES)

@@ -10,7 +10,9 @@ import atexit
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -113,18 +115,25 @@ def local_session() -> SparkSession:
         if _started is not None and _started.sparkContext is running:
             return _started
         return given_session(SparkSession.getActiveSession() or SparkSession.builder.getOrCreate())
+    _started = start_session("local[*]")
+    return _started
+
+
+def start_session(master: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """A session of our own on a cluster or in a process of this machine, with further settings."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[*]").appName("tidemill")
-    for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **PROCESS_SETTINGS, **_process_settings()}.items():
+    ours = {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **PROCESS_SETTINGS, **_process_settings(), **settings}
+    builder = SparkSession.builder.master(master).appName("tidemill")
+    for key, value in ours.items():
         builder = builder.config(key, value)
     try:
-        _started = builder.getOrCreate()
+        started = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SetupError("Spark does not start", detail=str(error), hint="Check JAVA_HOME and SPARK_HOME.") from error
-    _keep_classes(_started.sparkContext)
-    return _started
+    _keep_classes(started.sparkContext)
+    return started
 
 
 def _keep_classes(context: SparkContext) -> None:
@@ -148,12 +157,16 @@ def given_session(session: SparkSession) -> SparkSession:
                 detail="Tidemill needs settings of its own, and before Spark 4.3 such a session has no newSession().",
                 hint="Install pyspark 4.3, or give a classic session: SparkSession.builder.master(...).getOrCreate().",
             )
-        branch = _branches[session] = session.newSession()
+        from tidemill.runtimes.spark.execution.worker_packages import equip_workers  # it asks for kinds of sessions
+
+        branch = session.newSession()
         for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **HADOOP_SETTINGS}.items():
             branch.conf.set(key, value)
         if is_remote(branch):
             # Left to the end of the interpreter, the connection would wait for threads that have ended.
             atexit.register(branch.client.close)
+        equip_workers(branch)
+        _branches[session] = branch
     return branch
 
 

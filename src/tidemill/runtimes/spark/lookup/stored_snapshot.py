@@ -68,7 +68,7 @@ class StoredSnapshot:
         by = IndexedColumns(_columns_schema([field]), elements=True)
         everything = tuple(range(len(self._fields)))
         lookups = self._in_runs(by, sought.drop_columns([WEIGHT]), everything) if elements else []
-        found = from_arrow(self._joined(run_lookups(self, [lookups])[0], everything), self._fields)
+        found = from_arrow(self._joined(run_lookups([self], [lookups])[0], everything), self._fields)
         asked = set(elements)
         return [pair for pair in found if not asked.isdisjoint(pair[0][position] or ())]
 
@@ -110,7 +110,7 @@ def fetch_together(lookups: Sequence[SnapshotLookup]) -> list[list[tuple[Row, in
     snapshots = [lookup.snapshot if lookup.positions else None for lookup in lookups]
     remote = {number: one for number, one in enumerate(snapshots) if isinstance(one, StoredSnapshot)}
     asked = [one.lookups(lookups[n].positions, lookups[n].keys, lookups[n].columns) for n, one in remote.items()]
-    found = run_lookups(next(iter(remote.values())), asked) if remote else []
+    found = run_lookups(list(remote.values()), asked)
     tables = dict(zip(remote, found, strict=True))
     return [
         remote[number].found(lookup, tables[number]) if number in remote else lookup.rows()
@@ -118,8 +118,8 @@ def fetch_together(lookups: Sequence[SnapshotLookup]) -> list[list[tuple[Row, in
     ]
 
 
-def run_lookups(snapshot: StoredSnapshot, asked: Sequence[Sequence[RunLookup]]) -> list[list[pa.Table]]:
-    """The rows found in each run, for each group of lookups, by one job in the session of ``snapshot``."""
+def run_lookups(snapshots: Sequence[StoredSnapshot], asked: Sequence[Sequence[RunLookup]]) -> list[list[pa.Table]]:
+    """The rows found in each run, for the lookups in each of ``snapshots``, by one job."""
     numbered = [(number, lookup) for number, group in enumerate(asked) for lookup in group]
     found: list[list[pa.Table]] = [[] for _ in asked]
     if not numbered:
@@ -130,7 +130,8 @@ def run_lookups(snapshot: StoredSnapshot, asked: Sequence[Sequence[RunLookup]]) 
             "lookup": pa.array([pickle.dumps(lookup) for _, lookup in numbered], pa.binary()),
         }
     )
-    with snapshot.session(f"{len(numbered)} lookups") as spark, translate_errors(snapshot.name):
+    names = ", ".join(dict.fromkeys(snapshot.name for snapshot in snapshots))
+    with snapshots[0].session(f"{len(numbered)} lookups in {names}") as spark, translate_errors(names):
         answers = rows_as_arrow(frame_of_arrow(spark, given).mapInArrow(look_up, TASK_FIELDS))
     for number, rows in _answers(answers):
         found[number].append(rows)

@@ -2,7 +2,7 @@
 
 Most aggregates and window functions have a SQL text that gives our answer to the last bit (``multiset_aggregates``,
 ``window_functions``). For the others a group of rows is collected into an array and passed to a UDF that is registered
-in the session. Workers import Tidemill, so it must be installed where they run.
+in the session. Workers import Tidemill, which is sent to them (``execution.worker_packages``).
 """
 
 from __future__ import annotations

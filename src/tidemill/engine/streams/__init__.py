@@ -1,0 +1,7 @@
+"""Streams of Spark's Structured Streaming as epochs of the warehouse.
+
+- ``stream``: a running stream as users see it: its figures, its end, its error.
+- ``intake``: the batches of a stream as epochs, bad rows aside.
+- ``batch_rows``: the rows of one batch that a table can take, as insertions or as upserts, and those that it cannot.
+- ``options``: how the rows of a stream are taken.
+"""

@@ -1,0 +1,53 @@
+"""What workers of a cluster need, and how one is refused that lacks it. ``tests/integration`` has a cluster."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tidemill.model.errors import SetupError
+from tidemill.runtimes.spark.execution import worker_packages
+from tidemill.runtimes.spark.execution.worker_packages import NEEDED, WorkerPackages, refuse_lacking
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_workers_need_what_the_project_needs() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    oldest = {found[1]: found[2] for one in declared if (found := re.match(r"([\w-]+)>=([\d.]+)", one))}
+    assert {name: oldest[name] for name in NEEDED} == {name: ".".join(map(str, NEEDED[name])) for name in NEEDED}
+
+
+def test_what_is_missing_is_said_for_each_python() -> None:
+    whole = {"numpy": "2.1.0", "pandas": "2.2.3", "pyarrow": "18.0.0"}
+    workers = [
+        WorkerPackages("one", "/a/python", whole),
+        WorkerPackages("two", "/b/python", {**whole, "pyarrow": "17.0.1"}),
+        WorkerPackages("three", "/c/python", {**whole, "pyarrow": None, "numpy": None}),
+    ]
+    refuse_lacking(workers[:1])
+    with pytest.raises(SetupError) as raised:
+        refuse_lacking(workers)
+    assert raised.value.what == "Spark's workers need numpy>=1.26 and pyarrow>=18"
+    assert raised.value.where == "/b/python on two, /c/python on three"
+    assert raised.value.detail == "/b/python has pyarrow 17.0.1. /c/python has no numpy and no pyarrow."
+    assert "pip install 'numpy>=1.26' 'pyarrow>=18'" in (raised.value.hint or "")
+
+
+def test_another_python_is_named() -> None:
+    text = (
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark "
+        "cannot run with different minor versions."
+    )
+    assert worker_packages._no_worker(text).what == "Spark's workers run Python 3.9, and this process 3.11"
+
+
+def test_the_archive_has_every_module_compiled() -> None:
+    source = ROOT / "src"
+    with zipfile.ZipFile(worker_packages.archive()) as archive:
+        names = set(archive.namelist())
+    assert names == {str(file.relative_to(source).with_suffix(".pyc")) for file in source.rglob("*.py")}
