@@ -128,6 +128,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 10, 10)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After its golden files, neither need it look at the programs of all of them, which others take up again."""
+    if item.path.name == "test_golden.py" and (nextitem is None or nextitem.path != item.path):
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """And at the end it may go as it would have gone. A worker tells of its golden files."""
     from tests.matrix.table import TABLE

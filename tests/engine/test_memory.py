@@ -138,7 +138,7 @@ def test_a_closed_warehouse_gives_its_memory_back(serve: str, rows: int) -> None
 
 def test_a_warehouse_that_is_never_closed_gives_its_memory_back() -> None:
     left = []
-    for _ in range(10):
+    for _ in range(5):
         wh = tidemill.open(":memory:", runtime="native", backend="llvm")
         wh.sql(JOINED.format(serve="subscribe"))
         keys = np.arange(30_000)
