@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
+
 import pytest
 
-from tidemill.runtimes.spark.execution.session import SEMANTIC_SETTINGS, given_session, local_session
+from tidemill.runtimes.spark.execution.session import SEMANTIC_SETTINGS, cores_of, given_session, local_session
 
 pytestmark = pytest.mark.spark
 
@@ -24,3 +27,12 @@ def test_a_given_session_keeps_its_settings(spark):
     assert theirs.conf.get("spark.sql.ansi.enabled") == "false"
     ours.range(1).createOrReplaceTempView("`tidemill: mine`")
     assert not theirs.catalog.tableExists("`tidemill: mine`")
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[3]", 3), ("local[5, 2]", 5), ("local[*]", os.cpu_count()), ("spark://host:7077", 7)],
+)
+def test_as_many_tasks_as_cores(master, cores):
+    context = SimpleNamespace(master=master, defaultParallelism=7)
+    assert cores_of(SimpleNamespace(sparkContext=context, _jsparkSession=None)) == cores

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -177,7 +178,17 @@ def is_remote(session: SparkSession) -> bool:
 
 def cores_of(session: SparkSession) -> int:
     """The number of tasks that run at the same time; an assumed one for Spark Connect, which does not say."""
-    return ASSUMED_CORES if is_remote(session) else int(session.sparkContext.defaultParallelism)
+    if is_remote(session):
+        return ASSUMED_CORES
+    context = session.sparkContext
+    local = _LOCAL_MASTER.fullmatch(context.master)
+    if local is None:
+        return int(context.defaultParallelism)
+    # Our own sessions have a low default parallelism, for short jobs over few rows.
+    return (os.cpu_count() or 1) if local["cores"] == "*" else int(local["cores"] or 1)
+
+
+_LOCAL_MASTER = re.compile(r"local(?:\[(?P<cores>\*|\d+)(?:,[^\]]*)?\])?")
 
 
 def stop_local_session() -> None:
