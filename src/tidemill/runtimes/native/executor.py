@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -79,11 +79,14 @@ class PythonExecutor:
             trigger = compiled.triggers.get(relation, NO_TRIGGER)
             return self._sums_of(trigger, compiled.stage, StatementInputs({}, {}, change))
 
-    def planned_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[PlannedSum]:
-        """The same sums as ``trigger_sums``, routine by routine, for a caller that makes lookups of many together."""
+    def planned_sums(
+        self, compiled: CompiledStage, relation: str, change: ChangeSet, targets: Collection[str]
+    ) -> Iterator[PlannedSum]:
+        """The sums of ``trigger_sums`` for some targets, routine by routine, for a caller that makes lookups of many
+        together."""
         inputs = StatementInputs({}, {}, change)
         for step in compiled.triggers.get(relation, NO_TRIGGER).adds:
-            for routine in step.routines:
+            for routine in step.routines if step.target in targets else ():
                 given = {access: self._rows(access, inputs) for access in routine.accesses}
                 yield PlannedSum(compiled, step.target, routine, given, self._look_up(routine, compiled.stage, given))
 
