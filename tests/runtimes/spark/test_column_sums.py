@@ -17,6 +17,8 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import DuplicateKey
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, DATE, DOUBLE, INT, STRING, Decimal, Field
+from tidemill.program.reads import read_maps
+from tidemill.program.sharding import why_not_sharded
 from tidemill.program.stages import Stage
 from tidemill.runtimes.native.executor import PythonExecutor
 from tidemill.runtimes.spark.lookup import key_check, lookup_task
@@ -55,9 +57,9 @@ NOT_IN_COLUMNS = {
 }
 
 
-def _stages(query: str) -> tuple[Stage, ...]:
+def _stages(query: str, strategy: str = "delta") -> tuple[Stage, ...]:
     relation = translate(query, {table.name: table.fields for table in TABLES.values()}).relation
-    return compile_view("v", relation, TABLES, "delta").stages
+    return compile_view("v", relation, TABLES, strategy).stages
 
 
 def _row(draw: random.Random, table: Table) -> Row:
@@ -77,6 +79,16 @@ def _change(draw: random.Random, table: Table, rows: int) -> ChangeSet:
     return ChangeSet.of([*pairs, (pairs[0][0], -pairs[0][1])], table.fields)
 
 
+def _committed(draw: random.Random, stage: Stage, store: MemoryStore, epoch: int) -> None:
+    """Commit an epoch that changes all inputs of a stage, and with them the maps that its triggers read."""
+    changes = {name: _change(draw, TABLES[name], 40) for name in stage.inputs}
+    for map_ in stage.maps:
+        if map_.name in read_maps(stage):
+            assert not map_.values, "what is committed has the columns of a map alone"
+            changes[map_.name] = _change(draw, Table(map_.name, map_.keys), 40)
+    store.commit(Epoch(epoch, changes))
+
+
 def _work(draw: random.Random, stage: Stage, store: MemoryStore, parts: int) -> Work:
     """An epoch that changes all inputs of a stage."""
     changes, steps = [], []
@@ -84,7 +96,7 @@ def _work(draw: random.Random, stage: Stage, store: MemoryStore, parts: int) -> 
         steps += [Step(relation, len(changes), 0), Step(relation, len(changes))]
         changes.append(_change(draw, TABLES[relation], 30))
     relations = tuple((name, TABLES[name].fields) for name in stage.inputs)
-    files = {name: store.runs(name) for name in stage.inputs}
+    files = {name: store.runs(name) for name in (*stage.inputs, *(map_.name for map_ in stage.maps))}
     return Work(store.epoch + 1, (stage,), relations, files, tuple(steps), tuple(changes), parts, 2, column_rows=0)
 
 
@@ -106,15 +118,26 @@ def _many(amounts: Any) -> bool:
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-@pytest.mark.parametrize("view", [view for view in VIEWS if view not in NOT_IN_COLUMNS])
-def test_queries_add_what_generated_python_adds(view: str, mapped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("view", "strategy"),
+    [
+        *((view, "delta") for view in VIEWS if view not in NOT_IN_COLUMNS),
+        ("rows", "joingraph"),
+        ("a key of two", "joingraph"),
+    ],
+)
+def test_queries_add_what_generated_python_adds(
+    view: str, strategy: str, mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join graph reads maps that its triggers add to: those for the second table see the change of the first."""
     monkeypatch.setattr(lookup_task, "MAPPED_ROWS", 1 if mapped else 1 << 30)
     draw = random.Random(f"{view} {mapped}")
-    (stage, *_) = _stages(VIEWS[view])
-    assert why_not_in_columns(stage) == ""
+    (stage, *_) = _stages(VIEWS[view], strategy)
+    assert why_not_in_columns(stage) == "" == why_not_sharded(stage)
+    assert bool(read_maps(stage)) == (strategy == "joingraph")
     with closing(MemoryStore()) as store:
         for epoch in (1, 2):
-            store.commit(Epoch(epoch, {name: _change(draw, TABLES[name], 40) for name in stage.inputs}))
+            _committed(draw, stage, store, epoch)
         work = _work(draw, stage, store, parts=2)
         expected = _sums(replace(work, column_rows=1 << 30))
         monkeypatch.setattr(PythonExecutor, "planned_sums", None)  # nothing is left to Python
@@ -153,3 +176,15 @@ def test_a_check_reads_what_a_change_touches(monkeypatch: pytest.MonkeyPatch) ->
             with pytest.raises(DuplicateKey, match="id = 4"):
                 key_check.check_by_lookup(ORDERS, change, store.runs("orders"))
             monkeypatch.setattr(lookup_task, "_read", None)
+
+
+def test_keys_that_statistics_exclude_need_no_mapped_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New keys follow those that are stored: nothing is made for them, and none of them is refused."""
+    monkeypatch.setattr(lookup_task, "MAPPED_ROWS", 1)
+    with closing(MemoryStore()) as store:
+        store.commit(Epoch(1, {"orders": ChangeSet.of([((i, 0, "", None, 0.5), 1) for i in range(9)], ORDERS.fields)}))
+        (run_file,) = store.runs("orders")
+        for first, is_new in ((9, True), (8, False)):
+            change = ChangeSet.of([((i, 0, "", None, 0.5), 1) for i in range(first, 12)], ORDERS.fields)
+            assert key_check.only_new_keys(ORDERS, change, [run_file]) == is_new
+            assert any(run_file.prefix.parent.glob(f"{run_file.prefix.name}.*.index")) == (not is_new)

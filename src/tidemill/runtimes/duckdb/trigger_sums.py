@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidemill.algebra.expressions.scalars import Column, Named
 from tidemill.algebra.relational.relations import Distinct, Project
-from tidemill.changes.arrow import from_arrow
+from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.zset import Row
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
@@ -74,6 +74,11 @@ class StatementSums:
     fields: tuple[Field, ...]
     keys: int
 
+    @property
+    def relations(self) -> set[str]:
+        """The relations and maps in which rows are looked up."""
+        return {lookup.relation for lookup in self.lookups}
+
     def found(
         self, change: pa.Table, find: FindRows, connection: duckdb.DuckDBPyConnection
     ) -> dict[Row, int | list[Any]]:
@@ -81,22 +86,23 @@ class StatementSums:
 
         Raises ``NotAnswered`` on an error of DuckDB's.
         """
-        try:
-            rows = self._sums(change, find, connection)
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise NotAnswered(str(error)) from error
+        rows = from_arrow(self.table(change, find, connection), self.fields)
         sums = ((row[: self.keys], [weight, *row[self.keys :]]) for row, weight in rows)
         return {key: amounts if len(amounts) > 1 else amounts[0] for key, amounts in sums if any(amounts)}
 
-    def _sums(self, change: pa.Table, find: FindRows, connection: duckdb.DuckDBPyConnection) -> list[tuple[Row, int]]:
+    def table(self, change: pa.Table, find: FindRows, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+        """The same sums as columns, as the target is stored."""
         rows = {self.change: change}
-        for lookup in self.lookups:
-            keys = lookup.keys
-            source = rows[keys.alias] if keys.query is None else fetch(connection, keys.query, _reading(rows))
-            rows[lookup.alias] = find(lookup.relation, lookup.by, source, keys.columns)
-            if not rows[lookup.alias].num_rows:
-                return []
-        return from_arrow(as_stored(fetch(connection, self.sums, _reading(rows)), self.fields), self.fields)
+        try:
+            for lookup in self.lookups:
+                keys = lookup.keys
+                source = rows[keys.alias] if keys.query is None else fetch(connection, keys.query, _reading(rows))
+                rows[lookup.alias] = find(lookup.relation, lookup.by, source, keys.columns)
+                if not rows[lookup.alias].num_rows:
+                    return arrow_schema(self.fields).empty_table()
+            return as_stored(fetch(connection, self.sums, _reading(rows)), self.fields)
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise NotAnswered(str(error)) from error
 
 
 def _reading(rows: Mapping[str, pa.Table]) -> ReadTable:

@@ -47,6 +47,8 @@ class RunLookup:
         """The rows found, and rarely others with the same hash."""
         if self.mapped:
             found = self.run.find(self.by, self.keys, self.wanted)
+            if found is None and self._is_excluded():
+                return self.wanted.empty_table()
             if found is None and self.run.make(self.by, self.wanted, self._read_column):
                 found = self.run.find(self.by, self.keys, self.wanted)
             if found is not None:
@@ -54,6 +56,17 @@ class RunLookup:
         read, index = (_read, _index) if self.mapped else (_kept_rows, _kept_index)
         at = find_positions(index(self.run.prefix, self.file, self.by), self.run.rows, hash_columns(self.keys.columns))
         return read(self.run.prefix, self.file, self.wanted).take(integer_array(at))
+
+    def _is_excluded(self) -> bool:
+        """True if the run has no such keys, as it is with new ones that follow those stored: then no file is made."""
+        from tidemill.storage.runs import may_hold
+
+        where = {
+            name: column.combine_chunks()
+            for name, column in zip(self.keys.column_names, self.keys.columns, strict=True)
+            if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_date(column.type)
+        }
+        return not self.by.elements and bool(where) and not may_hold(self.file, where)
 
     def _read_column(self, field: pa.Field) -> pa.ChunkedArray:
         return _read(self.run.prefix, self.file, pa.schema([field])).column(0)

@@ -6,7 +6,7 @@ one that fails, is left to generated Python, which also says which row has faile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import groupby
@@ -20,6 +20,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.hashing import hash_columns
 from tidemill.changes.sorted_hashes import find_positions, index_rows
 from tidemill.model.types import Field
+from tidemill.program.reads import read_maps
 from tidemill.program.sharding import needs_whole_change
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add
@@ -47,9 +48,9 @@ class ColumnLookups:
         self._absorbed: dict[str, list[pa.Table]] = {}
         self._found: dict[tuple[str, Names, int, Names], tuple[pa.Table, pa.Table]] = {}
 
-    def absorb(self, relation: str, change: ChangeSet) -> None:
+    def absorb(self, relation: str, change: pa.Table) -> None:
         """Add a change to the rows that later lookups find."""
-        self._absorbed.setdefault(relation, []).append(change.arrow())
+        self._absorbed.setdefault(relation, []).append(change)
         self._found = {key: found for key, found in self._found.items() if key[0] != relation}
 
     def find(self, relation: str, by: Names, source: pa.Table, columns: Names) -> pa.Table:
@@ -62,7 +63,7 @@ class ColumnLookups:
 
     def _look_up(self, relation: str, by: Names, keys: pa.Table) -> pa.Table:
         schema = arrow_schema(self._fields_of(relation))
-        sought = pa.table(keys.columns, schema=pa.schema([schema.field(name) for name in by])) if by else None
+        sought = pa.table(keys.columns, names=by).cast(pa.schema([schema.field(name) for name in by])) if by else None
         absorbed = [table.select(schema.names) for table in self._absorbed.get(relation, ())]
         found = absorbed if sought is None else [_with_keys(table, sought) for table in absorbed]
         return pa.concat_tables([self._files.find(relation, schema, sought), *found])
@@ -80,6 +81,8 @@ class ColumnSums:
     def __init__(self, lookups: ColumnLookups, connection: Any) -> None:
         self.lookups = lookups
         self._connection = connection
+        self._unknown: set[str] = set()
+        """Maps to which this epoch has added what no query tells."""
 
     def with_signs(self, change: ChangeSet) -> pa.Table | None:
         """The rows of a change as queries read them; None if some occur so often that they cannot be listed."""
@@ -94,7 +97,7 @@ class ColumnSums:
         left = set()
         for target, statements in _queries(stage, relation).items():
             try:
-                if isinstance(statements, str) or change is None:
+                if isinstance(statements, str) or change is None or self._reads_unknown(statements):
                     raise NotAnswered(target)
                 found = [one.found(change, self.lookups.find, self._connection) for one in statements]
             except NotAnswered:
@@ -103,6 +106,22 @@ class ColumnSums:
                 for added in found:
                     add_sums(sums, {target: added})
         return left
+
+    def _reads_unknown(self, statements: Iterable[StatementSums]) -> bool:
+        return any(not self._unknown.isdisjoint(statement.relations) for statement in statements)
+
+    def add_to_read_maps(self, stage: Stage, relation: str, change: ChangeSet) -> None:
+        """Add to the maps that triggers of a stage read what they add for all of a change."""
+        signed = self.with_signs(change)
+        for target in read_maps(stage) & _queries(stage, relation).keys():
+            statements = _queries(stage, relation)[target]
+            try:
+                if isinstance(statements, str) or signed is None:
+                    raise NotAnswered(target)
+                for statement in statements:
+                    self.lookups.absorb(target, statement.table(signed, self.lookups.find, self._connection))
+            except NotAnswered:
+                self._unknown.add(target)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import to_stream
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import TidemillError
+from tidemill.program.reads import read_maps
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.planned_lookups import make_lookups
@@ -79,16 +80,21 @@ def _take_steps(
     relation, change = steps[0].relation, work.change(steps[0].change)
     if steps[0].stage is None:
         stages.state.absorb(relation, change)
-        columns.lookups.absorb(relation, change)
+        columns.lookups.absorb(relation, change.arrow())
         return
     for number in [step.stage for step in steps if step.whole and step.stage is not None]:
         if part == number % work.parts:
-            found = stages.executor.trigger_sums(stages.compiled(number), relation, change)
+            found = stages.executor.trigger_sums(stages.firing(number), relation, change)
             add_sums(sums.setdefault(number, {}), found)
     numbers = [step.stage for step in steps if not step.whole and step.stage is not None]
     mine = _slice(change, work, part) if numbers else change
     if numbers and mine.rows:
         _take_part(work, stages, columns, relation, mine, {number: sums.setdefault(number, {}) for number in numbers})
+    later = {step.stage for step in work.steps[work.steps.index(steps[-1]) + 1 :]}
+    for step in steps:
+        if step.stage in later and step.stage is not None and read_maps(work.stages[step.stage]):
+            columns.add_to_read_maps(work.stages[step.stage], relation, change)
+            stages.add_later(step.stage, relation, change)
 
 
 def _take_part(
@@ -101,7 +107,7 @@ def _take_part(
         (number, routine)
         for number, targets in left.items()
         if targets
-        for routine in stages.executor.planned_sums(stages.compiled(number), relation, mine, targets)
+        for routine in stages.executor.planned_sums(stages.firing(number), relation, mine, targets)
     ]
     # Lookups scan files, so those of all stages are made together.
     make_lookups([routine for _, routine in planned], prefetch)

@@ -80,15 +80,30 @@ class TaskStages:
         self.executor = PythonExecutor(self.state, fields_of)
         self._work = work
         self._fields_of = fields_of
+        self._map_keys = {map_.name: map_.keys for stage in work.stages for map_ in stage.maps}
+        self._pending: dict[int, list[tuple[str, ChangeSet]]] = {}
         self._compiled: dict[int, CompiledStage] = {}
         for stage in work.stages:
             self.state.use(stage)
         self.state.begin()
 
     def used_fields(self, relation: str) -> tuple[Field, ...]:
-        """The columns of a relation that some stage reads."""
+        """The columns of a relation that some stage reads, or those of a map by which its entries are found."""
+        if relation in self._map_keys:
+            return self._map_keys[relation]
         fields = self._fields_of(relation)
         return tuple(fields[place] for place in self.state.used(relation))
+
+    def add_later(self, number: int, relation: str, change: ChangeSet) -> None:
+        """Note a change whose additions generated Python is to find in the maps of a stage, if it comes to that."""
+        self._pending.setdefault(number, []).append((relation, change))
+
+    def firing(self, number: int) -> CompiledStage:
+        """A stage, ready to run its triggers: the maps that they read have what the epoch has added so far."""
+        compiled = self.compiled(number)
+        for relation, change in self._pending.pop(number, ()):
+            self.executor.add_to_read_maps(compiled, relation, change)
+        return compiled
 
     def compiled(self, number: int) -> CompiledStage:
         """A stage, ready to run."""
