@@ -12,7 +12,8 @@ llvm      native, every stage compiled that has a native form, as for stages tha
 again     native, every view computed again in every epoch that DuckDB can compute, as for changes of most rows
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
-tasks     "spark tasks", each change in two parts and two shards, as for bulk changes
+tasks     "spark tasks", each change in two parts and two shards, as for bulk changes: those of one row in Python,
+          others as queries over columns where there are such
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
 moving    native, on one runtime and another by turns: each misses the epochs of the other
 swapped   the same, one of them with every stage compiled
@@ -95,6 +96,7 @@ def taking(way: str) -> Iterator[None]:
 
             patch.setattr(placement, "LEAST_TASK_WORK", 0)
             patch.setattr(task_runtime, "PART_ROWS", 1)
+            patch.setattr(task_runtime, "COLUMN_ROWS", 2)
         elif way == "driver":
             from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 

@@ -96,7 +96,7 @@ def test_views_of_one_warehouse_on_different_runtimes(tmp_path: Path, spark: Spa
     ("way", "name", "form"),
     [
         ("driver", "spark driver", "generated Python, over rows that Spark looks up"),
-        ("tasks", "spark tasks", "generated Python in Spark tasks, over the files of the store"),
+        ("tasks", "spark tasks", "queries over columns in Spark tasks, over the files of the store"),
         ("frames", "spark dataframes", "DataFrames"),
     ],
 )

@@ -16,6 +16,8 @@ TABLES = {
     if isinstance(one, CreateTable)
 }
 
+CHAIN = "SELECT b.k, COUNT(*) AS n FROM t a JOIN s ON a.k = s.k JOIN t b ON b.id = s.y GROUP BY b.k"
+
 
 def stages(query: str, strategy: str = "delta") -> tuple[Stage, ...]:
     relation = translate(query, {name: table.fields for name, table in TABLES.items()}).relation
@@ -27,7 +29,10 @@ def stages(query: str, strategy: str = "delta") -> tuple[Stage, ...]:
     [
         ("SELECT k, SUM(x) AS n FROM t GROUP BY k", "delta", ""),
         ("SELECT a.id FROM t a JOIN t b ON a.x = b.x", "delta", ""),
-        ("SELECT s.y FROM s JOIN t ON s.k = t.k", "delta", "its triggers read "),
+        ("SELECT s.y FROM s JOIN t ON s.k = t.k", "delta", ""),
+        ("SELECT s.y FROM s JOIN t ON s.k = t.k", "joingraph", ""),
+        (CHAIN, "joingraph", ""),
+        (CHAIN, "viewlet", "its triggers read v:s_t, v:s_t_2, which they add to by joins"),
         ("SELECT k, SUM(x) AS n FROM t GROUP BY k", "recompute", "a trigger recomputes all of a map"),
     ],
 )

@@ -1,8 +1,10 @@
 """Sharding of stages: which of them can run in tasks that see a part of a change each, and where their sums must meet.
 
 A trigger whose queries are linear in the change gives the same sums if the change is cut into parts and the sums of the
-parts are added. Only sums for the same entry have to meet, and the entries from which one row is computed: these are in
-one *shard*, by a hash of their first keys.
+parts are added. If triggers read maps that they add to, as those of join graphs do, every task must know before the
+next trigger what all of a change has added: so that has to be a function of the change alone. Only sums for the same
+entry have to meet, and the entries from which one row is computed: these are in one *shard*, by a hash of their first
+keys.
 """
 
 from __future__ import annotations
@@ -30,9 +32,23 @@ def why_not_sharded(stage: Stage) -> str:
         return "a trigger recomputes all of a map"
     if any(trigger.each for trigger in stage.triggers):
         return "a trigger takes one row at a time"
-    if read_maps(stage):
-        return f"its triggers read {', '.join(sorted(read_maps(stage)))}, which they add to"
+    if joined := _added_to_by_joins(stage):
+        return f"its triggers read {', '.join(sorted(joined))}, which they add to by joins"
     return "it calls functions that are registered in this process" if calls_python(stage) else ""
+
+
+def _added_to_by_joins(stage: Stage) -> set[str]:
+    """The maps that triggers read, and to which some add more than a function of the change: a later trigger of the
+    epoch would need what all parts of the change have added. To others every task can add that by itself."""
+    read = read_maps(stage)
+    statements = [statement for trigger in stage.triggers for statement in trigger.statements]
+    return {
+        statement.target
+        for statement in statements
+        if statement.target in read
+        for query in queries_of(statement)
+        if len(query.sources) != 1 or not reads_change(query.sources[0]) or query.sources[0].split is not None
+    }
 
 
 def shard_widths(stage: Stage) -> dict[str, int]:

@@ -282,6 +282,12 @@ def read_table(
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
 
 
+def may_hold(file: Path, where: ColumnValues) -> bool:
+    """True unless the statistics of a run exclude that a row has these values."""
+    with translate_read_errors(file, ""), open_run(file) as parquet:
+        return bool(_possible_groups(parquet, where))
+
+
 def _possible_groups(parquet: pq.ParquetFile, where: ColumnValues) -> list[int]:
     """The row groups that may have one of the values in each column of ``where``."""
     columns = {parquet.schema.column(i).path: i for i in range(len(parquet.schema))}

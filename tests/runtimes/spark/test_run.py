@@ -256,10 +256,10 @@ def test_the_state_that_a_change_meets_is_scanned_once(drive, bulk):
 # -- what a table refuses -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["scanned by this process", "looked up by Spark"])
+@pytest.fixture(params=["looked up by this process", "looked up by Spark"])
 def lookup(request, monkeypatch):
     if request.param == "looked up by Spark":
-        monkeypatch.setattr(key_check, "SCAN_ROWS", -1)
+        monkeypatch.setattr(key_check, "LOOKUP_ROWS", -1)
 
 
 def test_a_row_that_never_arrived_cannot_leave(drive, lookup):
@@ -288,7 +288,7 @@ def test_a_primary_key_is_there_once(drive, lookup):
 @pytest.mark.parametrize("rows", [[(ANN, -1)], [(BOB, 1), (BOB, 1)], [((2, *ANN[1:]), 1)], [(BOB, -1), (BOB, -1)]])
 def test_large_changes_are_refused_with_the_same_words(drive, bulk, monkeypatch, rows):
     errors = []
-    monkeypatch.setattr(key_check, "SCAN_ROWS", -1)
+    monkeypatch.setattr(key_check, "LOOKUP_ROWS", -1)
     for limit in (results.COLLECT_ROWS, 0):
         bulk(limit)
         view = drive([ORDERS], "SELECT id FROM orders")

@@ -52,6 +52,10 @@ CREATE MATERIALIZED VIEW shares AS SELECT id, 100 / amount AS share, NULL AS not
 CREATE MATERIALIZED VIEW cities AS SELECT COUNT(*) AS n, SUM(total) AS total FROM by_city;
 CREATE MATERIALIZED VIEW visitors WITH (strategy = 'delta') AS
   SELECT c.city, COUNT(*) AS n FROM visits v JOIN customers c ON v.customer = c.id GROUP BY c.city;
+CREATE MATERIALIZED VIEW sold WITH (strategy = 'joingraph') AS
+  SELECT c.city, SUM(o.amount) AS total FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.city;
+CREATE MATERIALIZED VIEW traced WITH (strategy = 'lineage') AS
+  SELECT DISTINCT a.city FROM customers a JOIN customers b ON a.city = b.city;
 """
 
 
@@ -66,18 +70,20 @@ def test_epochs_in_tasks(spark: SparkSession) -> None:
         customers = [(+1, (i, f"city {i % 3}")) for i in range(8)]
         wh.apply({"customers": customers, "orders": [(+1, (i, i % 8, i + 1)) for i in range(40)]})
         names = {row[0]: row[2] for row in wh.sql("SHOW VIEWS")}
-        assert names == dict.fromkeys(("by_city", "sizes", "shares", "cities"), "spark tasks") | {
-            "visitors": "spark driver"
-        }
-        assert "not in tasks, since its triggers read" in wh.view("visitors").explain()
+        in_tasks = ("by_city", "sizes", "shares", "cities", "visitors", "sold")
+        assert names == dict.fromkeys(in_tasks, "spark tasks") | {"traced": "spark driver"}
+        assert "not in tasks, since its triggers read traced:" in wh.view("traced").explain()
         wh.apply({"orders": [(-1, (i, i % 8, i + 1)) for i in range(0, 40, 3)] + [(+1, (50, 1, 7))]})
         assert wh.costs().jobs == 3
         # Groups of one size change to that of others: rows that two shards emit cancel.
-        wh.apply({"visits": [(+1, (1,)), (+1, (2,))], "orders": [(+1, (60 + i, i % 2, 5)) for i in range(9)]})
-        for view in wh.sql("SHOW VIEWS"):
-            if view[0] != "visitors":
-                assert wh.view(view[0]).verify(against="evaluator")
-        assert sorted(wh.view("visitors").rows()) == [("city 1", 1), ("city 2", 1)]
+        moved = [(-1, (1, "city 1")), (+1, (1, "city 0")), (-1, (7, "city 1")), (+1, (8, "city 2"))]
+        new = [(+1, (60 + i, i % 2, 5)) for i in range(9)]
+        wh.apply({"visits": [(+1, (1,)), (+1, (2,)), (+1, (8,))], "customers": moved, "orders": new})
+        for view in in_tasks[:4]:
+            assert wh.view(view).verify(against="evaluator")
+        assert sorted(wh.view("visitors").rows()) == [("city 0", 1), ("city 2", 2)]
+        totals = [(city, total) for city, total, _ in wh.view("by_city").rows()]
+        assert sorted(wh.view("sold").rows()) == sorted(totals)
 
 
 @pytest.mark.spark

@@ -1,12 +1,13 @@
-"""DuckDB as an engine for one-off queries, recomputation and the filling of views: whole relations, in columns.
+"""DuckDB as an engine for one-off queries, recomputation, fills of views and sums of bulk changes: in columns.
 
-It works in this process, keeps no state and applies no change, so it is no ``Runtime``: it answers queries over Arrow
+It works in this process, keeps no state and commits no change, so it is no ``Runtime``: it answers queries over Arrow
 tables that the caller has.
 A query is translated only if each of its parts is declared here and Spark's answers to the corpus confirm it. All else
 raises ``NotAnswered``, and the caller asks a runtime, which also reports errors such as an overflow.
 
 - ``answer``: the rows of a query: its translation, run on a private connection over the given tables.
 - ``fill``: the maps and rows of a stage, from the whole contents of its inputs.
+- ``trigger_sums``: what a trigger adds for a part of a change, from the rows that it joins with.
 - ``load_queries``, ``emission_queries``: what a stage's load adds to its maps, and its rows over these, as relations.
 - ``relations``: relational nodes as SQL text.
 - ``windows``: window functions, and the order of rows in a partition.

@@ -40,7 +40,6 @@ LEAST_MEMORY = 64 << 20
 """Bytes below which DuckDB gives up on queries that it could answer with files."""
 
 _SETTINGS = (
-    f"SET threads = {THREADS}",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET GLOBAL python_enable_replacements = false",
@@ -80,9 +79,9 @@ def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None
 
 
 @contextmanager
-def connected(limit: MemoryLimit | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def connected(limit: MemoryLimit | None = None, threads: int = THREADS) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to an empty database in memory, whose settings nothing can change."""
-    database = _shared_database(os.getpid()) if limit is None else _new_database(limit.settings)
+    database = _shared_database(os.getpid(), threads) if limit is None else _new_database(threads, limit.settings)
     try:
         with database.cursor() as connection:
             yield connection
@@ -92,14 +91,14 @@ def connected(limit: MemoryLimit | None = None) -> Iterator[duckdb.DuckDBPyConne
 
 
 @lru_cache(maxsize=1)
-def _shared_database(process: int) -> duckdb.DuckDBPyConnection:
+def _shared_database(process: int, threads: int) -> duckdb.DuckDBPyConnection:
     """The database without a limit of a process: one that was forked has no threads of the other one's."""
-    return _new_database()
+    return _new_database(threads)
 
 
-def _new_database(settings: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+def _new_database(threads: int, settings: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(":memory:")
-    for setting in (*settings, *_SETTINGS):
+    for setting in (f"SET threads = {threads}", *settings, *_SETTINGS):
         database.execute(setting)
     return database
 

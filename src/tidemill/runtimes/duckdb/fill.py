@@ -68,7 +68,7 @@ def fill_stage(stage: Stage, read: ReadTable, limit: MemoryLimit | None = None) 
     given = contents
     if signed:
         loads = lowered_loads(stage, signed)
-        given = contents | {name: _once(contents[name]) for name in signed}
+        given = contents | {name: once(contents[name]) for name in signed}
     try:
         with connected(limit) as connection:
             return _Filling(stage, given, contents, connection).run(loads, rows)
@@ -164,7 +164,7 @@ class _Filling:
             fields = map_fields(self._maps[target]) if target in self._maps else self._stage.output
             found = self._unsummed(target)
             if found is None:
-                found = _as_stored(fetch(self._connection, query, self._loaded_from), fields)
+                found = as_stored(fetch(self._connection, query, self._loaded_from), fields)
             if found.num_rows and pc.min(found.column(WEIGHT)).as_py() < 0:
                 raise NotAnswered("entries of which more have gone than have come")
             self._entries[target] = _ends_of(found, self._maps[target]) if target in self._maps else found
@@ -186,7 +186,7 @@ class _Filling:
             rows = replace(finish.rows, limit=finish.kept_rows, offset=0)
             outputs = tuple(Named(f.name, column(f)) for f in map_.keys)
             query = partition_rows(PartitionEmission(target, rows, outputs))
-            self._entries[target] = _as_stored(fetch(self._connection, lower_query(query), self._emitted), map_.keys)
+            self._entries[target] = as_stored(fetch(self._connection, lower_query(query), self._emitted), map_.keys)
 
     def _unsummed(self, target: str) -> pa.Table | None:
         """The entries of a large multiset as the rows that add up to them, if few of these are equal.
@@ -203,7 +203,7 @@ class _Filling:
         if query is None or max(table.num_rows for table in self._stored.values()) < UNSUMMED_ROWS:
             return None
         found = fetch(self._connection, lower_query(query), lambda name, fields: self._stored[name])
-        return _as_stored(found, map_fields(self._maps[target])) if _are_mostly_distinct(found) else None
+        return as_stored(found, map_fields(self._maps[target])) if _are_mostly_distinct(found) else None
 
     def _output(self, query: Relation | None) -> pa.Table:
         if query is None:
@@ -215,7 +215,7 @@ class _Filling:
             if sum(table.num_rows for table in self._entries.values()) > EVALUATED_ENTRIES:
                 raise
             return self._evaluated(query)
-        return _as_stored(fetch(self._connection, lowered, self._emitted), self._stage.output)
+        return as_stored(fetch(self._connection, lowered, self._emitted), self._stage.output)
 
     def _evaluated(self, query: Relation) -> pa.Table:
         """Rows of which an expression has no translation, such as a quotient of sums of DECIMAL, made by the evaluator.
@@ -252,7 +252,7 @@ class _Filling:
             if name == finish.source and finish.always and not table.num_rows:
                 table = _zeros(map_fields(self._maps[name]))
             if name == finish.source or name in multisets_of(finish.multiset_reads):
-                return _once(table)
+                return once(table)
         return table
 
 
@@ -295,7 +295,7 @@ def _clustered(entries: pa.Table, keys: Sequence[Field]) -> pa.Table:
     return entries.drop_columns([WEIGHT]).take(order).append_column(entries.schema.field(WEIGHT), weights)
 
 
-def _once(entries: pa.Table) -> pa.Table:
+def once(entries: pa.Table) -> pa.Table:
     """Entries or rows that count once each, with their weights in a column."""
     weights = entries.column(WEIGHT)
     ones = pa.array(np.ones(entries.num_rows, dtype=np.int64))
@@ -309,7 +309,7 @@ def _zeros(fields: Sequence[Field]) -> pa.Table:
     return pa.table([pa.array([0]).cast(one.type) for one in schema], schema=schema)
 
 
-def _as_stored(found: pa.Table, fields: Sequence[Field]) -> pa.Table:
+def as_stored(found: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Columns of an answer, the last of which is the weight, in the form in which changes are stored."""
     schema = arrow_schema(fields)
     stored = pa.table([_canonical(values) for values in found.columns], names=schema.names).cast(schema)

@@ -32,6 +32,16 @@ def entries_query(
 
     The rows of the relations ``signed`` have a column ``ENTRY_WEIGHT``, which is 1 or -1.
     """
+    entries = sums_query(keys, values, queries, signed)
+    # Without keys there is one group, also over no rows; with signs all rows of a group may have gone.
+    there = Call("ne", (Column(ENTRY_WEIGHT, BIGINT), Literal(0, BIGINT)), BOOLEAN)
+    return entries if keys and not signed else Filter(entries, there)
+
+
+def sums_query(
+    keys: Sequence[Field], values: Sequence[RingField], queries: Sequence[Query], signed: Set[str]
+) -> Relation:
+    """The same as amounts to be added to a map: as many rows of a group may go as come, and its sums still change."""
     names = [*(key.name for key in keys), *(value.name for value in values)]
     inputs = [_outputs(query, names, len(keys), signed) for query in queries]
     rows = inputs[0] if len(inputs) == 1 else UnionAll(tuple(inputs))
@@ -41,10 +51,7 @@ def entries_query(
     counted = AggregateCall(ENTRY_WEIGHT, "count" if weight is None else "sum", weight, BIGINT)
     grouped = Aggregate(rows, tuple(Named(key.name, given[key.name]) for key in keys), (*sums, counted))
     totals = (*values, RingField(ENTRY_WEIGHT, BIGINT))
-    entries = Project(grouped, (*grouped.keys, *(Named(total.name, _zero_if_null(total)) for total in totals)))
-    # Without keys there is one group, also over no rows; with signs all rows of a group may have gone.
-    there = Call("ne", (Column(ENTRY_WEIGHT, BIGINT), Literal(0, BIGINT)), BOOLEAN)
-    return entries if keys and not signed else Filter(entries, there)
+    return Project(grouped, (*grouped.keys, *(Named(total.name, _zero_if_null(total)) for total in totals)))
 
 
 def unsummed_entries(keys: Sequence[Field], query: Query) -> Relation | None:
@@ -68,7 +75,7 @@ def _outputs(query: Query, names: Sequence[str], keys: int, signed: Set[str]) ->
         sign = _sign(query, signed)
         scalars = [*scalars[:keys], *(_signed_value(value, sign) for value in scalars[keys:]), sign]
         names = [*names, ENTRY_WEIGHT]
-    return Project(_joined(query, signed), tuple(map(Named, names, scalars)))
+    return Project(joined(query, signed), tuple(map(Named, names, scalars)))
 
 
 def _sign(query: Query, signed: Set[str]) -> Scalar:
@@ -88,7 +95,7 @@ def _signed_value(value: Scalar, sign: Scalar) -> Scalar:
     return Case(((comes, value),), Call("negate", (value,), value.type), value.type)
 
 
-def _joined(query: Query, signed: Set[str]) -> Relation:
+def joined(query: Query, signed: Set[str] = frozenset()) -> Relation:
     """The loops of a query as joins, with their filters."""
     relation: Relation | None = None
     for step in query.sources:

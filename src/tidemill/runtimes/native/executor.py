@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -17,6 +17,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.types import Field
 from tidemill.program import statements
+from tidemill.program.reads import read_maps
 from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
@@ -73,17 +74,34 @@ class PythonExecutor:
     def trigger_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> dict[str, dict[Row, Any]]:
         """The sums of the trigger for ``relation``, by target; nothing is added yet.
 
-        For a stage that is sharded (``program.sharding``): its triggers read none of its maps.
+        For a stage that is sharded (``program.sharding``).
         """
         with exact_evaluation(compiled):
             trigger = compiled.triggers.get(relation, NO_TRIGGER)
-            return self._sums_of(trigger, compiled.stage, StatementInputs({}, {}, change))
+            return self._sums_of(trigger, compiled.stage, StatementInputs(self._read_maps(compiled), {}, change))
 
-    def planned_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[PlannedSum]:
-        """The same sums as ``trigger_sums``, routine by routine, for a caller that makes lookups of many together."""
-        inputs = StatementInputs({}, {}, change)
+    def _read_maps(self, compiled: CompiledStage) -> StageMaps:
+        """The maps of a stage, if its triggers read any of them: others need not be looked at."""
+        return self._state.maps(compiled) if read_maps(compiled.stage) else {}
+
+    def add_to_read_maps(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
+        """Add to the maps that triggers of a sharded stage read what they add for a change."""
+        with exact_evaluation(compiled):
+            maps = self._state.maps(compiled)
+            for step in compiled.triggers.get(relation, NO_TRIGGER).adds:
+                if step.target in read_maps(compiled.stage):
+                    sums: dict[Row, Any] = {}
+                    self._sum(step.routines, compiled.stage, StatementInputs(maps, {}, change), sums)
+                    maps[step.target].add(sums)
+
+    def planned_sums(
+        self, compiled: CompiledStage, relation: str, change: ChangeSet, targets: Collection[str]
+    ) -> Iterator[PlannedSum]:
+        """The sums of ``trigger_sums`` for some targets, routine by routine, for a caller that makes lookups of many
+        together."""
+        inputs = StatementInputs(self._read_maps(compiled), {}, change)
         for step in compiled.triggers.get(relation, NO_TRIGGER).adds:
-            for routine in step.routines:
+            for routine in step.routines if step.target in targets else ():
                 given = {access: self._rows(access, inputs) for access in routine.accesses}
                 yield PlannedSum(compiled, step.target, routine, given, self._look_up(routine, compiled.stage, given))
 

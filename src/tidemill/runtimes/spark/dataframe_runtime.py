@@ -141,13 +141,13 @@ class DataFrameRuntime(StateInStore):
         return self._collector.stage(possible, table.name)
 
     def _check(self, table: Table, change: ChangeSet) -> ChangeSet:
-        stored = [run.file for run in self._store.runs(table.name)]
-        if key_check.can_scan(table, change, self._store.rows(table.name)):
+        stored = self._store.runs(table.name)
+        if key_check.can_look_up(table, change, self._store.rows(table.name)):
             if key_check.only_new_keys(table, change, stored):
                 return change
-            scanned = key_check.check_by_scan(table, change, stored)
-            if scanned is not None:
-                return scanned
+            checked = key_check.check_by_lookup(table, change, stored)
+            if checked is not None:
+                return checked
         with self._job("keys of", table.name, len(change), [table.name]):
             if len(change) > COLLECT_ROWS:
                 staged = self._collector.stage(change, table.name)

@@ -1,4 +1,4 @@
-"""Bulk changes on Spark: the native program in tasks, each on a part of the change and over the files of the store.
+"""Bulk changes on Spark: the triggers of a view in tasks, each on a part of the change and over the files of the store.
 
 A task can look up any key of any relation, since all state is in files, so only sums for the same entry have to meet:
 an epoch is one job with one exchange for all stages whose inputs are known, and one more for those that read these.
@@ -26,12 +26,17 @@ from tidemill.program.stages import Stage
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.session import cores_of
+from tidemill.runtimes.spark.tasks.column_sums import why_not_in_columns
 from tidemill.runtimes.spark.tasks.run import FAULT, Payload, Result, finish_shard, sum_part
 from tidemill.runtimes.spark.tasks.work import Step, Work
 from tidemill.storage.store import Store
 
 PART_ROWS = 2_000
 """Row count of changes for which a task is worth starting."""
+
+COLUMN_ROWS = 100
+"""Rows of a part of a change from which triggers run as queries: one takes as long as some hundred rows in Python, and
+a row may join with many."""
 
 _PAYLOADS = pa.schema([("shard", pa.int32()), ("stage", pa.int32()), ("part", pa.int32()), ("content", pa.binary())])
 
@@ -61,8 +66,10 @@ class TaskRuntime(DataFrameRuntime):
         self._emitted: dict[str, ChangeSet] = {}
 
     def explain(self, stage: Stage) -> str:
-        """The form of every stage here."""
-        return "generated Python in Spark tasks, over the files of the store"
+        """The form of a stage here: queries of DuckDB, or generated Python, and why."""
+        reason = why_not_in_columns(stage)
+        form = f"generated Python, since {reason}," if reason else "queries over columns"
+        return f"{form} in Spark tasks, over the files of the store"
 
     # -- an epoch -----------------------------------------------------------------------------------------------
 
@@ -139,6 +146,7 @@ class TaskRuntime(DataFrameRuntime):
             tuple(_carried(change) for _, change in changes.values()),
             parts=count,
             shards=count,
+            column_rows=COLUMN_ROWS,
         )
 
     def _parts(self, rows: int) -> int:

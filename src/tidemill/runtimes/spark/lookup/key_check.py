@@ -1,20 +1,18 @@
 """Checking a change against a table. ``runtimes.integrity`` checks rows; this module fetches as few as possible.
 
 The cheapest way comes first. A change that only inserts into a table without a key needs no check. For a table of
-moderate size this process finds the rows under the touched keys, since it scans a key column faster than Spark starts a
-job. Everything else is left to Spark: a semi join with the touched keys, or for a large change a search for one invalid
-row.
+moderate size this process looks the rows under the touched keys up in mapped files, as tasks do: that costs what the
+change touches, and less than Spark needs to start a job. Everything else is left to Spark: a semi join with the touched
+keys, or for a large change a search for one invalid row.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidemill.changes.arrow import arrow_schema, from_arrow
@@ -28,13 +26,15 @@ from tidemill.runtimes.spark.execution.job_settings import is_small
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
 from tidemill.runtimes.spark.lookup.bulk_key_check import rows_to_check
+from tidemill.runtimes.spark.lookup.lookup_task import find_in_runs
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, join_hint, quote
 from tidemill.runtimes.spark.lowering.stages import lower_linear
+from tidemill.storage.store import RunFile
 
-SCAN_ROWS = 10_000_000
-"""Stored rows up to which a table is scanned by this process."""
+LOOKUP_ROWS = 10_000_000
+"""Stored rows up to which this process makes mapped files of a table, to look rows up in them."""
 
-_SCANNED = (t.Int, t.BigInt, t.String, t.Date, t.Timestamp)
+_KEYS = (t.Int, t.BigInt, t.String, t.Date, t.Timestamp)
 """Types of columns by which Arrow finds rows."""
 
 _OFFENDER = f"{VIEW_PREFIX}offender"
@@ -58,20 +58,20 @@ def read_columns(change: ChangeSet, names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([pq.read_table(file, columns=list(names)) for file in change.files])
 
 
-def can_scan(table: Table, change: ChangeSet, rows: int) -> bool:
+def can_look_up(table: Table, change: ChangeSet, rows: int) -> bool:
     """True if this process can find what a change touches in a table of so many stored rows."""
-    return max(rows, len(change)) <= SCAN_ROWS and _lead(table) is not None
+    return max(rows, len(change)) <= LOOKUP_ROWS and bool(_found_by(table))
 
 
-def _lead(table: Table) -> str | None:
-    """The column by which a scan finds rows: the first of the key if there is one, else the first suitable one."""
-    plain = [f.name for f in table.fields if isinstance(f.type, _SCANNED)]
+def _found_by(table: Table) -> tuple[str, ...]:
+    """The columns by which rows are found: the key if there is one, else the first suitable column."""
+    plain = [f.name for f in table.fields if isinstance(f.type, _KEYS)]
     if table.primary_key:
-        return table.primary_key[0] if set(table.primary_key) <= set(plain) else None
-    return plain[0] if plain else None
+        return table.primary_key if set(table.primary_key) <= set(plain) else ()
+    return tuple(plain[:1])
 
 
-def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bool:
+def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[RunFile]) -> bool:
     """True if a change only inserts rows under new and distinct keys, so that no row need be checked."""
     if not table.primary_key or smallest_weight(change) < 1:
         return False
@@ -79,19 +79,19 @@ def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bo
     keys = read_columns(change, [*key, WEIGHT])
     if pc.max(keys.column(WEIGHT)).as_py() != 1 or keys.group_by(key).aggregate([]).num_rows < keys.num_rows:
         return False
-    near = _scan(table, change, stored, key)
+    near = _look_up(table, change, stored, key)
     return not near.num_rows or not keys.join(near, keys=key, join_type="left semi").num_rows
 
 
-def check_by_scan(table: Table, change: ChangeSet, stored: Sequence[Path]) -> ChangeSet | None:
-    """A change checked by this process against the rows of ``stored`` files with the same value in one column.
+def check_by_lookup(table: Table, change: ChangeSet, stored: Sequence[RunFile]) -> ChangeSet | None:
+    """A change checked by this process against the rows of ``stored`` files under its keys.
 
     Comparing columns clears most rows; only the others are checked one by one. None if those are too many.
     """
     if not table.primary_key and len(change) > COLLECT_ROWS:
         return None
     rows = change.arrow()
-    held = _scan(table, change, stored, [*names_of(table.fields), WEIGHT])
+    held = _look_up(table, change, stored, [*names_of(table.fields), WEIGHT])
     if not table.primary_key:
         return check_in_driver(table, change, ZSet.summed(from_arrow(held, table.fields)))
     ours, theirs = rows_to_check(table, rows, held)
@@ -106,18 +106,11 @@ def check_by_scan(table: Table, change: ChangeSet, stored: Sequence[Path]) -> Ch
     return ChangeSet.of_arrow(pa.concat_tables([rows.filter(~ours), found.arrow()]), table.fields)
 
 
-def _scan(table: Table, change: ChangeSet, stored: Sequence[Path], columns: Sequence[str]) -> pa.Table:
-    schema, lead = arrow_schema(table.fields), _lead(table)
-    assert lead is not None
-    touched = read_columns(change, [lead]).column(lead).unique()
-    if not stored or not len(touched):
-        return schema.empty_table().select(list(columns))
-    field, reach = pc.field(lead), pc.min_max(touched)
-    near = field.isin(touched)
-    if not touched.null_count:
-        # Bounds skip whole row groups by their statistics; keys mostly grow, so new ones often skip all.
-        near = (field >= reach["min"]) & (field <= reach["max"]) & near
-    return ds.dataset([str(file) for file in stored], schema=schema).to_table(columns=list(columns), filter=near)
+def _look_up(table: Table, change: ChangeSet, stored: Sequence[RunFile], columns: Sequence[str]) -> pa.Table:
+    """Columns of the stored rows under the keys of a change, and rarely of others."""
+    schema = arrow_schema(table.fields)
+    wanted, by = (pa.schema([schema.field(name) for name in names]) for names in (columns, _found_by(table)))
+    return find_in_runs(stored, wanted, read_columns(change, by.names).cast(by))
 
 
 def check_in_driver(table: Table, change: ChangeSet, held: ZSet) -> ChangeSet:

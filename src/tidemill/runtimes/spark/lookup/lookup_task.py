@@ -7,14 +7,15 @@ files that are absent, and any number of tasks may make the same.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill.changes.arrow import integer_array, to_stream
-from tidemill.changes.hashing import hash_columns
+from tidemill.changes.hashing import Hashes, hash_columns
 from tidemill.changes.sorted_hashes import find_positions
 from tidemill.model.errors import TidemillError
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
@@ -26,6 +27,9 @@ TASK_FIELDS = "number INT, rows BINARY, fault BINARY"
 
 MAPPED_ROWS = 32 * 1024
 """Rows from which a run is mapped: a smaller one is read as fast as files are made of it."""
+
+KEPT_RUNS = 32
+"""Number of such small runs whose columns a process keeps, as it keeps files mapped: runs never change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +47,57 @@ class RunLookup:
         """The rows found, and rarely others with the same hash."""
         if self.mapped:
             found = self.run.find(self.by, self.keys, self.wanted)
+            if found is None and self._is_excluded():
+                return self.wanted.empty_table()
             if found is None and self.run.make(self.by, self.wanted, self._read_column):
                 found = self.run.find(self.by, self.keys, self.wanted)
             if found is not None:
                 return found
-        table = self._read(pa.unify_schemas([self.wanted, self.by.schema]))
-        entries = self.by.index([table.column(name) for name in self.by.schema.names])
-        at = find_positions(entries, table.num_rows, hash_columns(self.keys.columns))
-        return table.select(self.wanted.names).combine_chunks().take(integer_array(at))
+        read, index = (_read, _index) if self.mapped else (_kept_rows, _kept_index)
+        at = find_positions(index(self.run.prefix, self.file, self.by), self.run.rows, hash_columns(self.keys.columns))
+        return read(self.run.prefix, self.file, self.wanted).take(integer_array(at))
+
+    def _is_excluded(self) -> bool:
+        """True if the run has no such keys, as it is with new ones that follow those stored: then no file is made."""
+        from tidemill.storage.runs import may_hold
+
+        where = {
+            name: column.combine_chunks()
+            for name, column in zip(self.keys.column_names, self.keys.columns, strict=True)
+            if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_date(column.type)
+        }
+        return not self.by.elements and bool(where) and not may_hold(self.file, where)
 
     def _read_column(self, field: pa.Field) -> pa.ChunkedArray:
-        return self._read(pa.schema([field])).column(0)
+        return _read(self.run.prefix, self.file, pa.schema([field])).column(0)
 
-    def _read(self, schema: pa.Schema) -> pa.Table:
-        from tidemill.storage.runs import read_table  # most tasks read mapped files, and need not import this
 
-        return read_table(self.file, schema)
+def _read(prefix: Path, file: Path, schema: pa.Schema) -> pa.Table:
+    """Columns of a run; ``prefix``, which has its checksum, tells it from others that were called ``file``."""
+    from tidemill.storage.runs import read_table  # most tasks read mapped files, and need not import this
+
+    return read_table(file, schema).combine_chunks()
+
+
+def _index(prefix: Path, file: Path, by: IndexedColumns) -> Hashes:
+    return by.index(_read(prefix, file, by.schema).columns)
+
+
+_kept_rows = lru_cache(maxsize=KEPT_RUNS)(_read)
+
+_kept_index = lru_cache(maxsize=KEPT_RUNS)(_index)
 
 
 def lookup_in(run: RunFile, by: IndexedColumns, keys: pa.Table, wanted: pa.Schema) -> RunLookup:
     """The lookup of some keys in a run of the store."""
     return RunLookup(run.file, MappedRun(run.rows, run.prefix), by, keys, wanted, run.rows >= MAPPED_ROWS)
+
+
+def find_in_runs(runs: Iterable[RunFile], schema: pa.Schema, keys: pa.Table) -> pa.Table:
+    """The rows of runs with one of ``keys``, which are columns of their names, and perhaps others."""
+    by = IndexedColumns(pa.schema([keys.schema.field(name) for name in keys.column_names]))
+    found = [lookup_in(run, by, keys, schema).rows() for run in runs]
+    return pa.concat_tables([schema.empty_table(), *found])
 
 
 def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

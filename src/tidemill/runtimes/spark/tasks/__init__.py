@@ -1,6 +1,8 @@
-"""Stages in Spark tasks: the native program on parts of a change, over the files of the store.
+"""Stages in Spark tasks: triggers on parts of a change, over the files of the store.
 
-- ``work``: what the tasks of a job are given, the files that they read, and the compiled stages of a worker.
+- ``work``: what the tasks of a job are given, and the compiled stages of a worker.
+- ``run_files``: the files of the store as tasks read them.
+- ``column_sums``: triggers as queries over columns, and the rows that they look up.
 - ``partial_sums``: the sums of a part, divided into shards, and added up again.
 - ``run``: the two sides of a job: triggers on a part of the change, and the rows of a shard.
 

@@ -20,10 +20,12 @@ from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import to_stream
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import TidemillError
+from tidemill.program.reads import read_maps
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
-from tidemill.runtimes.native.planned_lookups import PlannedSum, make_lookups
+from tidemill.runtimes.native.planned_lookups import make_lookups
 from tidemill.runtimes.spark.lookup.prefetch import prefetch
+from tidemill.runtimes.spark.tasks.column_sums import ColumnSums, column_sums
 from tidemill.runtimes.spark.tasks.partial_sums import TargetSums, add_sums, divide, pack, unpack
 from tidemill.runtimes.spark.tasks.work import Step, TaskStages, Work
 
@@ -63,32 +65,54 @@ def sum_part(work: Work, part: int) -> list[Payload]:
 def _sum_part(work: Work, part: int) -> Iterator[Payload]:
     stages = TaskStages(work)
     sums: dict[int, TargetSums] = {}
-    for _, steps in groupby(work.steps, lambda step: (step.relation, step.change, step.stage is None)):
-        _take_steps(work, part, stages, list(steps), sums)
+    with column_sums(stages.files, stages.used_fields) as columns:
+        for _, steps in groupby(work.steps, lambda step: (step.relation, step.change, step.stage is None)):
+            _take_steps(work, part, stages, columns, list(steps), sums)
     for number, added in sums.items():
         for shard, some in divide(added, work.stages[number], work.shards, number):
             yield Payload(shard, number, part, pack(some))
 
 
-def _take_steps(work: Work, part: int, stages: TaskStages, steps: Sequence[Step], sums: dict[int, TargetSums]) -> None:
+def _take_steps(
+    work: Work, part: int, stages: TaskStages, columns: ColumnSums, steps: Sequence[Step], sums: dict[int, TargetSums]
+) -> None:
     """Take the steps for one change of a relation: all of its triggers, or that it is absorbed."""
     relation, change = steps[0].relation, work.change(steps[0].change)
     if steps[0].stage is None:
         stages.state.absorb(relation, change)
+        columns.lookups.absorb(relation, change.arrow())
         return
-    mine = _slice(change, work, part)
-    planned: list[tuple[int, PlannedSum]] = []
+    for number in [step.stage for step in steps if step.whole and step.stage is not None]:
+        if part == number % work.parts:
+            found = stages.executor.trigger_sums(stages.firing(number), relation, change)
+            add_sums(sums.setdefault(number, {}), found)
+    numbers = [step.stage for step in steps if not step.whole and step.stage is not None]
+    mine = _slice(change, work, part) if numbers else change
+    if numbers and mine.rows:
+        _take_part(work, stages, columns, relation, mine, {number: sums.setdefault(number, {}) for number in numbers})
+    later = {step.stage for step in work.steps[work.steps.index(steps[-1]) + 1 :]}
     for step in steps:
-        assert step.stage is not None
-        compiled = stages.compiled(step.stage)
-        if step.whole and part == step.stage % work.parts:
-            add_sums(sums.setdefault(step.stage, {}), stages.executor.trigger_sums(compiled, relation, change))
-        elif not step.whole and mine.rows:
-            planned += [(step.stage, routine) for routine in stages.executor.planned_sums(compiled, relation, mine)]
+        if step.stage in later and step.stage is not None and read_maps(work.stages[step.stage]):
+            columns.add_to_read_maps(work.stages[step.stage], relation, change)
+            stages.add_later(step.stage, relation, change)
+
+
+def _take_part(
+    work: Work, stages: TaskStages, columns: ColumnSums, relation: str, mine: ChangeSet, sums: dict[int, TargetSums]
+) -> None:
+    """Run the triggers of stages, by their numbers, on a part of a change."""
+    signed = columns.with_signs(mine) if mine.rows >= work.column_rows else None
+    left = {number: columns.add(work.stages[number], relation, signed, added) for number, added in sums.items()}
+    planned = [
+        (number, routine)
+        for number, targets in left.items()
+        if targets
+        for routine in stages.executor.planned_sums(stages.firing(number), relation, mine, targets)
+    ]
     # Lookups scan files, so those of all stages are made together.
     make_lookups([routine for _, routine in planned], prefetch)
     for number, routine in planned:
-        routine.run(sums.setdefault(number, {}).setdefault(routine.target, {}))
+        routine.run(sums[number].setdefault(routine.target, {}))
 
 
 def _slice(change: ChangeSet, work: Work, part: int) -> ChangeSet:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-
-import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.types import Field
@@ -20,12 +17,8 @@ from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnSnapshot
 from tidemill.runtimes.native.state.state_reader import column_snapshots
 from tidemill.runtimes.native.state_room import StateRoom
-from tidemill.runtimes.spark.execution.errors import not_found_by_tasks
-from tidemill.runtimes.spark.lookup.lookup_task import lookup_in
-from tidemill.storage.mapped.mapped_run import IndexedColumns
-from tidemill.storage.runs import read_table
-from tidemill.storage.segments import stored_schema
-from tidemill.storage.store import ColumnValues, RunFile
+from tidemill.runtimes.spark.tasks.run_files import RunFiles, require_files
+from tidemill.storage.store import RunFile
 
 Relations = tuple[tuple[str, tuple[Field, ...]], ...]
 """Relations by name, with their columns."""
@@ -46,7 +39,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """All that the tasks of a job are given. It is divided into ``parts`` of the changes, and then into ``shards``."""
+    """All that the tasks of a job are given. It is divided into ``parts`` of the changes, and then into ``shards``.
+
+    From ``column_rows`` on, the rows of a part are columns for queries.
+    """
 
     epoch: int
     stages: tuple[Stage, ...]
@@ -56,54 +52,13 @@ class Work:
     changes: tuple[ChangeSet, ...]
     parts: int
     shards: int
+    column_rows: int
 
     def change(self, number: int) -> ChangeSet:
         """One of the changes."""
         change = self.changes[number]
         require_files(change.files or ())
         return change
-
-
-def require_files(files: Iterable[Path]) -> None:
-    """Refuse files that are not where the driver has listed them, as on a cluster without a common disk."""
-    for file in files:
-        if not file.exists():
-            raise not_found_by_tasks(file)
-
-
-@dataclass(frozen=True, slots=True)
-class RunFiles:
-    """The files of relations and maps, as the driver has listed and verified them: a store to read from."""
-
-    files: Mapping[str, Sequence[RunFile]]
-    epoch: int
-
-    def read(
-        self,
-        name: str,
-        fields: Sequence[Field],
-        *,
-        until: int | None = None,
-        since: int | None = None,
-        where: ColumnValues | None = None,
-    ) -> pa.Table:
-        """Rows of map ``name`` as of the last epoch, or those with the values of ``where``."""
-        assert since is None and until in (None, self.epoch), "tasks read the last epoch"
-        schema, runs = stored_schema(fields), self.files.get(name, ())
-        require_files(run.file for run in runs)
-        return pa.concat_tables([schema.empty_table(), *(_rows_of(run, schema, where) for run in runs)])
-
-    def rows(self, name: str) -> int:
-        """Number of stored rows of the map before summing."""
-        return sum(run.rows for run in self.files.get(name, ()))
-
-
-def _rows_of(run: RunFile, schema: pa.Schema, where: ColumnValues | None) -> pa.Table:
-    """The rows of a run, or those with the keys ``where`` and perhaps others."""
-    if where is None:
-        return read_table(run.file, schema)
-    by = IndexedColumns(pa.schema([schema.field(name) for name in where]))
-    return lookup_in(run, by, pa.table(dict(where)), schema).rows()
 
 
 class TaskState(RuntimeState):
@@ -119,15 +74,36 @@ class TaskStages:
 
     def __init__(self, work: Work) -> None:
         fields_of = dict(work.relations).__getitem__
-        files = RunFiles(work.files, work.epoch - 1)
+        self.files = RunFiles(work.files, work.epoch - 1)
         # Nothing fits, not even no rows: whatever is asked for is looked up, however many keys that are.
-        self.state = TaskState(files, fields_of, column_snapshots(files), 0, StateRoom(lambda: -1))
+        self.state = TaskState(self.files, fields_of, column_snapshots(self.files), 0, StateRoom(lambda: -1))
         self.executor = PythonExecutor(self.state, fields_of)
         self._work = work
+        self._fields_of = fields_of
+        self._map_keys = {map_.name: map_.keys for stage in work.stages for map_ in stage.maps}
+        self._pending: dict[int, list[tuple[str, ChangeSet]]] = {}
         self._compiled: dict[int, CompiledStage] = {}
         for stage in work.stages:
             self.state.use(stage)
         self.state.begin()
+
+    def used_fields(self, relation: str) -> tuple[Field, ...]:
+        """The columns of a relation that some stage reads, or those of a map by which its entries are found."""
+        if relation in self._map_keys:
+            return self._map_keys[relation]
+        fields = self._fields_of(relation)
+        return tuple(fields[place] for place in self.state.used(relation))
+
+    def add_later(self, number: int, relation: str, change: ChangeSet) -> None:
+        """Note a change whose additions generated Python is to find in the maps of a stage, if it comes to that."""
+        self._pending.setdefault(number, []).append((relation, change))
+
+    def firing(self, number: int) -> CompiledStage:
+        """A stage, ready to run its triggers: the maps that they read have what the epoch has added so far."""
+        compiled = self.compiled(number)
+        for relation, change in self._pending.pop(number, ()):
+            self.executor.add_to_read_maps(compiled, relation, change)
+        return compiled
 
     def compiled(self, number: int) -> CompiledStage:
         """A stage, ready to run."""
