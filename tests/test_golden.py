@@ -117,6 +117,20 @@ def test_frames(strategy: str, group: list[Path], spark: SparkSession) -> None:
     require_right([*run(way, first, spark), *run(way, others, spark, costly=False)])
 
 
+@pytest.mark.spark
+def test_refilled(spark: SparkSession) -> None:
+    """Computed again as DataFrames: a file of every seventh kind, since fills are those of all ways on Spark."""
+    for part in groups(leading(FILES, 1)[1::7]):
+        require_right(run(Way("delta", "refilled", "whole"), part, spark))
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_refilled_of_all(strategy: str, group: list[Path], spark: SparkSession) -> None:
+    require_right(run(Way(strategy, "refilled", "whole"), group, spark))
+
+
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("form", FORMS)

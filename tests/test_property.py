@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NATIVE_SCENARIOS = 50
 VIEWS = {"held": 100, "columns": 100, "stored": 50, "fresh": 50, "budget": 25, "llvm": 25}
-VIEWS |= {"driver": 20, "tasks": 10, "bulk": 10}
+VIEWS |= {"driver": 20, "tasks": 10, "bulk": 10, "refilled": 10}
 """Views over one history: fewer where each of their stages is compiled, or is a job in every epoch."""
 
 

@@ -10,6 +10,7 @@ budget    native, under a memory budget that has no room: all lookups go to the 
           found is released
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
 again     native, every view computed again in every epoch that DuckDB can compute, as for changes of most rows
+refilled  "spark dataframes", views computed again in two of three epochs, as for changes of most rows
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
 tasks     "spark tasks", each change in two parts and two shards, as for bulk changes: those of one row in Python,
@@ -22,9 +23,12 @@ swapped   the same, one of them with every stage compiled
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partialmethod
+from itertools import cycle
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -49,7 +53,7 @@ NATIVE = ("held", "columns", "llvm")
 STORED = ("stored", "fresh", "budget")
 AGAIN = ("again",)
 MOVING = ("moving", "swapped")
-SPARK = ("frames", "bulk", "tasks", "driver")
+SPARK = ("frames", "bulk", "refilled", "tasks", "driver")
 
 
 @contextmanager
@@ -85,8 +89,13 @@ def taking(way: str) -> Iterator[None]:
             with moving(backends=("llvm" if way == "swapped" else "python", "python")):
                 yield
             return
-        elif way in ("frames", "bulk"):
+        elif way in ("frames", "bulk", "refilled"):
             patch.setattr(placement, "DRIVER_WORK", -1)
+            patch.setattr(choose_recomputation, "WORTH", inf)
+            if way == "refilled":
+                turns = cycle(random.Random(7).choices(("a test", ""), (2, 1), k=1_001))
+                patch.setattr(choose_recomputation, "LEAST_CHANGED", 0)
+                patch.setattr(choose_recomputation, "reason_to_recompute", lambda *_: next(turns))
             if way == "bulk":
                 from tidemill.runtimes.spark.execution import job_settings
 
@@ -95,6 +104,7 @@ def taking(way: str) -> Iterator[None]:
             from tidemill.runtimes.spark import task_runtime
 
             patch.setattr(placement, "LEAST_TASK_WORK", 0)
+            patch.setattr(choose_recomputation, "cheapest", _tasks_if_possible)
             patch.setattr(task_runtime, "PART_ROWS", 1)
             patch.setattr(task_runtime, "COLUMN_ROWS", 2)
         elif way == "driver":
@@ -102,6 +112,10 @@ def taking(way: str) -> Iterator[None]:
 
             patch.setattr(DriverRuntime, "__init__", partialmethod(DriverRuntime.__init__, resident=0))
         yield
+
+
+def _tasks_if_possible(predicted: Mapping[str, float]) -> tuple[str, str]:
+    return next((name for name in predicted if name == "spark tasks"), next(iter(predicted))), "a test"
 
 
 _begin = RuntimeState.begin

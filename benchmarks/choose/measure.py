@@ -280,7 +280,9 @@ def _computing_again(always: bool) -> Iterator[None]:
 
 def _is_computed_again(warehouse: tidemill.Warehouse) -> bool:
     state = warehouse._engine.state
-    return recomputation._can_be_computed(state, state.catalog.view("answer"), state.pipeline["answer"])
+    placed = state.pipeline["answer"]
+    translated = all(map(state.placement.has_columnar_fill, placed.program.stages))
+    return translated and recomputation._can_be_computed(state, placed)
 
 
 def _timed(warehouse: tidemill.Warehouse, epochs: Iterator[Epoch], limit: float, step: int = 1) -> tuple[float, int]:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.compiler import choose_recomputation
+from tidemill.compiler.statistics.epoch_costs import ARRIVAL, PYTHON
 from tidemill.engine.epochs.placement import Placement
+from tidemill.engine.epochs.recomputation import arrivals, model_of
 from tidemill.model.errors import TidemillError
 
 ROWS = 12_000
@@ -92,7 +93,7 @@ def test_a_refused_epoch_leaves_everything_as_it_was(warehouse: tidemill.Warehou
 def test_what_duckdb_does_not_answer_is_left_to_triggers(
     warehouse: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Placement, "refill_in_columns", lambda *_: None)
+    monkeypatch.setattr(Placement, "refill", lambda *_: None)
     warehouse.apply({"t": rows_of(0, 9_000, -1)})
     assert not recomputed(warehouse, "ranked")
     for view in ("ranked", "firsts"):
@@ -128,9 +129,25 @@ def test_what_was_computed_again_is_stored(tmp_path: Path) -> None:
 
 def test_windows_make_each_row_once_whatever_has_changed(warehouse: tidemill.Warehouse) -> None:
     warehouse.apply({"t": rows_of(0, 9_000, -1)})
-    costs = warehouse._engine.state.pipeline["ranked"].costs
-    assert costs is not None
-    few, many, all_ = (costs.by_triggers({"t": float(rows)}) for rows in (10, 1_000, ROWS))
-    visit = choose_recomputation.PYTHON_VISIT
+    model = warehouse._engine.state.pipeline["ranked"].model
+    assert model is not None
+    few, many, all_ = (model.by_triggers({"t": float(rows)}, PYTHON) for rows in (10, 1_000, ROWS))
     assert few < many < all_
-    assert many - 1_000 * choose_recomputation.ARRIVAL * visit <= 2 * ROWS * visit
+    assert many - 1_000 * ARRIVAL * PYTHON.visit <= 2 * ROWS * PYTHON.visit
+
+
+def test_changes_of_shared_stages_are_predicted(warehouse: tidemill.Warehouse) -> None:
+    """A view that reads a stage of another, or has the same rows, is predicted from the changes of that view."""
+    shared = "(SELECT g, AVG(v) AS mean FROM t GROUP BY g) m ON t.g = m.g"
+    warehouse.sql(
+        f"CREATE MATERIALIZED VIEW above AS SELECT id FROM t JOIN {shared} WHERE v > mean;"
+        f"CREATE MATERIALIZED VIEW below AS SELECT id FROM t JOIN {shared} WHERE v < mean;"
+        "CREATE MATERIALIZED VIEW same AS SELECT g, SUM(v) AS total FROM ranked WHERE place <= 3 GROUP BY g"
+    )
+    state = warehouse._engine.state
+    reached = {placed.program.view: (placed, rows) for placed, rows in arrivals(state, {"t": 40})}
+    # Each of the 50 groups has a row, which may leave and come.
+    assert reached["below"][1] == {"t": 40.0, "above/1": 40.0}
+    assert reached["same"][1] == {"firsts": 40.0}
+    for placed, rows in reached.values():
+        assert model_of(state, placed).by_triggers(rows, PYTHON) > 0

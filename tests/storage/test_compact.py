@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
 from fractions import Fraction
@@ -20,7 +21,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.program.maps import Map, RingField
-from tidemill.storage.compaction.consolidate import MERGE_AT, choose_runs, consolidate, sum_pairs
+from tidemill.storage.compaction.consolidate import MERGE_AT, choose_runs, consolidate, difference, sum_pairs
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import COMPACT_AT, MemoryStore
 from tidemill.storage.runs import RunEntry
@@ -260,3 +261,22 @@ def test_large_changes_are_not_copied_while_no_epoch_can_be_summed() -> None:
     store.compact(maps, most=10**9)
     assert not store.compaction_due("t", 10**9)
     assert store.read("t", fields).num_rows == 99 * rows
+
+
+WIDE = (Field("name", STRING), Field("x", DOUBLE), Field("tags", t.Array(t.INT)))
+WIDE_ROWS = st.tuples(
+    st.sampled_from([None, "ann", "bob"]),
+    st.sampled_from([None, 0.5, math.nan]),
+    st.sampled_from([None, (), (1, None)]),
+)
+WEIGHTED = st.lists(st.tuples(WIDE_ROWS, st.integers(-2, 3).filter(bool)), max_size=8)
+
+
+@given(WEIGHTED, WEIGHTED)
+def test_the_difference_leads_from_the_old_rows_to_the_new(
+    old: list[tuple[tuple[object, ...], int]], new: list[tuple[tuple[object, ...], int]]
+) -> None:
+    changed = difference(to_arrow(old, WIDE), to_arrow(new, WIDE), Map("v", WIDE))
+    assert changed.schema == to_arrow(new, WIDE).schema
+    assert len({repr(row) for row, _ in from_arrow(changed, WIDE)}) == changed.num_rows
+    assert ZSet.summed([*old, *from_arrow(changed, WIDE)]) == ZSet.summed(new)

@@ -194,6 +194,13 @@ def read_maps(stage: Stage) -> set[str]:
     return own & {relation_of(step) for step in steps_of(stage) if reads_old(step)}
 
 
+def loads_own_maps(stage: Stage) -> bool:
+    """True if the load of ``stage`` reads its own maps, so that these must be empty before it."""
+    own = {map_.name for map_ in stage.maps}
+    steps = (step for add in stage.load for step in add.query.sources)
+    return any(relation_of(step) in own for step in steps if not isinstance(step, ArrayLoop))
+
+
 def looked_up(stage: Stage) -> set[str]:
     """The maps of ``stage`` that its own triggers read by keys alone: never all entries, nor in an order.
 

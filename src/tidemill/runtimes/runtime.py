@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,7 @@ class NotAnswered(Exception):
     """DuckDB does not answer a query: it has no translation, or an error came up. Somebody else must be asked."""
 
 
-@dataclass(frozen=True)
-class FilledStage:
+class FilledStage(NamedTuple):
     """The contents of a stage that was filled outside of a runtime: its rows, and its maps as they are stored."""
 
     rows: ChangeSet
@@ -78,6 +76,9 @@ class Runtime(Protocol):
     loads_to_store: bool
     """True if a stage must be committed between its ``load`` and the first change: its state is read from the store."""
 
+    refills: bool
+    """True if it can compute a stage again within an epoch, by queries over the new contents of its inputs."""
+
     batches_lookups: bool
     """True if lookups cost less together, so that an epoch is announced by ``expect``."""
 
@@ -102,6 +103,10 @@ class Runtime(Protocol):
         """Release state that was not used for long, until about ``wanted`` bytes are given back; returns how many.
 
         At the beginning of an epoch, before anything has changed."""
+
+    def leave_maps_in_store(self, stage: Stage) -> None:
+        """Release the maps of a stage, which this epoch replaces in the store: it is recomputed, and none of its
+        triggers run. They are read when they are next needed."""
 
     def left_in_store(self, stage: Stage) -> Sequence[str]:
         """The maps of an installed stage, and the relations that it looks up, whose rows are not in memory."""

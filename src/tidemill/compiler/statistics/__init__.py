@@ -6,4 +6,5 @@
 - ``loop_estimate``: visits and rows of nested loops
 - ``work_counts``: elementary operations, and the cost of each
 - ``predictions``: predicted entries, bytes and work of stages and programs
+- ``epoch_costs``: predicted seconds of an epoch, by triggers or by computing a view again
 """

@@ -7,6 +7,7 @@
 - ``open_epoch``: an epoch that takes changes one by one
 - ``pipeline``: changes propagated through the stages of all views, in topological order
 - ``recomputation``: views that a large change computes again, the difference propagated
+- ``spark_ways``: the runtimes of the views that an epoch runs on Spark, by what each is predicted to take
 - ``commit``: begins, collects and commits an epoch; a changed catalog is committed the same way
 - ``reader``: rows of tables and views, and answers to queries, now or as of an epoch
 - ``keyed_reads``: queries by primary key, answered from the rows under these keys

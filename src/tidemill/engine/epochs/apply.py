@@ -7,10 +7,12 @@ from functools import partial
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler import choose_recomputation
+from tidemill.engine.epochs import placement
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.pipeline import check_tables
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
-from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.epochs.spark_ways import ways_on_spark
+from tidemill.engine.epochs.state import NO_CHOICE, EngineState
 from tidemill.engine.partitions.lateness import LatenessFilter
 from tidemill.model.errors import ArithmeticFault
 
@@ -44,9 +46,10 @@ def apply_changes(
         moved |= gate.moved
     run = partial(_run, state, epochs, number, changes)
     try:
-        stored, replaced = epochs.within_budget(partial(run, recomputes=True))
-    except NotRecomputed:
-        stored, replaced = epochs.within_budget(run)
+        try:
+            stored, replaced = epochs.within_budget(partial(run, recomputes=True))
+        except NotRecomputed:
+            stored, replaced = epochs.within_budget(run)
     except ArithmeticFault:
         # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
         stored, replaced = epochs.within_budget(partial(run, in_turn=True))
@@ -70,16 +73,22 @@ def _run(
     rows = 0
     for change in changes.values():
         rows += change.rows
-    with epochs.running(number, rows) as runtimes:
+    ways = NO_CHOICE
+    if rows > placement.LEAST_TASK_WORK:
+        ways = ways_on_spark(state, {name: change.rows for name, change in changes.items()})
+    with epochs.running(number, rows, ways=ways) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
         possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])
         recomputes = recomputes and (rows >= choose_recomputation.LEAST_CHANGED or pipeline.index.have_windows)
-        again = views_to_recompute(state, possible, runtimes) if recomputes else {}
+        again = views_to_recompute(state, possible) if recomputes else {}
         recomputing = Recomputation(state, again) if again else None
         if len(possible) > 1:
             possible = catalog.in_order(possible)
         walk = pipeline.walk(possible, runtimes, in_turn=in_turn, recomputing=recomputing)
         stored = epochs.collect(walk, runtimes)
+    if ways:
+        for view, way in ways.items():
+            pipeline[view].measured.note_way(number, f"{way.runtime.name}, {way.reason}")
     for view, reason in again.items():
         pipeline[view].measured.note_recomputed(number, reason)
     return stored, tuple(walk.replaced)

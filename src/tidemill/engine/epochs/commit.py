@@ -14,7 +14,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs.pipeline import Propagation
 from tidemill.engine.epochs.staleness_marks import marks_of
-from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.epochs.state import NO_CHOICE, EngineState, EpochWay
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
 from tidemill.engine.epochs.weights import require_weights
 from tidemill.model.errors import OutOfBudget
@@ -39,20 +39,28 @@ class RunningEpoch:
     """
 
     def __init__(
-        self, state: EngineState, transaction: EpochTransaction, number: int, work: int, *, stored: bool = True
+        self,
+        state: EngineState,
+        transaction: EpochTransaction,
+        number: int,
+        work: int,
+        *,
+        stored: bool,
+        ways: Mapping[str, EpochWay],
     ) -> None:
         self._state = state
         self._transaction = transaction
         self._number = number
         self._work = work
         self._stored = stored
+        self._ways = ways
         self._before = transaction.phase
         self._runtimes: Sequence[Runtime] = ()
         self._held = 0
 
     def __enter__(self) -> Sequence[Runtime]:
         self._transaction.begin()
-        self._runtimes = self._state.take_part(self._work)
+        self._runtimes = self._state.take_part(self._work, self._ways)
         for runtime in self._runtimes:
             runtime.begin(self._number)
         if self._state.budget.limit is not None:
@@ -94,12 +102,15 @@ class EpochCommitter:
         self._committed = committed
         self._publish = publish
 
-    def running(self, number: int, work: int, *, stored: bool = True) -> RunningEpoch:
+    def running(
+        self, number: int, work: int, *, stored: bool = True, ways: Mapping[str, EpochWay] = NO_CHOICE
+    ) -> RunningEpoch:
         """Context of epoch ``number`` on this many rows; it gives the runtimes that take part.
 
-        Unless all state is ``stored``, none of it is released for want of memory.
+        Unless all state is ``stored``, none of it is released for want of memory. Views run in the ``ways`` that were
+        chosen for the epoch.
         """
-        return RunningEpoch(self._state, self._transaction, number, work, stored=stored)
+        return RunningEpoch(self._state, self._transaction, number, work, stored=stored, ways=ways)
 
     def within_budget(self, run: Callable[[], T]) -> T:
         """The result of an epoch that ``run`` runs; once more if it does not fit into the memory budget, with all state

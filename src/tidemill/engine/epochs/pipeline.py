@@ -11,14 +11,15 @@ from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.compiler.choose_recomputation import RecomputationModel, is_window
+from tidemill.compiler.choose_recomputation import is_window
+from tidemill.compiler.statistics.epoch_costs import EpochModel
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.reads import is_copy, reads_state
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.integrity import check_append_only
-from tidemill.runtimes.runtime import Runtime
+from tidemill.runtimes.runtime import FilledStage, Runtime
 
 
 @dataclass
@@ -31,11 +32,14 @@ class RefreshCosts:
     last_seconds: float = 0.0
     last_rows: int = 0
     last_work: int = 0
+    last_recomputed: bool = False
     recomputed: str = ""
+    way: str = ""
 
-    def note(self, seconds: float, rows: int, work: int) -> None:
+    def note(self, seconds: float, rows: int, work: int, *, recomputed: bool = False) -> None:
         """Count one epoch that changed ``rows`` rows of the view, for ``work`` input rows."""
         self.last_work = work
+        self.last_recomputed = recomputed
         self.work += work
         self.epochs += 1
         self.seconds += seconds
@@ -54,6 +58,10 @@ class RefreshCosts:
         mean, last = (1e3 * seconds for seconds in (self.seconds / self.epochs, self.last_seconds))
         return f"{self.epochs} refreshes, {mean:.2f} ms each; the last {last:.2f} ms for {self.last_rows} rows"
 
+    def note_way(self, number: int, way: str) -> None:
+        """Note the last epoch for which a runtime was chosen, and which and why."""
+        self.way = f"in epoch {number}: {way}"
+
     def note_recomputed(self, number: int, reason: str) -> None:
         """Note the last epoch that computed the view again, and why."""
         self.recomputed = f"in epoch {number}: {reason}"
@@ -63,8 +71,8 @@ class RefreshCosts:
 class PlacedProgram:
     """A program and the runtime that runs it. A deferred one runs only when it is named.
 
-    ``paused`` are runtimes that have run it before and still hold its state. ``costs`` are those predicted for large
-    changes; None if it is never computed again for them.
+    ``paused`` are runtimes that have run it before and still hold its state. ``model`` predicts what its epochs take,
+    once that was asked for; ``in_python`` are its stages without machine code, if DuckDB could compute it again.
     """
 
     program: Program
@@ -72,8 +80,15 @@ class PlacedProgram:
     deferred: bool = False
     measured: RefreshCosts = field(default_factory=RefreshCosts)
     paused: list[Runtime] = field(default_factory=list)
-    costs_known: bool = False
-    costs: RecomputationModel | None = None
+    model: EpochModel | None = None
+    in_python: Set[str] | None = None
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The relations that it reads, each once: tables, views, and stages that it shares with other views."""
+        own = {stage.name for stage in self.program.stages}
+        read = (name for stage in self.program.stages for name in stage.inputs)
+        return tuple(dict.fromkeys(name for name in read if name not in own))
 
     @cached_property
     def looked_up(self) -> set[str]:
@@ -81,22 +96,15 @@ class PlacedProgram:
         return reads_state(self.program)
 
 
-class RecomputedView(NamedTuple):
-    """A view that an epoch has computed again: the changes of its stored rows, by stage, and the maps that replace all
-    those that are ``replaced``."""
-
-    rows: Mapping[str, ChangeSet]
-    maps: Mapping[str, ChangeSet]
-    replaced: Sequence[str]
-
-
 class Recomputing(Protocol):
     """The views that an epoch computes again, and why."""
 
     reasons: Mapping[str, str]
 
-    def compute(self, placed: PlacedProgram, changed: Mapping[str, Sequence[ChangeSet]]) -> RecomputedView:
-        """The new maps of a view and the change of its rows, after the changes of other relations in this epoch."""
+    def compute(self, placed: PlacedProgram, stage: Stage, changed: Mapping[str, Sequence[ChangeSet]]) -> FilledStage:
+        """The change of the rows of a stage, and its new maps, after the changes of other relations in this epoch.
+
+        A runtime that keeps the new maps until the epoch ends has them then."""
 
 
 class StageReader(NamedTuple):
@@ -402,18 +410,21 @@ class Propagation:
         placed.measured.note(self._seconds[placed.program.view], rows, self._work)
 
     def _recompute(self, placed: PlacedProgram) -> None:
-        """Compute all stages of a view again, and propagate the differences to other views."""
+        """Compute all stages of a view again, in order, and propagate the change of each to other views."""
         assert self._recomputing is not None
-        started = time.perf_counter()
-        found = self._recomputing.compute(placed, self._changed)
-        seconds = time.perf_counter() - started
-        for name, change in found.rows.items():
-            if change.rows:
-                self._handle(name, change, [r for r in self._following(name) if r.placed is not placed])
-                self.stored[name] = change
-        self.stored.update(found.maps)
-        self.replaced.extend(found.replaced)
-        placed.measured.note(seconds, found.rows[placed.program.view].rows, self._work)
+        seconds, rows = 0.0, 0
+        for stage in placed.program.stages:
+            started = time.perf_counter()
+            change, maps = self._recomputing.compute(placed, stage, self._changed)
+            seconds += time.perf_counter() - started
+            rows = change.rows
+            if rows:
+                self._handle(stage.name, change, [r for r in self._following(stage.name) if r.placed is not placed])
+                if stage.name in self._index.stored:
+                    self.stored[stage.name] = change
+            self.stored.update(maps)
+            self.replaced.extend(map_.name for map_ in stage.maps)
+        placed.measured.note(seconds, rows, self._work, recomputed=True)
 
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:

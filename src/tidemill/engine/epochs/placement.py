@@ -16,14 +16,17 @@ import pyarrow as pa
 from tidemill.algebra.node import Relation
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler import choose
+from tidemill.compiler.statistics.epoch_costs import SparkCosts, TriggerCosts, on_spark
 from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
-from tidemill.model.errors import SetupError
+from tidemill.model.errors import SetupError, TidemillError
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable, RowLookup, Runtime
+from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.store import AsOf, Store
 
 if TYPE_CHECKING:
@@ -99,6 +102,15 @@ class Placement:
             return self.tasks
         return self.driver if work <= DRIVER_WORK else self.dataframes
 
+    def runtimes_on_spark(self, work: int, needs: RuntimeNeeds) -> dict[str, Runtime]:
+        """The runtimes, by name, on which Spark can run triggers for this many rows of work; none if it does not."""
+        if not self.is_on_spark(work, needs):
+            return {}
+        found: list[Runtime] = [self.driver] if work <= DRIVER_WORK else []
+        if needs.sharded and LEAST_TASK_WORK < work <= MOST_TASK_WORK:
+            found.append(self.tasks)
+        return {runtime.name: runtime for runtime in (*found, self.dataframes)}
+
     def is_on_spark(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
         """True if work on this many rows is done by Spark, or over rows that Spark looks up."""
         name, reason = self.choose(work, needs)
@@ -126,18 +138,25 @@ class Placement:
             self.native.leave_in_store(stage)
         return filled
 
-    def refill_in_columns(self, stage: Stage, read: ReadTable) -> FilledStage | None:
-        """The new contents of a stage that is computed again in an epoch; None if its triggers must run after all.
+    def refill(self, runtime: Runtime, stage: Stage, read: ReadTable) -> FilledStage | None:
+        """The change of the rows of a stage that is computed again in an epoch, and its new maps, unless ``runtime``
+        has these when the epoch ends; None if its triggers must run after all."""
+        if runtime is self._native:
+            filled = self._filled(stage, read)
+            return None if filled is None else FilledStage(self._changed(stage, filled.rows), filled.maps)
+        spark = self._tasks if runtime is self._tasks else self._dataframes
+        assert spark is not None
+        try:
+            return FilledStage(spark.refill(stage), {})
+        except TidemillError:  # triggers will say what is wrong, if they meet it
+            return None
 
-        Its maps are read from the store when they are next needed; its rows change as they do by triggers."""
-        filled = self._filled(stage, read)
-        if filled is not None:
-            self.native.leave_maps_in_store(stage)
-        return filled
-
-    def may_fill_in_columns(self, runtime: Runtime, work: int) -> bool:
-        """True if DuckDB is asked for what ``runtime`` would compute from so many stored rows."""
-        return runtime is self._native and choose.scans_in_columns(work)
+    def _changed(self, stage: Stage, new: ChangeSet) -> ChangeSet:
+        """The change from the stored rows of a stage to ``new``."""
+        if not self._store.rows(stage.name):
+            return new
+        old = self._store.read(stage.name, stage.output)
+        return ChangeSet.of_arrow(difference(old, new.arrow(), Map(stage.name, stage.output)), stage.output)
 
     def has_columnar_fill(self, stage: Stage) -> bool:
         """True if DuckDB knows all that a stage does."""
@@ -145,9 +164,26 @@ class Placement:
 
         return is_translated(stage)
 
-    def stays_in_python(self, runtime: Runtime, stage: Stage) -> bool:
-        """True if ``runtime`` is the one in this process, and has no machine code for a stage."""
-        return runtime is self._native and self._native.stays_in_python(stage)
+    def may_fill_in_columns(self, runtime: Runtime, work: int) -> bool:
+        """True if DuckDB is asked for what ``runtime`` would compute from so many stored rows."""
+        return runtime is self._native and choose.scans_in_columns(work)
+
+    def stays_in_python(self, stage: Stage) -> bool:
+        """True if the runtime in this process has no machine code for a stage."""
+        return self.native.stays_in_python(stage)
+
+    @property
+    def spark_costs(self) -> SparkCosts:
+        """Predicted seconds of what is done on Spark, by as many tasks as the session runs at the same time."""
+        from tidemill.runtimes.spark.execution.session import cores_of, given_session
+
+        return on_spark(cores_of(given_session(self.session)))
+
+    def trigger_costs(self, runtime: Runtime) -> TriggerCosts:
+        """Predicted seconds of triggers on a ``runtime`` of Spark."""
+        if runtime is self._driver:
+            return self.spark_costs.driver
+        return self.spark_costs.tasks if runtime is self._tasks else self.spark_costs.frames
 
     def _filled(self, stage: Stage, read: ReadTable) -> FilledStage | None:
         from tidemill.runtimes.duckdb.fill import fill_stage

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.statistics.sizes import Statistics
@@ -19,10 +21,20 @@ from tidemill.model.types import Field
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
 
-__all__ = ["EngineState"]
+__all__ = ["NO_CHOICE", "EngineState", "EpochWay"]
 
 CHECKS = RuntimeNeeds(sharded=True)
 """The needs of the check of tables: a large change is checked where most of its views run."""
+
+
+class EpochWay(NamedTuple):
+    """The runtime of a view that was chosen for one epoch, and why."""
+
+    runtime: Runtime
+    reason: str
+
+
+NO_CHOICE: Mapping[str, EpochWay] = MappingProxyType({})
 
 
 class EngineState:
@@ -82,19 +94,24 @@ class EngineState:
         for view in catalog.views.values():
             self.place(view)
 
-    def take_part(self, work: int) -> Sequence[Runtime]:
+    def take_part(self, work: int, ways: Mapping[str, EpochWay] = NO_CHOICE) -> Sequence[Runtime]:
         """The runtimes of an epoch on this many rows, the first of which checks tables; all others miss it.
 
-        Views are placed again only when the catalog or the class of the work has changed.
+        Views are placed again only when the catalog or the class of the work has changed, and in their ``ways`` if
+        these were chosen for the epoch.
         """
         views, kind = self.catalog.views, self.placement.work_class(work)
-        if views is not self._placed_views or kind != self._placed_for or self.pipeline.index is not self._placed_as:
+        changed = views is not self._placed_views or kind != self._placed_for
+        if changed or ways or self.pipeline.index is not self._placed_as:
             self._placed_views = None
             chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
             for view in views.values():
-                self.pipeline.place(view.program, chosen[view.runtime_needs], deferred=view.refresh.deferred)
-            self._taking_part = self.pipeline.runtimes(always=self.placement.runtime_for(work, CHECKS))
-            self._placed_views, self._placed_for, self._placed_as = views, kind, self.pipeline.index
+                runtime = ways[view.name].runtime if view.name in ways else chosen[view.runtime_needs]
+                self.pipeline.place(view.program, runtime, deferred=view.refresh.deferred)
+            checking = _most_common(ways) if ways else self.placement.runtime_for(work, CHECKS)
+            self._taking_part = self.pipeline.runtimes(always=checking)
+            self._placed_views, self._placed_for = None if ways else views, kind
+            self._placed_as = self.pipeline.index
         self.placement.take_part(self._taking_part)
         return self._taking_part
 
@@ -115,3 +132,9 @@ class EngineState:
         if self.read_only:
             raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
         self.store.require_writable()
+
+
+def _most_common(ways: Mapping[str, EpochWay]) -> Runtime:
+    """The runtime of most views."""
+    runtimes = [way.runtime for way in ways.values()]
+    return max(runtimes, key=runtimes.count)

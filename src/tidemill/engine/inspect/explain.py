@@ -81,6 +81,8 @@ def explanation_of(engine: Engine, name: str) -> str:
             facts["on Spark"] = f"{on_spark} for all views in the last epoch; the rest in this process"
         if placed.measured.recomputed:
             facts["recomputed"] = placed.measured.recomputed
+        if placed.measured.way:
+            facts["way chosen"] = placed.measured.way
         if view.plan.strategies:
             facts["chosen"] = f"by strategy auto: {view.plan.choice}"
         if decisions := [str(decision) for decision in view.plan.log if decision.is_replanning]:

@@ -128,7 +128,8 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
         refresh = view.options.get("refresh", "immediate")
         late = staleness_of(engine.catalog, engine.store, view)
         behind = (late.epochs, late.partitions, round(late.seconds, 3))
-        rows.append((view.name, strategies, placed.runtime.name, refresh, fresh, *behind))
+        runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
+        rows.append((view.name, strategies, runtime, refresh, fresh, *behind))
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
     fields = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
     return Result(rows, (*fields, Field("seconds_behind", DOUBLE)))

@@ -54,6 +54,7 @@ class NativeRuntime:
 
     name = "native"
     loads_to_store = False
+    refills = False
     batches_lookups = False
 
     def __init__(
@@ -384,7 +385,7 @@ class NativeRuntime:
         self.leave_maps_in_store(stage)
 
     def leave_maps_in_store(self, stage: Stage) -> None:
-        """Hold no map of a stage that is recomputed elsewhere in this epoch; its rows change like those of others."""
+        """Release the maps of a stage that are replaced in the store; its rows change like those of others."""
         self._backends.leave_in_store(stage.name)
         self._state.release(stage)
 

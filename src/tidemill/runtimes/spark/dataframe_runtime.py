@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
-from tidemill.model.schema import Table, names_of
+from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
@@ -54,10 +54,15 @@ from tidemill.runtimes.spark.lowering.partitions import lower_partitions, max_ch
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.queries import BindSource, SourceSize, fields_read, lower_add
 from tidemill.runtimes.spark.lowering.sessions import lower_session_change
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import StageOutput
 from tidemill.runtimes.spark.state_in_store import StateInStore
 from tidemill.runtimes.time_partitions import recompute_partitions
+from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.store import Store
+
+REFILL_GROWTH = 4
+"""How many times as many groups as are stored are expected, at the most, of a stage that is computed again."""
 
 
 class DataFrameRuntime(StateInStore):
@@ -69,6 +74,7 @@ class DataFrameRuntime(StateInStore):
 
     name = "spark dataframes"
     loads_to_store = True
+    refills = True
     batches_lookups = True
 
     def __init__(
@@ -216,6 +222,11 @@ class DataFrameRuntime(StateInStore):
 
     def load(self, stage: Stage) -> ChangeSet:
         """Fill an empty ``stage`` from the whole contents of its inputs."""
+        return self._fill(stage)
+
+    def _fill(self, stage: Stage, expected: int | None = None) -> ChangeSet:
+        """The rows of a stage from the whole contents of its inputs, of which some ``expected`` groups are made, if
+        that is known: then it need not be seen how many there are before they are collected."""
         rows = sum(map(self._frames.rows, stage.inputs))
         with self._job("filling", stage.name, rows):
             for add in stage.load:
@@ -234,7 +245,27 @@ class DataFrameRuntime(StateInStore):
             additions = self._additions(shown.map, rows)
             if not (additions or shown.finish.always or any(of.map.name in self._changes for of in shown.multisets)):
                 return ChangeSet.of([], stage.output)
-            return self._collect_map_and_rows(stage, shown, stages.lower_first_output(additions, shown), rows)
+            most = rows if expected is None else min(rows, expected)
+            return self._collect_map_and_rows(stage, shown, stages.lower_first_output(additions, shown), most)
+
+    def refill(self, stage: Stage) -> ChangeSet:
+        """Fill ``stage`` again from the new contents of its inputs, whatever it has stored; returns the change of its
+        rows. Its maps are to replace those that are stored. Within an epoch."""
+        groups = self._store.rows(stage.finish.source) if isinstance(stage.finish, GroupEmission) else 0
+        new = self._fill(stage, REFILL_GROWTH * groups or None)
+        stored = self._store.rows(stage.name)
+        if not stored:
+            return new
+        rows = Map(stage.name, stage.output)
+        if new.files is None and stored <= COLLECT_ROWS:
+            changed = difference(self._store.read(stage.name, stage.output), new.arrow(), rows)
+            return self._collector.stage(ChangeSet.of_arrow(changed, stage.output), stage.name)
+        columns = comma_list(quote(name) for name in (*names_of(stage.output), WEIGHT))
+        added = f"SELECT {columns} FROM {self._frames.change(new)}"
+        gone = stages.lower_negated(rows, self._frames.state(stage.name))
+        with self._job(stage.name, len(new), [stage.name]):
+            sql = stages.lower_linear([added, gone], stage.output)
+            return self._collector.collect_bounded(sql, stage.name, stage.output, len(new) + stored)
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the changes of its maps."""

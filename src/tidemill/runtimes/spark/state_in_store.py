@@ -21,6 +21,9 @@ class StateInStore:
         """Do nothing: no state is kept in memory."""
         return 0
 
+    def leave_maps_in_store(self, stage: Stage) -> None:
+        """Do nothing: no state is kept in memory."""
+
     def left_in_store(self, stage: Stage) -> Sequence[str]:
         """All maps of ``stage``, and its inputs."""
         return *(map_.name for map_ in stage.maps), *stage.inputs

@@ -92,6 +92,17 @@ def consolidate(
     return [(_sorted(half, map_) if ordered else half, *_epochs_of(half)) for half in halves if half.num_rows]
 
 
+def difference(old: pa.Table, new: pa.Table, relation: Map) -> pa.Table:
+    """The change from the rows ``old`` of a relation to ``new``, summed; both may have rows several times."""
+    names = [*(f.name for f in relation.keys), WEIGHT]
+    place = len(names) - 1
+    gone = old.select(names).set_column(place, WEIGHT, pc.negate(old.column(WEIGHT)))
+    # Columns of a few Python values are not aligned as Arrow's own are, which it complains about when it groups them.
+    both = pa.concat_tables([new.select(names), gone.cast(new.select(names).schema)]).combine_chunks()
+    summed = _sum_by_key(both.append_column(EPOCH, pa.repeat(pa.scalar(0, pa.int64()), both.num_rows)), relation)
+    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(names)
+
+
 def _is_distinct(table: pa.Table, map_: Map) -> bool:
     """True if summing would combine next to nothing: no row has negative weight, and no sampled row repeats."""
     if map_.values or not table.num_rows or pc.min(table.column(WEIGHT)).as_py() <= 0:
