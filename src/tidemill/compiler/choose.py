@@ -28,7 +28,7 @@ LOOKUP_WORK = 200_000
 LEAST_TASK_WORK = 5_000
 """Row count of a change above which, on Spark, its triggers run in tasks: fewer rows take less time than a job."""
 
-MOST_TASK_WORK = 1_000_000
+MOST_TASK_WORK = 5_000_000
 """Row count of a change up to which, on Spark, its triggers run in tasks, row by row; more is scanned in columns."""
 
 NATIVE_ROWS = 50_000_000

@@ -263,7 +263,7 @@ class DataFrameRuntime(StateInStore):
         columns = comma_list(quote(name) for name in (*names_of(stage.output), WEIGHT))
         added = f"SELECT {columns} FROM {self._frames.change(new)}"
         gone = stages.lower_negated(rows, self._frames.state(stage.name))
-        with self._job(stage.name, len(new), [stage.name]):
+        with self._job("difference of", stage.name, len(new), [stage.name]):
             sql = stages.lower_linear([added, gone], stage.output)
             return self._collector.collect_bounded(sql, stage.name, stage.output, len(new) + stored)
 
