@@ -104,7 +104,7 @@ def taking(way: str) -> Iterator[None]:
             from tidemill.runtimes.spark import task_runtime
 
             patch.setattr(placement, "LEAST_TASK_WORK", 0)
-            patch.setattr(choose_recomputation, "cheapest", _tasks_if_possible)
+            patch.setattr(choose_recomputation, "cheapest", tasks_if_possible)
             patch.setattr(task_runtime, "PART_ROWS", 1)
             patch.setattr(task_runtime, "COLUMN_ROWS", 2)
         elif way == "driver":
@@ -114,7 +114,8 @@ def taking(way: str) -> Iterator[None]:
         yield
 
 
-def _tasks_if_possible(predicted: Mapping[str, float]) -> tuple[str, str]:
+def tasks_if_possible(predicted: Mapping[str, float]) -> tuple[str, str]:
+    """For ``choose_recomputation.cheapest``: tasks, wherever a view can run in these."""
     return next((name for name in predicted if name == "spark tasks"), next(iter(predicted))), "a test"
 
 

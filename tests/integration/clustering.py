@@ -21,6 +21,8 @@ from unittest.mock import patch
 from pyspark.sql import DataFrame, SparkSession
 
 import tidemill
+from tests.ways import tasks_if_possible
+from tidemill.compiler import choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.model.errors import TidemillError
 from tidemill.runtimes.spark import task_runtime
@@ -190,6 +192,7 @@ def lacking(spark: SparkSession, python: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    choose_recomputation.cheapest = tasks_if_possible
     ingest.COLLECT_ROWS = results.COLLECT_ROWS = placement.DRIVER_WORK = ROWS // 2
     master, folder, python, *lists = sys.argv[1:]
     root, (names, faults) = Path(folder), (given.split(",") for given in lists)

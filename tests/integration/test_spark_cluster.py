@@ -63,6 +63,7 @@ def bare_python(folder: Path, *packages: str) -> str:
             *ours.glob(f"{name}-*.dist-info"),
             *ours.glob(f"{name}.libs"),
             *ours.glob(f"{name}.py"),
+            *ours.glob(f"{name}.*.so"),
         ):
             if found.exists():
                 (theirs / found.name).symlink_to(found)
@@ -91,7 +92,7 @@ class Outcome:
 
 def tell(root: Path, master: str, python: str, names: Sequence[str], faults: Sequence[str]) -> Outcome:
     """What a driver tells of its warehouses on a cluster."""
-    lacking = bare_python(root / "lacking", "numpy")
+    lacking = bare_python(root / "lacking", "duckdb", "_duckdb", "numpy")
     lists = [",".join(names), ",".join(faults)]
     driver = [sys.executable, "-m", "tests.integration.clustering", master, str(root), lacking, *lists]
     environment = child_environment(PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1")
@@ -106,7 +107,7 @@ def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     root = tmp_path_factory.mktemp("cluster")
     for name in ("shared", *HIDDEN):
         (root / name).mkdir()
-    python = bare_python(root / "bare", "numpy", "pandas", "pyarrow", "dateutil", "pytz", "six")
+    python = bare_python(root / "bare", "duckdb", "_duckdb", "numpy", "pandas", "pyarrow", "dateutil", "pytz", "six")
     outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     names = ["shared", *(HIDDEN if NO_NAMESPACES is None else ())]
     faults = list(FAULTS) if request.param == "all faults" else ["an executor is killed"]

@@ -15,8 +15,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.ways import tasks_if_possible
 from tidemill.changes.zset import ZSet
-from tidemill.compiler import choose
+from tidemill.compiler import choose, choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.engine.handles import ViewHandle
 from tidemill.engine.results import Verification
@@ -444,6 +445,7 @@ def test_the_demo_runs_on_spark(tidemill: Tidemill, monkeypatch: pytest.MonkeyPa
     """Changes come by a streaming query, those in bulk are the work of tasks, and who did what is shown."""
     monkeypatch.setattr(run_demo, "BULK_CHANGES", 100)
     monkeypatch.setattr(placement, "LEAST_TASK_WORK", 80)
+    monkeypatch.setattr(choose_recomputation, "cheapest", tasks_if_possible)
     outcome = small_demo(tidemill, monkeypatch, "--runtime", "spark")
     assert outcome.code == 0, outcome.err
     assert "6 of 6 views equal their recomputation" in outcome.out

@@ -41,7 +41,7 @@ class Jobs:
         jobs = [found.apply(at) for at in range(found.length())]
         fresh = sorted((job.jobId(), job) for job in jobs if job.jobId() > self._seen)
         self._seen = max([self._seen, *(number for number, _ in fresh)])
-        return [job.description().getOrElse(None) or "" for _, job in fresh]
+        return [told.get() if (told := job.description()).isDefined() else "" for _, job in fresh]
 
 
 def change(start: int) -> dict[str, list[tuple[int, tuple[object, ...]]]]:

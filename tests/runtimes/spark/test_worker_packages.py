@@ -23,7 +23,7 @@ def test_workers_need_what_the_project_needs() -> None:
 
 
 def test_what_is_missing_is_said_for_each_python() -> None:
-    whole = {"numpy": "2.1.0", "pandas": "2.2.3", "pyarrow": "18.0.0"}
+    whole = {"duckdb": "2.0.1", "numpy": "2.1.0", "pandas": "2.2.3", "pyarrow": "18.0.0"}
     workers = [
         WorkerPackages("one", "/a/python", whole),
         WorkerPackages("two", "/b/python", {**whole, "pyarrow": "17.0.1"}),

@@ -24,7 +24,7 @@ __all__ = ["run_demo"]
 CHANGES_PER_EPOCH = 40
 """Orders, corrections and cancellations that one epoch takes in."""
 
-BULK_CHANGES = 4_000
+BULK_CHANGES = 15_000
 """The same of a bulk change, as a system that was away for hours delivers it: so many rows are the work of tasks."""
 
 EPOCH_SECONDS = 0.1

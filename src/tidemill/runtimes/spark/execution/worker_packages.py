@@ -34,7 +34,7 @@ from tidemill.runtimes.spark.execution.session import cores_of, is_remote
 
 __all__ = ["equip_workers"]
 
-NEEDED = {"numpy": (1, 26), "pandas": (2, 2), "pyarrow": (18,)}
+NEEDED = {"duckdb": (2,), "numpy": (1, 26), "pandas": (2, 2), "pyarrow": (18,)}
 """Packages that workers must have, and the oldest versions: those of ``pyproject.toml``."""
 
 _UNCHECKED = (1).to_bytes(4, "little")
@@ -52,7 +52,8 @@ class WorkerPackages:
     def lacking(self) -> dict[str, str]:
         """The packages that are not there, or too old, and what is there instead.
 
-        >>> WorkerPackages("one", "python3", {"numpy": "1.24.4", "pandas": "2.2.0", "pyarrow": None}).lacking()
+        >>> found = {"duckdb": "2.0.1", "numpy": "1.24.4", "pandas": "2.2.0", "pyarrow": None}
+        >>> WorkerPackages("one", "python3", found).lacking()
         {'numpy': 'numpy 1.24.4', 'pyarrow': 'no pyarrow'}
         """
         found = {name: self.versions.get(name) for name in NEEDED}
