@@ -54,7 +54,7 @@ class Way:
         return fits and (self.form == "whole" or "batch" not in conversation.settings)
 
 
-LEADING = 2
+LEADING = 1
 """Of files that begin with the same word, `make test` gives so many to Spark's DataFrames."""
 
 _ran: dict[tuple[Path, str, str], list[tuple[tuple[Program | str, ...], str | None]]] = {}
