@@ -24,9 +24,11 @@ from tests.matrix.expected import Expected, Moment, at, expected, together
 from tests.matrix.programs import compiling_once
 from tests.runtimes.duckdb.asked import connection
 from tests.ways import opened
+from tidemill.algebra.aggregates.function import MultisetEnd
+from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import ZSet
+from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler import choose
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import ArithmeticFault
@@ -79,11 +81,23 @@ class Comparing:
 
 
 def _first_rows(stage: Stage, name: str, rows: ChangeSet) -> ChangeSet:
-    """The entries of a map, without copies of rows beyond the first that a stage without deletions keeps."""
-    finish = stage.finish
+    """The entries of a map, without those that a stage without deletions does not read: copies of rows, and of a
+    multiset of which one end is read all others."""
+    finish, end = stage.finish, next(map_.end for map_ in stage.maps if map_.name == name)
+    if end is not None:
+        return _ends(rows, end)
     if not isinstance(finish, PartitionEmission) or finish.kept_rows is None or finish.source != name:
         return rows
     return ChangeSet.of([(row, min(weight, finish.kept_rows)) for row, weight in rows.pairs()], rows.fields)
+
+
+def _ends(rows: ChangeSet, end: MultisetEnd) -> ChangeSet:
+    """The least or greatest value of each group, once; the value is the last key."""
+    groups: dict[Row, list[Any]] = {}
+    for row, _ in rows.pairs():
+        groups.setdefault(row[:-1], []).append(row[-1])
+    choose = min if end is MultisetEnd.LEAST else max
+    return ChangeSet.of([((*key, choose(values, key=order_key)), 1) for key, values in groups.items()], rows.fields)
 
 
 @pytest.fixture
