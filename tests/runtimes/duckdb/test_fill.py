@@ -92,10 +92,11 @@ def _first_rows(stage: Stage, name: str, rows: ChangeSet) -> ChangeSet:
 
 
 def _ends(rows: ChangeSet, end: MultisetEnd) -> ChangeSet:
-    """The least or greatest value of each group, once; the value is the last key."""
+    """The least or greatest value of each group, once; the value is the last key, and NULL is none."""
     groups: dict[Row, list[Any]] = {}
     for row, _ in rows.pairs():
-        groups.setdefault(row[:-1], []).append(row[-1])
+        if row[-1] is not None:
+            groups.setdefault(row[:-1], []).append(row[-1])
     choose = min if end is MultisetEnd.LEAST else max
     return ChangeSet.of([((*key, choose(values, key=order_key)), 1) for key, values in groups.items()], rows.fields)
 
