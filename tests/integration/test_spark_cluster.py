@@ -83,7 +83,7 @@ def worker_on_its_own(root: Path, number: int, usual: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a driver has told, where its folders are, and which faults it met."""
+    """The answers of a driver, its folders, and the faults that it met."""
 
     told: dict[str, Any]
     root: Path
@@ -91,7 +91,7 @@ class Outcome:
 
 
 def tell(root: Path, master: str, python: str, names: Sequence[str], faults: Sequence[str]) -> Outcome:
-    """What a driver tells of its warehouses on a cluster."""
+    """The answers of a driver about its warehouses on a cluster."""
     lacking = bare_python(root / "lacking", "duckdb", "_duckdb", "numpy")
     lists = [",".join(names), ",".join(faults)]
     driver = [sys.executable, "-m", "tests.integration.clustering", master, str(root), lacking, *lists]

@@ -1,4 +1,4 @@
-"""What workers of a cluster need, and how one is refused that lacks it. ``tests/integration`` has a cluster."""
+"""Packages that workers of a cluster need, and how a worker is refused. ``tests/integration`` has a cluster."""
 
 from __future__ import annotations
 

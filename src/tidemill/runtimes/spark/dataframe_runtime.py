@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
-from tidemill.model.schema import WEIGHT, Table, names_of
+from tidemill.model.schema import Table, names_of
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
@@ -54,7 +54,6 @@ from tidemill.runtimes.spark.lowering.partitions import lower_partitions, max_ch
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.queries import BindSource, SourceSize, fields_read, lower_add
 from tidemill.runtimes.spark.lowering.sessions import lower_session_change
-from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import StageOutput
 from tidemill.runtimes.spark.state_in_store import StateInStore
 from tidemill.runtimes.time_partitions import recompute_partitions
@@ -168,9 +167,8 @@ class DataFrameRuntime(StateInStore):
         touched = [name for name in changes if constraints.touch([name])]
         near = [table.name for key in constraints.keys_of(changes) for table in (key.child, key.parent)]
         with self._job("constraints of", ", ".join(touched), sum(map(len, changes.values())), near):
-            constraint_check.raise_first_violation(
-                constraint_check.violation_queries(changes, constraints, self._frames), self._frames
-            )
+            queries = constraint_check.violation_queries(changes, constraints, self._frames)
+            constraint_check.raise_first_violation(queries, self._frames)
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
         """Record what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
@@ -203,22 +201,12 @@ class DataFrameRuntime(StateInStore):
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows: one job, and one for each map besides that of its groups."""
         rows = self._rows[stage.name]
-        with self._job(
-            "changes of", stage.name, rows, {*stage.inputs, *(map_.name for map_ in stage.maps), stage.name}
-        ):
+        read = {*stage.inputs, *(map_.name for map_ in stage.maps), stage.name}
+        with self._job("changes of", stage.name, rows, read):
             self._touched.settle()
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
-            self._collect_maps(stage, rows)
-            stage = self._with_sessions(stage, stored=True)
-            match stage.finish:
-                case None:
-                    return self._collect_linear(stage, rows)
-                case PartitionEmission() as parts:
-                    return self._collect_partitions(stage, parts, stored=True)
-                case TimePartitionEmission() as emission:
-                    return self._collect_time_partitions(stage, emission, stored=True)
-            return self._collect_groups(stage, rows)
+            return self._collect(stage, rows, stored=True)
 
     def load(self, stage: Stage) -> ChangeSet:
         """Fill an empty ``stage`` from the whole contents of its inputs."""
@@ -232,21 +220,7 @@ class DataFrameRuntime(StateInStore):
             for add in stage.load:
                 if not self._joins_nothing(add.query):
                     self._added[add.target].append(self._whole(stage, add))
-            self._collect_maps(stage, rows)
-            stage = self._with_sessions(stage, stored=False)
-            match stage.finish:
-                case None:
-                    return self._collect_linear(stage, rows)
-                case PartitionEmission() as parts:
-                    return self._collect_partitions(stage, parts, stored=False)
-                case TimePartitionEmission() as emission:
-                    return self._collect_time_partitions(stage, emission, stored=False)
-            shown = self._shown(stage, stored=False)
-            additions = self._additions(shown.map, rows)
-            if not (additions or shown.finish.always or any(of.map.name in self._changes for of in shown.multisets)):
-                return ChangeSet.of([], stage.output)
-            most = rows if expected is None else min(rows, expected)
-            return self._collect_map_and_rows(stage, shown, stages.lower_first_output(additions, shown), most)
+            return self._collect(stage, rows, stored=False, expected=expected)
 
     def refill(self, stage: Stage) -> ChangeSet:
         """Fill ``stage`` again from the new contents of its inputs, whatever it has stored; returns the change of its
@@ -260,11 +234,8 @@ class DataFrameRuntime(StateInStore):
         if new.files is None and stored <= COLLECT_ROWS:
             changed = difference(self._store.read(stage.name, stage.output), new.arrow(), rows)
             return self._collector.stage(ChangeSet.of_arrow(changed, stage.output), stage.name)
-        columns = comma_list(quote(name) for name in (*names_of(stage.output), WEIGHT))
-        added = f"SELECT {columns} FROM {self._frames.change(new)}"
-        gone = stages.lower_negated(rows, self._frames.state(stage.name))
         with self._job("difference of", stage.name, len(new), [stage.name]):
-            sql = stages.lower_linear([added, gone], stage.output)
+            sql = stages.lower_difference(rows, self._frames.change(new), self._frames.state(stage.name))
             return self._collector.collect_bounded(sql, stage.name, stage.output, len(new) + stored)
 
     def commit(self) -> Mapping[str, ChangeSet]:
@@ -391,13 +362,25 @@ class DataFrameRuntime(StateInStore):
         summed_whole = rows <= COLLECT_ROWS or all(value.type != DOUBLE for value in map_.values)
         return additions if summed_whole or not additions else stages.lower_chunks(additions, map_)
 
+    def _collect(self, stage: Stage, rows: int, *, stored: bool, expected: int | None = None) -> ChangeSet:
+        """The rows of a stage from what was added to its maps; if not ``stored``, these were empty until now."""
+        self._collect_maps(stage, rows)
+        stage = self._with_sessions(stage, stored=stored)
+        match stage.finish:
+            case None:
+                return self._collect_linear(stage, rows)
+            case PartitionEmission() as parts:
+                return self._collect_partitions(stage, parts, stored=stored)
+            case TimePartitionEmission() as emission:
+                return self._collect_time_partitions(stage, emission, stored=stored)
+        return self._collect_groups(stage, rows) if stored else self._collect_first_groups(stage, rows, expected)
+
     def _collect_linear(self, stage: Stage, rows: int) -> ChangeSet:
         additions = self._added.pop(stage.name, [])
         if not additions:
             return ChangeSet.of([], stage.output)
-        return self._collector.collect_change(
-            stages.lower_linear(additions, stage.output), stage.name, stage.output, rows
-        )
+        sql = stages.lower_linear(additions, stage.output)
+        return self._collector.collect_change(sql, stage.name, stage.output, rows)
 
     def _shown(self, stage: Stage, *, stored: bool) -> StageOutput:
         """How the rows of a stage are computed from its groups; if not ``stored``, its maps were empty until now."""
@@ -447,9 +430,8 @@ class DataFrameRuntime(StateInStore):
         log = self._store.read(numbers.name, numbers.keys) if stored else None
         before, now = partition_ranges(numbers, log, self._changes.get(numbers.name))
         touched = touched_partitions(emission, self._changes)
-        recompute_partitions(
-            emission, before, now, touched, SparkTimePartitions(emission, held, now, self._answers, land).make
-        )
+        partitions = SparkTimePartitions(emission, held, now, self._answers, land)
+        recompute_partitions(emission, before, now, touched, partitions.make)
         if not kept.changes:
             return ChangeSet.of([], stage.output)
         # Each partition is recomputed once, so no row is in two of these changes.
@@ -477,6 +459,14 @@ class DataFrameRuntime(StateInStore):
             additions, rows = [f"SELECT * FROM {held}"], moved + touched
         sql = stages.lower_output_change(additions, shown, self._frames.log(shown.map.name), self._epoch)
         return self._collect_map_and_rows(stage, shown, sql, rows)
+
+    def _collect_first_groups(self, stage: Stage, rows: int, expected: int | None) -> ChangeSet:
+        shown = self._shown(stage, stored=False)
+        additions = self._additions(shown.map, rows)
+        if not (additions or shown.finish.always or any(of.map.name in self._changes for of in shown.multisets)):
+            return ChangeSet.of([], stage.output)
+        most = rows if expected is None else min(rows, expected)
+        return self._collect_map_and_rows(stage, shown, stages.lower_first_output(additions, shown), most)
 
     def _collect_map_and_rows(self, stage: Stage, shown: StageOutput, sql: str, rows: int) -> ChangeSet:
         moved, change = self._collector.collect_map_and_rows(

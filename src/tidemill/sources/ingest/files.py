@@ -275,7 +275,7 @@ def _pair(
 
 
 def reason_of(error: TidemillError) -> str:
-    """What and where of an error, for the row that it refuses."""
+    """The reason why a row is refused, by the error: its text, its place and its detail."""
     place = f" ({error.where})" if error.where else ""
     return f"{error.what}{place}" + (f": {error.detail}" if error.detail else "")
 

@@ -122,7 +122,7 @@ def _compiled(name: str, source: Path) -> bytes:
 
 
 def workers_of(session: SparkSession) -> list[WorkerPackages]:
-    """What the workers of a session have, by as many tasks as run at the same time."""
+    """The packages of the workers of a session, by as many tasks as run at the same time."""
     tasks = cores_of(session)
     told = udf(_teller(tuple(NEEDED)), "STRING", useArrow=False)
     try:

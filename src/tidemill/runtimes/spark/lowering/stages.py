@@ -78,6 +78,12 @@ def lower_negated(map_: Map, rows: str) -> str:
     return f"SELECT {comma_list(columns)} FROM {rows}"
 
 
+def lower_difference(map_: Map, new: str, old: str) -> str:
+    """The rows of a map without values that are in ``new`` and not in ``old``, and with negated weights the others."""
+    columns = comma_list(quote(name) for name in (*names_of(map_.keys), WEIGHT))
+    return lower_linear([f"SELECT {columns} FROM {new}", lower_negated(map_, old)], map_.keys)
+
+
 def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> str:
     """The change of a map: its keys, and a struct of the stored columns and the weight. ``keep_all`` keeps zeros."""
     rows, parts = _summed(additions, map_, keep_all=keep_all)

@@ -149,7 +149,7 @@ def _link(code: LibraryCode, shared: Mapping[str, Library]) -> Library:
 
 @lru_cache(maxsize=1)
 def _linker() -> Any:
-    """What links modules: JITLink, which gives each module one piece of memory.
+    """The linker of modules: JITLink, which gives each module one piece of memory.
 
     LLVM's older linker maps the sections of a module one by one. In a process with little free space between its large
     maps they come to lie more than 2 GB apart, which code of the small model cannot span: it ends the process.
