@@ -15,6 +15,7 @@ from tidemill.compiler.passes import Compilation
 from tidemill.compiler.statistics import predictions
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.model.errors import Unsupported
+from tidemill.program.reads import row_wise
 
 FEW = Statistics({"customers": 100, "orders": 1_000, "items": 5_000}, lambda relation, column: 100)
 LARGE = Statistics({"customers": 10_000, "orders": 100_000, "items": 500_000}, lambda relation, column: 10_000)
@@ -42,8 +43,8 @@ VWAP = """CREATE MATERIALIZED VIEW vwap {options} AS
           > (SELECT COALESCE(SUM(w.volume), 0) FROM bids w WHERE w.price > b.price)"""
 
 
-def planned(sql: str, statistics: Statistics, goal: str = "balanced", row_by_row: bool = True) -> PlannedView:
-    return choose_plan(Compilation("v", relation_of(sql), TABLES), statistics, Choice(goal, row_by_row))
+def planned(sql: str, statistics: Statistics, goal: str = "balanced", on_spark: bool = False) -> PlannedView:
+    return choose_plan(Compilation("v", relation_of(sql), TABLES), statistics, Choice(goal, on_spark))
 
 
 @pytest.mark.parametrize("sql", [SIMPLE, LOOKUPS])
@@ -97,10 +98,22 @@ def test_many_partners_are_for_viewlets_and_few_are_not() -> None:
     assert not planned(PAIRS, alone).plan.strategies
 
 
-def test_what_must_run_in_one_process_is_no_plan_for_spark() -> None:
-    found = planned(ABOVE_AVERAGE, LARGE, row_by_row=False)
-    assert not found.plan.keeps_subqueries
-    assert not any(trigger.each for stage in found.program.stages for trigger in stage.triggers)
+def test_on_spark_stages_run_row_by_row_in_the_driver_if_they_fit_and_gain_much() -> None:
+    """Deltas read all orders whenever the average moves; what is read by key and a little cheaper stays on Spark."""
+    assert planned(ABOVE_AVERAGE, LARGE, on_spark=True).plan.keeps_subqueries
+    assert planned(SMALL_QUANTITIES, FEW).plan.keeps_subqueries
+    assert not planned(SMALL_QUANTITIES, FEW, on_spark=True).plan.keeps_subqueries
+
+
+def test_what_does_not_fit_into_the_driver_is_no_plan_for_spark() -> None:
+    """64 bytes for each of 100 million orders, and the maps, are more than the driver may take."""
+    huge = Statistics({"orders": 100_000_000}, lambda relation, column: 10_000)
+    assert planned(ABOVE_AVERAGE, huge).plan.keeps_subqueries
+    found = planned(ABOVE_AVERAGE, huge, on_spark=True)
+    assert not any(map(row_wise, found.program.stages))
+    assert "; viewlet for v, with subqueries left in place, would take 6.4 GB in the driver, of at most 1" in (
+        found.plan.log[-1].reason
+    )
 
 
 def test_goals_differ() -> None:

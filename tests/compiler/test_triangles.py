@@ -78,7 +78,7 @@ def test_a_triangle_below_other_stages() -> None:
 def test_the_stages_before_count_for_the_choice_of_auto(row_by_row: bool) -> None:
     """They are estimated with the join, and all of it is left out where rows must not go one by one."""
     relation = translate(f"SELECT COUNT(*) AS c {CYCLE}", FIELDS, name="v").relation
-    found = choose_plan(Compilation("v", relation, TABLES), Statistics(), Choice("latency", row_by_row))
+    found = choose_plan(Compilation("v", relation, TABLES), Statistics(), Choice("latency", row_by_row=row_by_row))
     again = compile_from(Compilation("v", relation, TABLES, plan=found.plan))
     assert again == found.program
     assert row_by_row or set(roles(found.program)) == {None}

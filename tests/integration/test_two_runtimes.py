@@ -92,6 +92,25 @@ def test_views_of_one_warehouse_on_different_runtimes(tmp_path: Path, spark: Spa
         assert "native (asked for)" in warehouse.view("by_city").explain()
 
 
+def test_nested_aggregates_are_kept_in_the_driver(tmp_path: Path, spark: SparkSession) -> None:
+    """In a warehouse on Spark, whose tables are checked there; after opening it again the state goes on."""
+    vwap = """SELECT SUM(b.price * b.volume) AS total FROM bids b WHERE 0.25 * (SELECT SUM(v.volume) FROM bids v)
+        > (SELECT COALESCE(SUM(w.volume), 0) FROM bids w WHERE w.price > b.price)"""
+    rows = [(i, 10 * i, 1 + i % 7) for i in range(200)]
+    with tidemill.open(tmp_path / "w", runtime="spark", spark=spark) as warehouse:
+        warehouse.sql("CREATE TABLE bids (id INT PRIMARY KEY, price INT NOT NULL, volume INT NOT NULL)")
+        warehouse.apply({"bids": [(1, row) for row in rows[:150]]})
+        warehouse.sql(f"CREATE MATERIALIZED VIEW vwap WITH (optimize = 'latency') AS {vwap}")
+        warehouse.apply({"bids": [(-1, rows[3])]})
+    with tidemill.open(tmp_path / "w", runtime="spark", spark=spark) as warehouse:
+        warehouse.apply({"bids": [*((1, row) for row in rows[150:]), *((-1, row) for row in rows[10:60])]})
+        assert "native (its triggers take one row" in warehouse.view("vwap").explain()
+        left = [row for row in rows if row[0] != 3 and not 10 <= row[0] < 60]
+        above = {i: sum(volume for _, other, volume in left if other > price) for i, price, _ in left}
+        least = sum(volume for *_, volume in left) / 4
+        assert warehouse.view("vwap").rows() == [(sum(p * v for i, p, v in left if least > above[i]),)]
+
+
 @pytest.mark.parametrize(
     ("way", "name", "form"),
     [

@@ -14,6 +14,7 @@ from tests.storage.samples import FIELDS, PEOPLE, TOTAL_FIELDS, TOTALS, change, 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone, StorageError
+from tidemill.model.schema import EPOCH
 from tidemill.model.types import BIGINT, DOUBLE, Field
 from tidemill.storage import runs
 from tidemill.storage.folder_store import FolderStore
@@ -257,3 +258,19 @@ def test_copies_of_recent_epochs_are_complete_and_independent() -> None:
     assert copy.reached == [(1, {"shop": "7"})]
     tail.cut(1)
     assert tail.reached == copy.reached
+
+
+def test_recent_epochs_are_gathered_in_few_segments_that_stay() -> None:
+    """A lookup in every epoch must not gather and index all epochs again; a read as of an earlier one drops nothing."""
+    tail = RecentEpochs()
+    for number in range(1, 101):
+        tail.add(number, "t", change([((number, "x"), 1)]))
+        parts = tail.parts("t", since=None, until=number)
+        assert [epoch for part in parts for epoch in part.table.column(EPOCH).to_pylist()] == [*range(1, number + 1)]
+        assert len(parts) <= 7
+    earlier = tail.parts("t", since=None, until=99)
+    assert sum(part.table.num_rows for part in earlier) == 99
+    assert [*map(id, tail.parts("t", since=None, until=100))] == [*map(id, parts)]
+    tail.add(101, "t", change([((101, "x"), 1)]))
+    assert tail.parts("t", since=None, until=101)[0] is parts[0]
+    assert [part.table.column(EPOCH).to_pylist() for part in tail.parts("t", since=98, until=100)] == [[99, 100]]

@@ -39,12 +39,18 @@ COLUMN_WORK = 10_000
 """Row count above which a one-off query is answered by DuckDB if it can. Opening DuckDB takes some 30 ms."""
 
 
+PAIRS_OF_A_ROW = 30
+"""Number of pairs of rows that take as long to be compared in Python as one row takes to be read into a stage: 10
+million of them take a second."""
+
+
 ASKED = Reason("ASKED", "asked for")
 IN_MEMORY = Reason("IN_MEMORY", "an in-memory warehouse stays in this process")
 SMALL = Reason("SMALL", "the change is small enough for this process")
 BULK = Reason("BULK", "the change is better scanned than looked up")
 LARGE = Reason("LARGE", "the tables are too large for this process")
 ROW_WISE = Reason("ROW_WISE", "its triggers take one row, or one iteration, at a time")
+ROW_WISE_IN_DRIVER = Reason("ROW_WISE_IN_DRIVER", f"{ROW_WISE.text}: in the driver, and not by Spark")
 
 
 def strategy_named(view: str, name: str) -> Strategy:
@@ -163,6 +169,16 @@ def most_native_work(room: int | None) -> int:
     (2000000, 1000000, 200000)
     """
     return NATIVE_WORK if room is None else min(NATIVE_WORK, max(room // NATIVE_ROW_BYTES, LOOKUP_WORK))
+
+
+def filling_work(rows: int, pairs: int) -> int:
+    """The work to fill a stage over so many stored rows, in rows: more where a join without an equality compares so
+    many pairs of them.
+
+    >>> filling_work(1_000, 0), filling_work(1_000, 1_000_000)
+    (1000, 33333)
+    """
+    return max(rows, min(pairs // PAIRS_OF_A_ROW, NATIVE_ROWS))
 
 
 def scans_in_columns(work: int) -> bool:

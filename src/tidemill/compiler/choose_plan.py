@@ -57,12 +57,20 @@ AIMS = {"balanced": "work and memory", "latency": "work", "memory": "memory"}
 
 GOALS = tuple(AIMS)
 
+DRIVER_BYTES = 1e9
+"""Bytes of maps, and of input rows to fill them from, up to which a view on Spark may run row by row in the driver."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The rules of a choice: its goal, and the candidates. Without ``row_by_row``, these can all run on Spark."""
+    """The rules of a choice: its goal, and the candidates.
+
+    On Spark, stages that take one row at a time are kept in the driver, where their state must fit (``DRIVER_BYTES``).
+    Without ``row_by_row`` they are no candidates.
+    """
 
     goal: str = GOALS[0]
+    on_spark: bool = False
     row_by_row: bool = True
     sizes_known: bool = True
 
@@ -78,12 +86,15 @@ class Choice:
 
     @property
     def better_in_place(self) -> float:
-        """Factor by which subqueries that are left in place must be better.
+        """Factor by which subqueries that are left in place must be better; small gains are not worth state that leaves
+        Spark.
 
         >>> Choice().better_in_place, Choice("latency").better_in_place, Choice(sizes_known=False).better_in_place
         (1.2, 1.0, 10.0)
+        >>> Choice(on_spark=True).better_in_place
+        3.0
         """
-        return IN_PLACE if self.better == BETTER else self.better
+        return IN_PLACE if self.better == BETTER and not self.on_spark else self.better
 
     def score(self, work: float, held: float) -> float:
         """Figure of merit, the smaller the better. In balance, ten times the memory must save three times the work.
@@ -122,13 +133,31 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
     """
     sizes = statistics.sizes(sorted(scans(start.relation)), start.tables)
     choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)))
+    found = _cheapest_plan(start, sizes, choice)
+    held = _bytes_in_driver(found, sizes) if choice.on_spark else 0.0
+    if held <= DRIVER_BYTES:
+        return _decided(found, choice)
+    note = f"; {found.plan.choice}, would take {held / 1e9:,.1f} GB in the driver, of at most {DRIVER_BYTES / 1e9:g}"
+    return _decided(_cheapest_plan(start, sizes, replace(choice, row_by_row=False)), choice, note)
+
+
+def _bytes_in_driver(view: PlannedView, sizes: Mapping[str, RelationSize]) -> float:
+    """Predicted bytes of a plan on Spark that the driver holds, and has to read to fill it: none if all of its stages
+    run on Spark."""
+    if not any(map(row_wise, view.program.stages)):
+        return 0.0
+    return view.bytes + sum(map(bytes_of_rows, sizes.values()))
+
+
+def _cheapest_plan(start: Compilation, sizes: Mapping[str, RelationSize], choice: Choice) -> PlannedView:
+    """The cheaper one of two plans: with subqueries as joins, and left in place."""
     joined = _planned(start, Plan(windows=start.plan.windows), sizes, choice)
     if joined.work <= choice.cheap or not choice.row_by_row or not _has_subqueries(start):
-        return _decided(joined, choice)
+        return joined
     try:
         kept = _planned(start, replace(joined.plan, strategies={}, keeps_subqueries=True), sizes, choice)
     except (NotAccepted, Unsupported):
-        return _decided(joined, choice)
+        return joined
     inputs = sum(map(bytes_of_rows, sizes.values()))
     score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
     # Where joins of subqueries need another strategy themselves, they have no lead over it.
@@ -137,7 +166,7 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
         lead = max(lead, IN_PYTHON)
     taken = kept if score * lead < beaten else joined
     in_place = [replace(one, strategy=f"{one.strategy} with subqueries in place") for one in kept.candidates]
-    return _decided(taken._replace(candidates=(*joined.candidates, *in_place), lead=lead), choice)
+    return taken._replace(candidates=(*joined.candidates, *in_place), lead=lead)
 
 
 def _replaces_rows(stage: Stage) -> bool:
@@ -146,9 +175,9 @@ def _replaces_rows(stage: Stage) -> bool:
     return any(isinstance(statement, Replace) and statement.target == stage.name for statement in statements)
 
 
-def _decided(view: PlannedView, choice: Choice) -> PlannedView:
-    """The planned view with the decision for it in the log of its plan."""
-    decision = Decision(chosen=view.plan.choice, reason=_reason(view, choice), candidates=view.candidates)
+def _decided(view: PlannedView, choice: Choice, note: str = "") -> PlannedView:
+    """The planned view with the decision for it in the log of its plan, whose reason ends with ``note``."""
+    decision = Decision(chosen=view.plan.choice, reason=_reason(view, choice) + note, candidates=view.candidates)
     if view.candidates:
         decision = replace(decision, visits=view.work, bytes=view.bytes)
     return view._replace(plan=view.plan.decided(decision))

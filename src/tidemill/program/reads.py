@@ -97,6 +97,12 @@ def reads_change(step: Step) -> TypeGuard[RelationLoop]:
     return isinstance(step, RelationLoop) and step.version is Version.CHANGE
 
 
+def compared_relations(stage: Stage) -> list[list[str]]:
+    """The relations that each query of a stage's load reads in loops within each other, without a lookup."""
+    loops = [[step for step in add.query.sources if isinstance(step, RelationLoop)] for add in stage.load]
+    return [[step.relation for step in steps if not step.lookup] for steps in loops]
+
+
 def row_wise(stage: Stage) -> bool:
     """True if ``stage`` must run in one process, usually row by row: it does more with sums than multiply them.
 

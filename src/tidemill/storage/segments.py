@@ -71,6 +71,10 @@ class TableSegment:
         table = self.table.select(schema.names).cast(schema) if found is None else found
         return table if where is None else table.filter(has_values(table, where))
 
+    def followed_by(self, other: TableSegment, changes: int) -> TableSegment:
+        """The rows of both, in which there are so many changes."""
+        return TableSegment(_joined(pa.concat_tables([self.table, other.table]), changes), self.first, other.last)
+
     def after(self, epoch: int) -> TableSegment:
         """The rows of later epochs; a segment is returned as it is if less than half of it is older."""
         if self.first + self.last > 2 * epoch:
@@ -95,8 +99,8 @@ class RecentEpochs:
         self._rows: Counter[str] = Counter()
         self._largest: dict[str, int] = {}
         self._counted: dict[str, tuple[int, ChangeCounts]] = {}
-        self._gathered: dict[str, tuple[int, TableSegment]] = {}
-        """The first changes of a map as they were last read, and how many: the lookups of an epoch read the same."""
+        self._gathered: dict[str, list[tuple[int, TableSegment]]] = {}
+        """The first changes of a map as segments, each with the number of changes up to its end."""
 
     def add(self, number: int, name: str, change: ArrowChange) -> None:
         """Append the change of map ``name`` in epoch ``number``."""
@@ -137,21 +141,44 @@ class RecentEpochs:
             self._counted[name] = before + len(new), counts
         return counts
 
-    def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
-        """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
-        numbers = self._numbers.get(name, [])
-        begin = 0 if since is None else bisect_right(numbers, since)
-        end = len(numbers) if until is None else bisect_right(numbers, until)
+    def part(self, name: str, *, until: int | None = None) -> TableSegment | None:
+        """The changes of map ``name`` up to epoch ``until`` as one segment."""
+        return self._segment(name, 0, self._end(name, until))
+
+    def parts(self, name: str, *, since: int | None, until: int) -> Sequence[TableSegment]:
+        """The changes of map ``name`` of epochs in ``(since, until]`` as segments.
+
+        From the beginning on, they are those of earlier reads and one more: a lookup in every epoch would otherwise
+        gather and index all rows again. A segment of less than twice the rows that follow becomes one with these, so
+        there are few of them, and a row is gathered as often as the logarithm of their number.
+        """
+        end = self._end(name, until)
+        if since is not None:
+            later = self._segment(name, bisect_right(self._numbers.get(name, ()), since), end)
+            return [] if later is None else [later]
+        gathered = self._gathered.get(name, [])
+        known = [(reached, segment) for reached, segment in gathered if reached <= end]
+        is_earlier = len(known) < len(gathered)
+        newest = self._segment(name, known[-1][0] if known else 0, end)
+        if newest is not None:
+            while known and known[-1][1].table.num_rows < 2 * newest.table.num_rows:
+                newest = known.pop()[1].followed_by(newest, end - (known[-1][0] if known else 0))
+            known.append((end, newest))
+            if not is_earlier:
+                self._gathered[name] = known
+        return [segment for _, segment in known]
+
+    def _end(self, name: str, until: int | None) -> int:
+        """The number of changes of a map up to epoch ``until``."""
+        numbers = self._numbers.get(name, ())
+        return len(numbers) if until is None else bisect_right(numbers, until)
+
+    def _segment(self, name: str, begin: int, end: int) -> TableSegment | None:
+        """Some changes of a map, by their places, as one segment."""
         if begin >= end:
             return None
-        known, gathered = self._gathered.get(name, (0, None))
-        if begin == 0 and known == end:
-            return gathered
-        table = _gather(numbers[begin:end], self._changes[name][begin:end])
-        found = TableSegment(table, numbers[begin], numbers[end - 1])
-        if begin == 0:
-            self._gathered[name] = end, found
-        return found
+        numbers = self._numbers[name][begin:end]
+        return TableSegment(_gather(numbers, self._changes[name][begin:end]), numbers[0], numbers[-1])
 
     def older(self, name: str, most: int) -> int:
         """The last epoch before the newest changes of map ``name`` that have up to ``most`` rows; 0 if all fit."""
@@ -212,8 +239,12 @@ LARGE_CHANGE = 1024
 def _gather(numbers: Sequence[int], changes: Sequence[ArrowChange]) -> pa.Table:
     """All changes in one table, each row with the number of its epoch."""
     epochs = np.repeat(np.array(numbers, dtype=np.int64), [len(change) for change in changes])
-    table = pa.concat_tables(_tables_of(changes)).append_column(EPOCH, integer_array(epochs))
-    return table if table.num_rows >= LARGE_CHANGE * len(changes) else table.combine_chunks()
+    return _joined(pa.concat_tables(_tables_of(changes)).append_column(EPOCH, integer_array(epochs)), len(changes))
+
+
+def _joined(table: pa.Table, changes: int) -> pa.Table:
+    """The table of so many changes, copied into one chunk if they are small."""
+    return table if table.num_rows >= LARGE_CHANGE * changes else table.combine_chunks()
 
 
 def _tables_of(changes: Sequence[ArrowChange]) -> Iterator[pa.Table]:

@@ -47,8 +47,7 @@ class StoreSnapshot:
         """Rows of map ``name`` of epochs in ``(since, until]``, as ``Store.read`` gives them."""
         bound = check_readable(self.oldest, self.epoch, since, until)
         require_not_lost(self.losses, name, since, bound)
-        waiting = self.tail.part(name, since=since, until=bound)
-        parts = [*self.parts(name), *([waiting] if waiting else [])]
+        parts = [*self.parts(name), *self.tail.parts(name, since=since, until=bound)]
         return read_segments(parts, stored_schema(fields), since, bound, where)
 
     def close(self) -> None:

@@ -451,3 +451,19 @@ def test_samples_tell_how_many_rows_are_distinct() -> None:
     for values, mostly in ((1 << 40, True), (3_000_000, True), (200_000, False), (100, False)):
         rows = pa.table({"v": [draw.randrange(values) for _ in range(300_000)]})
         assert fill._are_mostly_distinct(rows) is mostly, values
+
+
+def test_pairs_of_few_rows_are_compared_in_columns(filled: list[str]) -> None:
+    """A nested aggregate with two ranges is a join without an equality: a million pairs for a thousand rows."""
+    chance = random.Random(2)
+    rows = [(i, chance.randrange(100), chance.randrange(1_000), chance.randrange(9)) for i in range(1_010)]
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql("CREATE TABLE bids (id INT PRIMARY KEY, price INT, placed INT, volume INT)")
+        warehouse.apply({"bids": [(1, row) for row in rows[:1_000]]})
+        warehouse.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT SUM(b.volume) AS total FROM bids b"
+            " WHERE 10 > (SELECT COUNT(*) FROM bids s WHERE s.price > b.price AND s.placed < b.placed)"
+        )
+        assert "v/2" in filled and "v/1" not in filled
+        warehouse.apply({"bids": [*((1, row) for row in rows[1_000:]), *((-1, row) for row in rows[:5])]})
+        assert warehouse.view("v").verify()

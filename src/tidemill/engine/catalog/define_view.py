@@ -46,13 +46,14 @@ def define_view(
     tree: ViewTree | None = None,
     plan: Plan = DEFAULT_PLAN,
     statistics: Statistics | None = None,
-    row_by_row: bool = True,
+    on_spark: bool = False,
     session_stages: bool = True,
 ) -> View:
     """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given.
 
-    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen, which keeps the
-    methods for sliding windows of a ``plan`` that is given. ``session_stages`` is an option of ``compile_view``.
+    For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen, for changes that
+    run ``on_spark`` or here, which keeps the methods for sliding windows of a ``plan`` that is given.
+    ``session_stages`` is an option of ``compile_view``.
     """
     _require_options(name, options)
     # A view that replaces one of its name cannot read the old one.
@@ -78,7 +79,7 @@ def define_view(
         session_stages=session_stages,
         growing=frozenset(name for name in scans(relation) if name in catalog.views and catalog.only_grows(name)),
     )
-    choice = Choice(optimization_goal(options, name), row_by_row)
+    choice = Choice(optimization_goal(options, name), on_spark)
     if statistics is not None and start.requested == AUTO:
         if plan is DEFAULT_PLAN:
             start = replace(start, plan=Plan(windows=window_sizes(relation, statistics)))

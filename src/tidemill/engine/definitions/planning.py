@@ -61,7 +61,7 @@ def planned_view(
         tree=tree,
         plan=DEFAULT_PLAN if cause in (CREATED, ALTERED) else state.catalog.view(name).plan,
         statistics=statistics or stored_statistics(state.catalog, state.store),
-        row_by_row=not state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
+        on_spark=state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
     )
     equal = equal_view(view, state.catalog.views)
     if equal is None:

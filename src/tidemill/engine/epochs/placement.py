@@ -81,7 +81,7 @@ class Placement:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
         wanted = self._option(needs)
         if needs.row_wise:
-            return NATIVE, choose.ROW_WISE.text
+            return NATIVE, (choose.ROW_WISE_IN_DRIVER if wanted == SPARK else choose.ROW_WISE).text
         return choose.choose_runtime(
             wanted, work=work, rows=self.rows, in_memory=self.in_memory, room=self._room_for(work)
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
+from tidemill.compiler.choose import filling_work
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import with_shared_stages
 from tidemill.engine.catalog.view import View
@@ -19,6 +21,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
+from tidemill.program.reads import compared_relations
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage
@@ -162,7 +165,11 @@ class ViewFiller:
                 return loaded[name].arrow()
             return self._state.store.read(name, fields)
 
-        return self._state.placement.fill_in_columns(placed.runtime, stage, work, read)
+        def size(name: str) -> int:
+            return loaded[name].rows if name in loaded else self._state.store.rows(name)
+
+        pairs = max((prod(map(size, names)) for names in compared_relations(stage) if len(names) > 1), default=0)
+        return self._state.placement.fill_in_columns(placed.runtime, stage, filling_work(work, pairs), read)
 
     def _replay(self, view: View, pending: Mapping[str, ChangeSet], number: int, work: int) -> dict[str, ChangeSet]:
         """The changes that a new view stores for ``pending``, the ``retained_rows``.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.codegen.memory import Memory
     from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
     from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+    from tidemill.runtimes.native.llvm.table.counted_rows import CountedRows
     from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 
 TableOf = Callable[[str], Table | None]
@@ -48,6 +49,9 @@ COMPILE_AFTER_ROWS = 20_000
 BULK_ROWS = 1_000
 """Rows of an epoch from which a stage over large inputs, or a large table, is compiled at once, though it has
 processed few rows."""
+
+FEW_ROWS = 64
+"""Rows of a change up to which deleted rows are looked up in a dictionary of all rows, if there is one."""
 
 TABLE_AFTER_ROWS = 2_000
 """Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
@@ -136,9 +140,12 @@ class Backends:
         self.runner = self._runners.get
         """Gives the compiled stage of a name; None if it runs in Python."""
         self._tables: dict[str, LlvmTable | None] = {}
+        self.counted: dict[str, CountedRows | None] = {}
+        """The tables without a primary key whose rows are counted; None of one whose rows cannot be."""
         self.used: set[LlvmStage] = set()
         """The stages whose state may have changed since ``begin``: events may have gone to their code directly."""
         self._used_tables: set[LlvmTable] = set()
+        self._used_counts: set[CountedRows] = set()
         self._reasons: dict[str, str] = {}
         self._work: dict[str, int] = {}
         self._table_work: dict[str, int] = {}
@@ -193,7 +200,7 @@ class Backends:
         stages = {name: runner for name, runner in self._runners.items() if runner.ready}
         free = [runner for name, runner in stages.items() if name not in self._fed]
         shared = {table for runner in stages.values() for table in runner.code.tables}
-        tables = [table for name, table in self._tables.items() if table is not None and name not in shared]
+        tables = [table for table in self._held_tables() if table.table.name not in shared]
         return [
             ReleasableState(self._last_used.get(runner.stage.name, 0), runner.size, partial(release, runner.stage))
             for runner in free
@@ -250,13 +257,26 @@ class Backends:
         if name in self._tables:
             known = self._tables[name]
             return known if known is None or known.ready or self._has_room_for_rows(table) else None
-        self._table_work[name] = self._table_work.get(name, 0) + rows
+        return self._compile_table(table) if self._is_table_worthwhile(table, rows) else None
+
+    def counted_rows(self, table: Table, rows: int) -> CountedRows | None:
+        """The counted rows of a table without a primary key that is about to take so many rows, if that pays."""
+        name = table.name
+        if self.choice == "python" or table.forgets:
+            return None
+        self._last_used[name] = self._epoch
+        if name not in self.counted:
+            return self._count_rows(table) if self._is_table_worthwhile(table, rows) else None
+        known = self.counted[name]
+        return known if known is None or known.ready or self._has_room_for_rows(table) else None
+
+    def _is_table_worthwhile(self, table: Table, rows: int) -> bool:
+        """True if a table is to be compiled, of which so many more rows change."""
+        work = self._table_work[table.name] = self._table_work.get(table.name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
         # So many rows are not looked up in the store: all are read, and had better go into a compiled table at once.
-        is_large = rows >= BULK_ROWS and self._state.size(name) >= COMPILE_AFTER_ROWS
-        if self.choice == "auto" and self._table_work[name] < enough and not is_large:
-            return None
-        return self._compile_table(table) if self._has_room_for_rows(table) else None
+        is_large = rows >= BULK_ROWS and self._state.size(table.name) >= COMPILE_AFTER_ROWS
+        return (self.choice != "auto" or work >= enough or is_large) and self._has_room_for_rows(table)
 
     def _has_room_for_rows(self, table: Table) -> bool:
         """True if the rows of a table fit into the memory budget."""
@@ -273,6 +293,23 @@ class Backends:
             compiled = None
         self._tables[table.name] = compiled
         return compiled
+
+    def _count_rows(self, table: Table) -> CountedRows | None:
+        from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+        from tidemill.runtimes.native.llvm.table.counted_rows import CountedRows
+
+        try:
+            counted = CountedRows(table, self._state, *self._memory(), self._used_counts)
+        except NotCompiled:
+            counted = None
+        self.counted[table.name] = counted
+        return counted
+
+    def pause_counts(self, name: str) -> None:
+        """Note that a change of a table without a primary key was checked elsewhere, or needs no check."""
+        counted = self.counted[name]
+        if counted is not None:
+            counted.pause()
 
     def _shared_table(self, name: str) -> LlvmTable | None:
         """The table in which stages look rows of a relation up; None if each must have its own copy."""
@@ -293,6 +330,9 @@ class Backends:
         table = self._tables.get(name)
         if table is not None and table.ready:
             table.show(change)
+        counted = self.counted[name] if name in self.counted else None  # noqa: SIM401 - a call for every row
+        if counted is not None and not counted.has_taken:
+            counted.pause()
 
     def follow_table(self, name: str, change: ChangeSet) -> None:
         """Add a change of a table that was checked elsewhere; the rows are read again later if that fails."""
@@ -353,10 +393,13 @@ class Backends:
         for name, runner in self._runners.items():
             if name == relation or relation in runner.code.mirrors or relation in runner.code.tables:
                 runner.free()
-        table = self._tables.pop(relation, None)
+        table, counted = self._tables.pop(relation, None), self.counted.pop(relation, None)
         if table is not None:
             table.free()
             self._used_tables.discard(table)
+        if counted is not None:
+            counted.free()
+            self._used_counts.discard(counted)
 
     def pause(self, name: str) -> None:
         """Note that the next epochs run a stage elsewhere."""
@@ -368,21 +411,23 @@ class Backends:
         for runner in self._runners.values():
             if runner.is_paused:
                 runner.free()
-        for table in self._tables.values():
-            if table is not None and table.is_paused:
+        for table in self._held_tables():
+            if table.is_paused:
                 table.free()
 
     def miss_epoch(self) -> None:
         """Note that the next epoch is committed without this state: tables show the last one until they are used."""
-        for table in self._tables.values():
-            if table is not None:
-                table.pause()
+        for table in self._held_tables():
+            table.pause()
+
+    def _held_tables(self) -> list[LlvmTable | CountedRows]:
+        """The compiled tables, with a primary key and without."""
+        return [table for table in (*self._tables.values(), *self.counted.values()) if table is not None]
 
     def free(self) -> None:
         """Release the memory of all stages; they read their state again when they next need it."""
-        for held in (*self._runners.values(), *self._tables.values()):
-            if held is not None:
-                held.free()
+        for held in (*self._runners.values(), *self._held_tables()):
+            held.free()
 
     def begin(self) -> None:
         """Start an epoch from the current state, with the memory limit of now."""
@@ -396,6 +441,10 @@ class Backends:
             table.settle()
         self.used.clear()
         self._used_tables.clear()
+        if self._used_counts:
+            for counted in self._used_counts:
+                counted.settle()
+            self._used_counts.clear()
 
     def rollback(self) -> None:
         """Undo the epoch."""
@@ -403,3 +452,5 @@ class Backends:
             stage.rollback()
         for table in self._used_tables:
             table.rollback()
+        for counted in self._used_counts:
+            counted.rollback()

@@ -223,7 +223,10 @@ class NativeRuntime:
             self._check_net(table, net)
         # Nothing was summed where the numbers of rows are equal: what came as columns goes on as columns.
         checked = change if len(net) == len(change) else ChangeSet.of(net.items(), change.fields)
-        self._backends.follow_table(table.name, checked)
+        if table.primary_key:
+            self._backends.follow_table(table.name, checked)
+        elif table.name in self._backends.counted:
+            self._backends.pause_counts(table.name)
         self._checked[table.name] = checked, net
         return checked
 
@@ -236,13 +239,29 @@ class NativeRuntime:
     def _checked_quickly(self, table: Table, change: ChangeSet) -> ChangeSet | None:
         """A change that a quick test shows to be valid, without rows that it leaves as they were; None for others."""
         if not table.primary_key:
-            return change if change.only_comes(SAFE_WEIGHT) else None
+            if not change.only_comes(SAFE_WEIGHT):
+                return self._checked_by_counts(table, change)
+            if table.name in self._backends.counted:
+                self._backends.pause_counts(table.name)
+            return change
         compiled = self._backends.table(table, change.rows)
         if compiled is None:
             return None
         if not compiled.ready:
             self._state.release_rows(table.name)
         return compiled.take(change)
+
+    def _checked_by_counts(self, table: Table, change: ChangeSet) -> ChangeSet | None:
+        """A change that the counted rows of a table without a primary key show to be valid, summed; None for
+        others."""
+        if change.rows <= backends.FEW_ROWS and self._state.has_rows(table.name):
+            return None
+        counted = self._backends.counted_rows(table, change.rows)
+        if counted is None:
+            return None
+        if not counted.ready:
+            self._state.release_rows(table.name)
+        return counted.take(change)
 
     def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
         """Refuse an epoch that would violate a constraint: by the inserted rows, and by indexes of keys."""

@@ -229,6 +229,10 @@ class RuntimeState:
         if not self._readers.get(name):
             self._unread.add(name)
 
+    def has_rows(self, name: str) -> bool:
+        """True if all rows of a relation are Python rows in memory."""
+        return isinstance(self._contents.get(name), RowMap)
+
     def absorbs(self, name: str) -> bool:
         """True if the current epoch has changed a relation."""
         return name in self._absorbed
@@ -430,7 +434,7 @@ class RuntimeState:
         """Take the maps of a stage as they are for the state from which the next epoch starts; release them where so
         many entries were looked up in the store that all had better be read."""
         maps = self._maps.get(stage, {})
-        loaded = sum(map(_loaded_entries, maps.values())) if stage in self._left else 0
+        loaded = sum(len(map_.entries) for map_ in maps.values() if map_.is_partial) if stage in self._left else 0
         if loaded > OVERLAY_ROWS or any(self._belongs_in_memory(name, map_) for name, map_ in maps.items()):
             self._release_maps(stage)
             return
@@ -492,8 +496,3 @@ class RuntimeState:
 def _changing(held: RowMap | OverlaidRelation) -> RowMap:
     """The part of a relation that changes are added to."""
     return held.since if isinstance(held, OverlaidRelation) else held
-
-
-def _loaded_entries(held: RowMap | RingMap) -> int:
-    """The number of entries in memory of a map that has a snapshot."""
-    return len(held.entries) if held.is_partial else 0

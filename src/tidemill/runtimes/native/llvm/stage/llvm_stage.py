@@ -306,7 +306,8 @@ class LlvmStage:
         for relation, input_ in self.code.inputs.items():
             rows = self._source.rows(relation)
             # Where sums are read on the way, a row that has come and gone must not be met.
-            whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
+            sums = row_wise(self.stage) and rows.has_deletions()
+            whole = ChangeSet.of(rows.zset().items(), rows.fields) if sums else rows
             self._take(input_, whole, filling=True)
             if relation in self.code.tables:
                 self._state.show_tables([relation])

@@ -10,18 +10,15 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.zset import Row
 from tidemill.model.schema import Table
-from tidemill.runtimes.native.llvm.codegen.jit import Library, load
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
-from tidemill.runtimes.native.llvm.containers.chained_index import DELETED, MAX_ROWS, emit_index
-from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray
+from tidemill.runtimes.native.llvm.containers.chained_index import MAX_ROWS
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableReader
 from tidemill.runtimes.native.llvm.table.cell_column import (
@@ -31,6 +28,7 @@ from tidemill.runtimes.native.llvm.table.cell_column import (
     is_fixed_width,
     resized,
 )
+from tidemill.runtimes.native.llvm.table.row_index import RowIndex, address
 from tidemill.runtimes.native.llvm.table.sift import SiftedRows, sift
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 
@@ -39,11 +37,6 @@ FIRST_ROWS = 64
 
 CONVERTED_ROWS = 1 << 16
 """Rows of a large table that are converted at a time: what is made on the way stays in the same few pages."""
-
-FEW_ROWS = 64
-"""Row count up to which rows are linked without letting other threads run."""
-
-_DELETED = np.uint32(DELETED)
 
 _versions = itertools.count()
 
@@ -78,9 +71,9 @@ class ColumnStore:
         self._key = [self._columns[name] for name in table.primary_key]
         self._key_names = table.primary_key
         self._key_places = table.key_positions
-        self._key_index = _Index(self._key)
+        self._key_index = RowIndex(self._key)
         self._key_index.rebuild(FIRST_ROWS, 0, self._deleted)
-        self._indexes: dict[IndexColumns, _Index] = {}
+        self._indexes: dict[IndexColumns, RowIndex] = {}
         self._readers: set[TableReader] = set()
         self._bytes = 0
         self._whole = True
@@ -271,7 +264,7 @@ class ColumnStore:
                 self._columns[name] = column
         for columns in indexes:
             if columns not in self._indexes:
-                index = _Index([self._columns[name] for name in columns])
+                index = RowIndex([self._columns[name] for name in columns])
                 index.rebuild(self._room, self._shown.value, self._deleted)
                 self._indexes[columns] = index
         self._moved()
@@ -284,10 +277,10 @@ class ColumnStore:
 
         An index that is not there has no rows: nothing may be looked up in it, but prefetching may touch it.
         """
-        words = [ctypes.addressof(self._shown), _address(self._deleted)]
+        words = [ctypes.addressof(self._shown), address(self._deleted)]
         for f in reader.map.keys:
             column = self._columns[f.name]
-            words += [_address(column.cells), _address(column.nulls)]
+            words += [address(column.cells), address(column.nulls)]
         for columns in reader.indexes:
             words += self._indexes[columns].words if columns in self._indexes else NO_ROWS
         return words
@@ -319,7 +312,7 @@ class ColumnStore:
 
     def _moved(self) -> None:
         """Note that columns, addresses, and with them sizes, have changed."""
-        parts: list[CellColumn | _Index] = [*self._columns.values(), self._key_index, *self._indexes.values()]
+        parts: list[CellColumn | RowIndex] = [*self._columns.values(), self._key_index, *self._indexes.values()]
         bytes_ = sum(part.bytes for part in parts) + self._deleted.nbytes
         self._memory.charge(bytes_ - self._bytes)
         self._bytes = bytes_
@@ -327,120 +320,6 @@ class ColumnStore:
         self._beside_key = [(column, place) for column, place in self._placed if place not in self._key_places]
         self.version = next(_versions)
         self._memory.moves += 1
-
-
-class _IndexFunctions(NamedTuple):
-    """The functions of an index, which take ``ctypes`` values."""
-
-    link: Any
-    link_unique: Any
-    unlink: Any
-    find: Any
-
-    @classmethod
-    def of(cls, library: Library, *, brief: bool) -> _IndexFunctions:
-        """The functions of a loaded index."""
-        return cls(*[library.function(name, ctypes.c_int64, brief=brief) for name in cls._fields])
-
-
-class _Index:
-    """A chained index (see ``containers.chained_index``)."""
-
-    def __init__(self, columns: Sequence[CellColumn]) -> None:
-        self._columns = columns
-        self._library = load(emit_index(tuple(column.type for column in columns)))
-        self._few, self._many = (_IndexFunctions.of(self._library, brief=brief) for brief in (True, False))
-        self._bits = 1
-        self._heads = np.zeros(2, np.uint32)
-        self.links = np.zeros(0, np.uint32)
-        """For each row the one before it in its chain, and whether it is deleted."""
-        self._locate()
-        self._ask_for(1)
-
-    def _functions(self, rows: int) -> _IndexFunctions:
-        return self._few if rows <= FEW_ROWS else self._many
-
-    def _locate(self) -> None:
-        """Note the addresses of all arrays, which are arguments of every call."""
-        self.words = [_address(self._heads), _address(self.links), 64 - self._bits]
-        self._arrays = [*map(ctypes.c_void_p, self.words[:2]), ctypes.c_int64(self.words[2])]
-        self._cells = _addresses([column.cells for column in self._columns])
-        self._nulls = _addresses([column.nulls for column in self._columns])
-
-    @property
-    def bytes(self) -> int:
-        return self._heads.nbytes + self.links.nbytes
-
-    def resize(self, room: int, count: int, deleted: npt.NDArray[Any]) -> None:
-        """Have room for so many rows, as the columns have; with too few heads for them the rows are linked again."""
-        if room > len(self._heads):
-            self.rebuild(room, count, deleted)
-        else:
-            self.links = resized(self.links, room)
-            self._locate()
-
-    def rebuild(self, room: int, count: int, deleted: npt.NDArray[Any]) -> None:
-        """Link the first ``count`` rows, with room for more; ``deleted`` flags those that are hidden."""
-        self._bits = max(room.bit_length(), 1)
-        self._heads, self.links = np.zeros(1 << self._bits, np.uint32), np.zeros(room, np.uint32)
-        self.links[:count][deleted[:count] != 0] = DELETED
-        self._locate()
-        self.link(0, count)
-
-    def link(self, start: int, stop: int) -> None:
-        """Link rows."""
-        if start < stop:
-            rows = ctypes.c_int64(start), ctypes.c_int64(stop)
-            self._functions(stop - start).link(*rows, self._cells, self._nulls, *self._arrays)
-
-    def link_unique(self, start: int, stop: int) -> int:
-        """Link rows until one has the key of another; returns how far it came."""
-        if start == stop:
-            return stop
-        rows = ctypes.c_int64(start), ctypes.c_int64(stop)
-        return int(self._functions(stop - start).link_unique(*rows, self._cells, *self._arrays))
-
-    def unlink(self, start: int, stop: int) -> None:
-        """Unlink the last rows."""
-        if start < stop:
-            rows = ctypes.c_int64(start), ctypes.c_int64(stop)
-            self._functions(stop - start).unlink(*rows, self._cells, self._nulls, *self._arrays)
-
-    def mark(self, numbers: RowNumbers) -> None:
-        """Mark rows as deleted."""
-        if len(numbers) == 1:
-            number = numbers.item()
-            self.links[number] = self.links.item(number) | DELETED
-        else:
-            self.links[numbers] |= _DELETED
-
-    def unmark(self, numbers: RowNumbers) -> None:
-        """Take such marks away."""
-        self.links[numbers] &= ~_DELETED
-
-    def find(self, keys: Sequence[CellArray]) -> RowNumbers:
-        """The number of a row under each key, -1 where there is none."""
-        numbers = np.empty(len(keys[0]), np.int64)
-        found = ctypes.c_void_p(_address(numbers))
-        self._many.find(ctypes.c_int64(len(numbers)), _addresses(keys), self._cells, found, *self._arrays)
-        return numbers
-
-    def find_few(self, rows: Sequence[Row], places: Sequence[int]) -> list[int]:
-        """The number of a row under each key, -1 where there is none; ``rows`` have their keys at ``places``."""
-        count = len(rows)
-        if count > len(self._found):
-            self._ask_for(count)
-        for column, place, cells in zip(self._columns, places, self._asked, strict=True):
-            convert = column.convert_value
-            for number, row in enumerate(rows):
-                cells[number] = row[place] if convert is None else convert(row[place])
-        self._few.find(ctypes.c_int64(count), self._asked_addresses, self._cells, self._found, *self._arrays)
-        return self._found[:count]
-
-    def _ask_for(self, keys: int) -> None:
-        """Have cells for so many keys at once, which are used again and again."""
-        self._asked = [column.empty(keys) for column in self._columns]
-        self._asked_addresses, self._found = _addresses(self._asked), (ctypes.c_int64 * keys)()
 
 
 class VersionedRows(Protocol):
@@ -487,12 +366,3 @@ _NOTHING = int(_ZEROS.ctypes.data)
 
 NO_ROWS = [_NOTHING, _NOTHING, 63]
 """The words of an index without rows: a hash has one of two heads, both empty."""
-
-
-def _address(array: npt.NDArray[Any]) -> int:
-    return int(array.ctypes.data)
-
-
-def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> Any:
-    """An array of the addresses of arrays, null for one without elements."""
-    return (ctypes.c_void_p * len(arrays))(*[_address(array) if array.size else None for array in arrays])

@@ -179,7 +179,7 @@ def shared_rows(table: pa.Table, some: RowNumbers, others: RowNumbers) -> npt.ND
     for column in plain:
         if len(shared):
             one, other = (column.take(pa.array(numbers[shared])) for numbers in (some, others))
-            shared = shared[_equal(one, other)]
+            shared = shared[equal_values(one, other)]
     if len(shared) and len(plain) < table.num_columns:
         return None
     found = np.zeros(len(some), np.bool_)
@@ -187,7 +187,7 @@ def shared_rows(table: pa.Table, some: RowNumbers, others: RowNumbers) -> npt.ND
     return found
 
 
-def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def equal_values(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """The mask of equal values, with NULL equal to NULL and NaN to NaN."""
     equal = _true(pc.equal(one, other))
     if one.null_count and other.null_count:
