@@ -95,7 +95,7 @@ def test_views_of_one_warehouse_on_different_runtimes(tmp_path: Path, spark: Spa
 @pytest.mark.parametrize(
     ("way", "name", "form"),
     [
-        ("driver", "spark driver", "generated Python, over rows that Spark looks up"),
+        ("driver", "spark driver", "generated Python, over rows that are looked up in files"),
         ("tasks", "spark tasks", "queries over columns in Spark tasks, over the files of the store"),
         ("frames", "spark dataframes", "DataFrames"),
     ],
