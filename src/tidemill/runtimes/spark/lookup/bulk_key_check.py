@@ -25,8 +25,6 @@ Mask = npt.NDArray[np.bool_]
 
 Kinds = npt.NDArray[np.int64]
 
-_PLACE = "_place"
-
 _DELETED, _INSERTED, _STORED, _OTHER = 1, 8, 64, 512
 """Numbers that rows are counted by in a group: of up to seven rows the sum tells how many there are of each kind."""
 
@@ -91,11 +89,14 @@ def _stored_kinds(held: pa.Table, hashes: Hashes, names: Sequence[str]) -> Kinds
     order, numbers = group_positions(hashes)
     several = order[np.bincount(numbers, minlength=1)[numbers] > 1]
     if len(several) and not _has_nested(held, names):
-        rows = held.take(integer_array(several)).append_column(_PLACE, integer_array(several))
-        sums = rows.group_by([*names]).aggregate([(WEIGHT, "sum"), (_PLACE, "min")])
+        columns = [held.column(name).take(integer_array(several)) for name in names]
+        # By numbers, since users may have given their columns any names.
+        by = [str(number) for number in range(len(columns))]
+        rows = pa.table([*columns, weights[several], several], names=[*by, "weight", "place"])
+        sums = rows.group_by(by).aggregate([("weight", "sum"), ("place", "min")])
         weights = weights.copy()
         weights[several] = 0
-        weights[sums.column(f"{_PLACE}_min").to_numpy()] = sums.column(f"{WEIGHT}_sum").to_numpy()
+        weights[sums.column("place_min").to_numpy()] = sums.column("weight_sum").to_numpy()
     return np.select([weights == 0, weights == 1], [0, _STORED], _OTHER)
 
 
