@@ -14,7 +14,7 @@ refilled  "spark dataframes", views computed again in two of three epochs, as fo
 frames    "spark dataframes", one task for a query, as for small relations
 bulk      "spark dataframes", as for large changes: tables are broadcast, rows exchanged, and plans compiled
 tasks     "spark tasks", each change in two parts and two shards, as for bulk changes: those of one row in Python,
-          others as queries over columns where there are such
+          others as queries over columns where there are such; tasks check keys, too
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
 moving    native, on one runtime and another by turns: each misses the epochs of the other
 swapped   the same, one of them with every stage compiled
@@ -107,6 +107,7 @@ def taking(way: str) -> Iterator[None]:
             patch.setattr(choose_recomputation, "cheapest", tasks_if_possible)
             patch.setattr(task_runtime, "PART_ROWS", 1)
             patch.setattr(task_runtime, "COLUMN_ROWS", 2)
+            patch.setattr(task_runtime, "CHECK_ROWS", 1)
         elif way == "driver":
             from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 

@@ -389,7 +389,7 @@ def test_spark_enforces_the_same(way: str, spark: SparkSession, tmp_path: Path) 
                 wh.apply(changes)
             assert part in str(caught.value)
         wh.apply({"customers": [(-1, (1, "ann"))], "orders": [(-1, (1, 1, 5)), (1, (1, 2, 6))]})
-        assert wh.costs().jobs
+        assert wh.costs().jobs or way == "driver"
         assert wh.view("spend").rows() == [("bob", 6)]
 
 

@@ -25,7 +25,7 @@ from tests.ways import tasks_if_possible
 from tidemill.compiler import choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.model.errors import TidemillError
-from tidemill.runtimes.spark import task_runtime
+from tidemill.runtimes.spark import bulk_check, task_runtime
 from tidemill.runtimes.spark.execution import ingest, results, worker_packages
 from tidemill.runtimes.spark.execution.java import java_home
 from tidemill.storage.filesystem.durable_files import arm
@@ -127,17 +127,17 @@ def shown(wh: tidemill.Warehouse) -> dict[str, Any]:
 # -- faults of tasks: each is met by the first attempt of the first task ----------------------------------------------
 
 
-def failing(fail: Callable[[], None], met: Path, work: Any, batches: Iterator[Any]) -> Iterator[Any]:
-    """The tasks of an epoch, of which one fails; a file says which attempts there were."""
-    from pyspark import TaskContext
+def failing(fail: Callable[[], None], met: Path, side: tuple[str, str], *given: Any) -> Iterator[Any]:
+    """The tasks of a job, a function in some module, of which one fails; a file says which attempts there were."""
+    from importlib import import_module
 
-    from tidemill.runtimes.spark.task_runtime import _map_side
+    from pyspark import TaskContext
 
     context = TaskContext.get()
     Path(f"{met}.{context.partitionId()}.{context.attemptNumber()}").touch()
     if context.partitionId() == 0 and context.attemptNumber() == 0:
         fail()
-    yield from _map_side(work, batches)
+    yield from getattr(import_module(side[0]), side[1])(*given)
 
 
 def parent(process: int) -> int:
@@ -165,6 +165,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "a slow task": lambda: time.sleep(60),
     "an executor is killed": end_executor,
     "a worker is lost": end_worker,
+    "an executor is killed that checks keys": end_executor,
 }
 
 
@@ -172,7 +173,9 @@ def meet_faults(spark: SparkSession, folder: Path, names: list[str]) -> Iterator
     """An epoch in tasks for each fault; the last one is followed by the end of this process before its commit."""
     with tidemill.open(folder / "w", runtime="spark", spark=spark) as wh:
         for number, name in enumerate(names):
-            with patch.object(task_runtime, "_map_side", partial(failing, FAULTS[name], folder / name)):
+            module, side = (bulk_check, "_check_side") if "keys" in name else (task_runtime, "_map_side")
+            failed = partial(failing, FAULTS[name], folder / name, (module.__name__, side))
+            with patch.object(module, side, failed), patch.object(task_runtime, "CHECK_ROWS", 1):
                 wh.apply({"t": replaced(number * CHANGED)})
             runtimes = {row[2] for row in wh.sql("SHOW VIEWS")}
             yield name, {**shown(wh), "runtimes": sorted(runtimes), "jobs": wh.costs().jobs}

@@ -114,7 +114,7 @@ def test_nested_aggregates_are_kept_in_the_driver(tmp_path: Path, spark: SparkSe
 @pytest.mark.parametrize(
     ("way", "name", "form"),
     [
-        ("driver", "spark driver", "generated Python, over rows that Spark looks up"),
+        ("driver", "spark driver", "generated Python, over rows that are looked up in files"),
         ("tasks", "spark tasks", "queries over columns in Spark tasks, over the files of the store"),
         ("frames", "spark dataframes", "DataFrames"),
     ],

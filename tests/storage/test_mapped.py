@@ -19,6 +19,7 @@ import pytest
 from tests.storage.samples import child_environment
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.changes.sorted_hashes import sought_hashes
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
@@ -302,10 +303,10 @@ def test_elements_of_arrays_are_found(tmp_path: Path) -> None:
     field = pa.field("tags", column.type)
     run, by = MappedRun(5, tmp_path / "maps" / "1"), IndexedColumns(pa.schema([field]), elements=True)
     assert run.make(by, pa.schema([field]), lambda _: column)
-    found = run.find(by, pa.table({"element": ["b"]}), pa.schema([field]))
+    found = run.find(by, sought_hashes([pa.chunked_array([["b"]])]), pa.schema([field]))
     assert found is not None and found.column(0).to_pylist() == [["a", "b"], ["b", None, "b"]]
     nothing = MappedRun(2, tmp_path / "maps" / "2")
     empty = pa.chunked_array([pa.array([[], None], column.type)])
     assert nothing.make(by, pa.schema([field]), lambda _: empty)
-    found = nothing.find(by, pa.table({"element": ["b"]}), pa.schema([field]))
+    found = nothing.find(by, sought_hashes([pa.chunked_array([["b"]])]), pa.schema([field]))
     assert found is not None and found.num_rows == 0

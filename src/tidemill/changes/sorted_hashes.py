@@ -18,6 +18,9 @@ from tidemill.changes.hashing import Hashes, hash_columns
 
 Positions = npt.NDArray[np.int64]
 
+MARKED_ROWS = 64
+"""Rows among which there must be one that is found for marking the found ones to be faster than sorting them."""
+
 
 def index_rows(columns: Sequence[pa.ChunkedArray]) -> Hashes:
     """The index of rows by the values of all ``columns``."""
@@ -45,13 +48,46 @@ def sort_hashes(hashes: Hashes, rows: int, positions: Positions | None = None) -
     return entries
 
 
-def find_positions(entries: Hashes, rows: int, wanted: Hashes) -> Positions:
-    """The positions of the rows, of ``rows`` in all, that have one of the hashes; and rarely of others."""
+def sought_hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
+    """The hashes of keys that are columns, as ``find_positions`` takes them: in ascending order, each once."""
+    return _distinct(hash_columns(columns))
+
+
+def find_positions(entries: Hashes, rows: int, sought: Hashes) -> Positions:
+    """The positions of the rows, of ``rows`` in all, that have one of the ``sought_hashes``; and rarely of others."""
     low = _position_bits(rows)
-    sought = _distinct(wanted & ~low)
-    first = np.searchsorted(entries, sought, side="left")
-    last = np.searchsorted(entries, sought | low, side="right")
-    return _distinct(entries[_ranges(first, last)] & low).view(np.int64)
+    keys = _once(sought & ~low)
+    first = np.searchsorted(entries, keys, side="left")
+    last = np.searchsorted(entries, keys | low, side="right")
+    found = entries[_ranges(first, last)] & low
+    if len(found) * MARKED_ROWS < rows:
+        return _distinct(found).view(np.int64)
+    marked = np.zeros(rows, dtype=bool)
+    marked[found.view(np.int64)] = True
+    return np.flatnonzero(marked)
+
+
+def group_positions(hashes: Hashes) -> tuple[Positions, Positions]:
+    """The positions of rows in an order in which those of one hash are neighbours, in ascending order, and the number
+    of the group that each is in.
+
+    >>> order, numbers = group_positions(np.array([7 << 60, 3 << 60, 1, 7 << 60, 2, 1], np.uint64))
+    >>> order.tolist(), numbers.tolist()
+    ([2, 5, 4, 1, 0, 3], [0, 0, 1, 2, 3, 3])
+    """
+    low = _position_bits(len(hashes))
+    entries = sort_hashes(hashes, len(hashes))
+    order = (entries & low).view(np.int64)
+    found = hashes[order]
+    differs = found[1:] != found[:-1]
+    # Hashes that differ in their low bits alone are in the order of positions so far.
+    for place in np.flatnonzero(differs & (((found[1:] ^ found[:-1]) & ~low) == 0)):
+        first = np.searchsorted(entries, entries[place] & ~low, side="left")
+        last = np.searchsorted(entries, entries[place] | low, side="right")
+        mixed = order[first:last]
+        order[first:last] = mixed[np.argsort(hashes[mixed], kind="stable")]
+    found = hashes[order]
+    return order, np.cumsum(np.diff(found, prepend=found[:1]) != 0)
 
 
 def _distinct(numbers: Hashes) -> Hashes:
@@ -60,7 +96,11 @@ def _distinct(numbers: Hashes) -> Hashes:
     >>> _distinct(np.array([7, 3, 7], np.uint64)).tolist()
     [3, 7]
     """
-    ordered = np.sort(numbers)
+    return _once(np.sort(numbers))
+
+
+def _once(ordered: Hashes) -> Hashes:
+    """Numbers in ascending order, each once."""
     is_first = np.concatenate((np.ones(min(len(ordered), 1), dtype=bool), ordered[1:] != ordered[:-1]))
     distinct: Hashes = ordered[is_first]
     return distinct

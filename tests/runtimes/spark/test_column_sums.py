@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import random
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -143,6 +145,19 @@ def test_queries_add_what_generated_python_adds(
         monkeypatch.setattr(PythonExecutor, "planned_sums", None)  # nothing is left to Python
         assert _sums(work) == expected
         assert expected and all(expected.values())
+
+
+def test_workers_without_duckdb_run_generated_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = "import sys; sys.modules['duckdb'] = None; import tidemill.runtimes.spark.task_runtime"
+    subprocess.run([sys.executable, "-c", hidden], check=True)
+    draw = random.Random(3)
+    (stage, *_) = _stages(VIEWS["rows"], "joingraph")
+    with closing(MemoryStore()) as store:
+        _committed(draw, stage, store, 1)
+        work = _work(draw, stage, store, parts=2)
+        expected = _sums(work)
+        monkeypatch.setitem(sys.modules, "duckdb", None)
+        assert _sums(work) == expected and all(expected.values())
 
 
 def test_what_has_no_query_is_generated_python() -> None:

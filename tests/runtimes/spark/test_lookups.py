@@ -91,8 +91,11 @@ def files(
     return Files(spark, tmp_path)
 
 
-def test_many_lookups_are_one_job(files: Files) -> None:
-    """By columns of any type, one or several; NULL finds NULLs, and other columns are not read."""
+def test_many_lookups_are_one_job_at_most(files: Files) -> None:
+    """By columns of any type, one or several; NULL finds NULLs, and other columns are not read.
+
+    Files that are made once are found by this process, as are rows of runs that are too small for such files.
+    """
     whole, some = tuple(range(len(FIELDS))), (0, 2)
     snapshot, draw = files.snapshot(), random.Random(7)
     asked = []
@@ -100,15 +103,17 @@ def test_many_lookups_are_one_job(files: Files) -> None:
         keys = {tuple(row[i] for i in positions) for row, _ in draw.sample(files.pairs, 9)}
         asked.append(SnapshotLookup(snapshot, positions, keys, whole))
     asked += [SnapshotLookup(snapshot, (0,), {(1,), (None,)}, some), SnapshotLookup(snapshot, (0,), set(), whole)]
-    found = fetch_together(asked)
-    for lookup, rows in zip(asked[:-2], found, strict=False):
-        assert shown(rows) == files.under(lookup.positions, set(lookup.keys)), lookup.positions
-    assert shown(found[-2]) == shown(
-        ((row[0], None, row[2], None, None), w) for row, w in files.pairs if row[0] in (1, None)
-    )
-    assert found[-1] == []
-    assert files.meter.read().jobs == 1
-    assert files.described == ["21 lookups in m"]
+    for _ in range(2):
+        found = fetch_together(asked)
+        for lookup, rows in zip(asked[:-2], found, strict=False):
+            assert shown(rows) == files.under(lookup.positions, set(lookup.keys)), lookup.positions
+        assert shown(found[-2]) == shown(
+            ((row[0], None, row[2], None, None), w) for row, w in files.pairs if row[0] in (1, None)
+        )
+        assert found[-1] == []
+    mapped = lookup_task.MAPPED_ROWS == 0
+    assert files.meter.read().jobs == int(mapped)
+    assert files.described == ["21 lookups in m"] * mapped
 
 
 def test_mapped_files_are_made_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

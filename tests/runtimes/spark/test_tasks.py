@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import tidemill
 from tests import ways
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField
 from tidemill.program.stages import Stage
@@ -61,7 +62,7 @@ CREATE MATERIALIZED VIEW traced WITH (strategy = 'lineage') AS
 
 @pytest.mark.spark
 def test_epochs_in_tasks(spark: SparkSession) -> None:
-    """One job for each level: all stages over tables, the groups of a join, and the view over these groups.
+    """A job that checks keys, and one for each level: all stages over tables, and the view over the groups of a join.
 
     A view that cannot be sharded runs beside them.
     """
@@ -74,7 +75,7 @@ def test_epochs_in_tasks(spark: SparkSession) -> None:
         assert names == dict.fromkeys(in_tasks, "spark tasks") | {"traced": "spark driver"}
         assert "not in tasks, since its triggers read traced:" in wh.view("traced").explain()
         wh.apply({"orders": [(-1, (i, i % 8, i + 1)) for i in range(0, 40, 3)] + [(+1, (50, 1, 7))]})
-        assert wh.costs().jobs == 3
+        assert wh.costs().jobs == 4
         # Groups of one size change to that of others: rows that two shards emit cancel.
         moved = [(-1, (1, "city 1")), (+1, (1, "city 0")), (-1, (7, "city 1")), (+1, (8, "city 2"))]
         new = [(+1, (60 + i, i % 2, 5)) for i in range(9)]
@@ -98,3 +99,44 @@ def test_a_fault_of_a_task_is_the_native_one(spark: SparkSession) -> None:
 
     with tidemill.open(":memory:", runtime="native") as native, ways.opened("tasks", spark) as tasks:
         assert fault(tasks) == fault(native)
+
+
+@pytest.mark.spark
+def test_a_change_that_tasks_refuse_is_refused_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+    """The error is that of one process, the epoch before stays, and what was handed to tasks is gone."""
+    ddl = """
+    CREATE TABLE places (id INT PRIMARY KEY, city STRING);
+    CREATE TABLE people (id INT PRIMARY KEY, name STRING NOT NULL, place INT REFERENCES places);
+    CREATE MATERIALIZED VIEW there AS
+      SELECT city, COUNT(*) AS n FROM people p JOIN places q ON p.place = q.id GROUP BY city;
+    """
+    refused: list[dict[str, list[tuple[int, tuple[object, ...]]]]] = [
+        {"people": [(+1, (9, "nil", 1)), (+1, (1, "ann", 2))]},
+        {"people": [(-1, (2, "bob", 1)), (-1, (3, "cy", 1))]},
+        {"people": [(+1, (4, None, 1))]},
+        {"people": [(+1, (4, "dee", 7)), (+1, (5, "eve", 1))]},
+        {"places": [(-1, (1, "rome"))], "people": [(-1, (2, "bob", 2))]},
+    ]
+
+    def errors(wh: tidemill.Warehouse) -> list[str]:
+        wh.sql(ddl)
+        wh.apply(
+            {"places": [(+1, (1, "rome")), (+1, (2, "oslo"))], "people": [(+1, (1, "ann", 1)), (+1, (2, "bob", 2))]}
+        )
+        found = []
+        for change in refused:
+            with pytest.raises(DataError) as raised:
+                wh.apply(change)
+            found.append(str(raised.value))
+        assert wh.epoch == 1
+        wh.apply({"people": [(-1, (2, "bob", 2)), (+1, (2, "bob", 1)), (+1, (3, "cy", 1)), (-1, (3, "cy", 1))]})
+        assert wh.view("there").rows() == [("rome", 2)]
+        return found
+
+    with (
+        tidemill.open(":memory:", runtime="native") as native,
+        ways.taking("tasks"),
+        tidemill.open(tmp_path / "w", runtime="spark", spark=spark) as tasks,
+    ):
+        assert errors(tasks) == errors(native)
+    assert not list(tmp_path.rglob("*.arrow"))

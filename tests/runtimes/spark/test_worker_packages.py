@@ -38,6 +38,19 @@ def test_what_is_missing_is_said_for_each_python() -> None:
     assert "pip install 'numpy>=1.26' 'pyarrow>=18'" in (raised.value.hint or "")
 
 
+def test_workers_may_be_without_duckdb(recwarn: pytest.WarningsRecorder) -> None:
+    """An old one is refused: it would be used."""
+    others = {"numpy": "2.1.0", "pandas": "2.2.3", "pyarrow": "18.0.0"}
+    without, old = (WorkerPackages("one", "/a/python", {**others, "duckdb": found}) for found in (None, "1.4.0"))
+    refuse_lacking([without])
+    worker_packages.warn_of_spared([WorkerPackages("two", "/b/python", {**others, "duckdb": "2.0.1"})])
+    assert not recwarn.list
+    with pytest.warns(RuntimeWarning, match=r"no DuckDB \(/a/python on one\).*pip install 'duckdb>=2'"):
+        worker_packages.warn_of_spared([without])
+    with pytest.raises(SetupError, match=r"Spark's workers need duckdb>=2"):
+        refuse_lacking([old])
+
+
 def test_another_python_is_named() -> None:
     text = (
         "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark "

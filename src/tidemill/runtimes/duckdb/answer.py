@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,9 @@ from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.duckdb.relations import LoweredQuery, ScannedTable, lower_query
 from tidemill.runtimes.duckdb.sql_text import comma_list
 from tidemill.runtimes.runtime import NotAnswered, ReadTable
+
+if TYPE_CHECKING:  # workers of a cluster may have none, and import these modules
+    import duckdb
 
 THREADS = 2
 
@@ -71,9 +74,17 @@ def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None
     Such an error may be Spark's as well, as an overflow is, or come from conditions that DuckDB tries in another order.
     """
     query = lower_query(relation)
+    with errors_as_unanswered(), connected(limit) as connection:
+        return ask(connection, query, read)
+
+
+@contextmanager
+def errors_as_unanswered() -> Iterator[None]:
+    """Raise errors of DuckDB's and of Arrow's as ``NotAnswered``."""
+    import duckdb
+
     try:
-        with connected(limit) as connection:
-            return ask(connection, query, read)
+        yield
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error
 
@@ -97,6 +108,8 @@ def _shared_database(process: int, threads: int) -> duckdb.DuckDBPyConnection:
 
 
 def _new_database(threads: int, settings: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
     database = duckdb.connect(":memory:")
     for setting in (f"SET threads = {threads}", *settings, *_SETTINGS):
         database.execute(setting)

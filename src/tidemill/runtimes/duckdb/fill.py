@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,13 +35,16 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
 from tidemill.program.statements import RelationLoop
-from tidemill.runtimes.duckdb.answer import MemoryLimit, connected, fetch
+from tidemill.runtimes.duckdb.answer import MemoryLimit, connected, errors_as_unanswered, fetch
 from tidemill.runtimes.duckdb.emission_queries import group_rows, multisets_of, partition_rows
 from tidemill.runtimes.duckdb.load_queries import ENTRY_WEIGHT, entries_query, unsummed_entries
 from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
 from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable
 from tidemill.storage.runs import ROW_GROUP
+
+if TYPE_CHECKING:
+    import duckdb
 
 UNSUMMED_ROWS = 100_000
 """Rows of a relation from which a multiset over it is stored as it is, if few of its entries are equal."""
@@ -69,11 +72,8 @@ def fill_stage(stage: Stage, read: ReadTable, limit: MemoryLimit | None = None) 
     if signed:
         loads = lowered_loads(stage, signed)
         given = contents | {name: once(contents[name]) for name in signed}
-    try:
-        with connected(limit) as connection:
-            return _Filling(stage, given, contents, connection).run(loads, rows)
-    except (duckdb.Error, pa.ArrowException) as error:
-        raise NotAnswered(str(error)) from error
+    with errors_as_unanswered(), connected(limit) as connection:
+        return _Filling(stage, given, contents, connection).run(loads, rows)
 
 
 def is_translated(stage: Stage) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -25,12 +24,15 @@ from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import reads_change
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Query, RelationLoop, Step, Version
-from tidemill.runtimes.duckdb.answer import MOST_REPEATED, fetch
+from tidemill.runtimes.duckdb.answer import MOST_REPEATED, errors_as_unanswered, fetch
 from tidemill.runtimes.duckdb.fill import as_stored, once
 from tidemill.runtimes.duckdb.load_queries import joined, sums_query
 from tidemill.runtimes.duckdb.relations import LoweredQuery, lower_query
 from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import NotAnswered, ReadTable
+
+if TYPE_CHECKING:
+    import duckdb
 
 Names = tuple[str, ...]
 """Names of columns."""
@@ -93,7 +95,7 @@ class StatementSums:
     def table(self, change: pa.Table, find: FindRows, connection: duckdb.DuckDBPyConnection) -> pa.Table:
         """The same sums as columns, as the target is stored."""
         rows = {self.change: change}
-        try:
+        with errors_as_unanswered():
             for lookup in self.lookups:
                 keys = lookup.keys
                 source = rows[keys.alias] if keys.query is None else fetch(connection, keys.query, _reading(rows))
@@ -101,8 +103,6 @@ class StatementSums:
                 if not rows[lookup.alias].num_rows:
                     return arrow_schema(self.fields).empty_table()
             return as_stored(fetch(connection, self.sums, _reading(rows)), self.fields)
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise NotAnswered(str(error)) from error
 
 
 def _reading(rows: Mapping[str, pa.Table]) -> ReadTable:

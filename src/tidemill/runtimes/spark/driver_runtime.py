@@ -1,8 +1,9 @@
-"""Small epochs on Spark: Spark finds the stored rows that a change touches, and the driver does the rest.
+"""Small epochs on Spark: the driver does all of them, over the stored rows that a change touches.
 
 A DataFrame step costs a tenth of a second whatever it does, and the joins of a view are several of them. But a small
-change needs few stored rows. All lookups that the program makes next, for all views together, are therefore one job
-whose tasks find the rows of these keys, and the program itself runs here, as in the native runtime.
+change needs few stored rows, which are looked up in mapped files. All lookups that the program makes next, for all
+views together, are one job as long as such files are yet to be made, and none after that. The program itself runs here,
+as in the native runtime.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class DriverRuntime(NativeRuntime):
 
         Machine code would need all of its state in this process."""
         reason = why_not_sharded(stage)
-        form = "generated Python, over rows that Spark looks up"
+        form = "generated Python, over rows that are looked up in files"
         return f"{form}; not in tasks, since {reason}" if reason else form
 
     def begin(self, epoch: int) -> None:

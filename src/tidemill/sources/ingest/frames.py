@@ -26,7 +26,7 @@ from tidemill.sources.ingest.plain_rows import MANY_ROWS, columns_of_pairs
 
 __all__ = ["changes_of", "check_names", "weight_of"]
 
-SMALL_CHUNK = 10_000
+SMALL_CHUNK = 2_000
 """Rows of a chunk below which the work for each chunk outweighs that for its rows: then chunks are combined."""
 
 _REMADE = (t.Double, t.Array, t.Struct)

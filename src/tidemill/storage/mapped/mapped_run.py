@@ -7,6 +7,8 @@ weights and epochs often are, is stored as one value. An index is an array of ha
 from __future__ import annotations
 
 import json
+import os
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.changes.arrow import integer_array
-from tidemill.changes.hashing import Hashes, hash_columns
+from tidemill.changes.hashing import Hashes
 from tidemill.changes.sorted_hashes import find_positions, index_elements, index_rows
 from tidemill.storage.mapped.derived_files import has_room, map_derived, write_derived
 
@@ -53,8 +55,9 @@ class MappedRun:
     prefix: Path
     kept: bool = True
 
-    def find(self, by: IndexedColumns, keys: pa.Table, wanted: pa.Schema) -> pa.Table | None:
-        """The ``wanted`` columns of the rows with one of ``keys``, and rarely of others; None if a file is absent.
+    def find(self, by: IndexedColumns, sought: Hashes, wanted: pa.Schema) -> pa.Table | None:
+        """The ``wanted`` columns of the rows with one of the ``sought_hashes`` of keys, and rarely of others; None if a
+        file is absent.
 
         Keys are the values of the columns of ``by``, or elements. NULL finds NULLs, but for arrays that are NULL.
         """
@@ -62,7 +65,7 @@ class MappedRun:
         columns = [self._column(field) for field in wanted] if entries is not None else []
         if entries is None or any(column is None for column in columns):
             return None
-        at = integer_array(find_positions(entries, self.rows, hash_columns(keys.columns)))
+        at = integer_array(find_positions(entries, self.rows, sought))
         taken = [_take(column, at, f) for column, f in zip(columns, wanted, strict=True) if column is not None]
         return pa.Table.from_arrays(taken, schema=wanted)
 
@@ -71,12 +74,20 @@ class MappedRun:
         return sum(self._column(field) is None for field in wanted), int(self._index(by) is None)
 
     def make(self, by: IndexedColumns, wanted: pa.Schema, read: ReadColumn) -> bool:
-        """Make what is absent, a column at a time; False if the disk has no room, or the system refuses."""
+        """Make what is absent, a file at a time; False if the disk has no room, or the system refuses.
+
+        Each process has an order of its own: those that need the same files at the same time make different ones."""
         if not has_room(self.prefix.parent, VALUE_BYTES * self.rows * sum(self.absent(by, wanted))):
             return False
-        for field in wanted:
-            if self._column(field) is None and not self._write_column(field, read(field).combine_chunks()):
-                return False
+        making = [partial(self._make_column, field, read) for field in wanted]
+        making.append(partial(self._make_index, by, read))
+        random.Random(os.getpid()).shuffle(making)
+        return all(make() for make in making)
+
+    def _make_column(self, field: pa.Field, read: ReadColumn) -> bool:
+        return self._column(field) is not None or self._write_column(field, read(field).combine_chunks())
+
+    def _make_index(self, by: IndexedColumns, read: ReadColumn) -> bool:
         if self._index(by) is not None:
             return True
         entries = by.index([read(field) for field in by.schema])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tidemill.changes.sorted_hashes import sought_hashes
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.mapped.derived_files import delete_derived, derived_bytes, existing_parent
 from tidemill.storage.mapped.lookup_costs import LOOKUP_VALUES, making_cost
@@ -46,7 +47,7 @@ class RunLookups:
     def find(self, run: MappedRun, schema: pa.Schema, keys: ColumnValues, read: ReadColumn) -> pa.Table | None:
         """The rows of a run with one of ``keys``, and rarely others; None if its row groups had better be read."""
         by = IndexedColumns(pa.schema([schema.field(name) for name in keys]))
-        sought = pa.table(dict(keys)).cast(by.schema)
+        sought = sought_hashes(pa.table(dict(keys)).cast(by.schema).columns)
         found = run.find(by, sought, schema)
         if found is not None:
             return found

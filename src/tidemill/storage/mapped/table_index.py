@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.arrow import integer_array
-from tidemill.changes.hashing import Hashes, hash_columns
-from tidemill.changes.sorted_hashes import Positions, find_positions, index_rows
+from tidemill.changes.hashing import Hashes
+from tidemill.changes.sorted_hashes import Positions, find_positions, index_rows, sought_hashes
 from tidemill.storage.mapped.lookup_costs import making_cost
 
 
@@ -31,7 +31,7 @@ class TableIndexes:
                 return None
             entries = self._entries[by] = index_rows(table.select(by.names).cast(by).columns)
             self._spent, self._batches = 0.0, self._batches or table.to_batches()
-        sought = hash_columns(pa.table(dict(keys)).cast(by).columns)
+        sought = sought_hashes(pa.table(dict(keys)).cast(by).columns)
         return self._taken(table, schema, find_positions(entries, table.num_rows, sought))
 
     def _taken(self, table: pa.Table, schema: pa.Schema, at: Positions) -> pa.Table:

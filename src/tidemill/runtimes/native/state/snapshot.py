@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema, from_arrow, integer_array, to_arrow
-from tidemill.changes.hashing import Hashes, hash_columns
-from tidemill.changes.sorted_hashes import find_positions, index_elements, index_rows
+from tidemill.changes.hashing import Hashes
+from tidemill.changes.sorted_hashes import find_positions, index_elements, index_rows, sought_hashes
 from tidemill.changes.zset import Row
 from tidemill.model.types import Array, Field
 
@@ -164,7 +164,7 @@ class ColumnSnapshot:
         kind = self._fields[position].type
         assert isinstance(kind, Array)
         sought = to_arrow((((element,), 1) for element in elements), [Field("element", kind.element)])
-        found = find_positions(self._elements_of(position), len(self), hash_columns([sought.column(0)]))
+        found = find_positions(self._elements_of(position), len(self), sought_hashes([sought.column(0)]))
         pairs = from_arrow(self._table.take(integer_array(found)), self._fields)
         asked = set(elements)
         return [pair for pair in pairs if not asked.isdisjoint(pair[0][position])]
@@ -184,4 +184,4 @@ class ColumnSnapshot:
     def _hashes_of(self, positions: ColumnPositions, keys: Collection[Row]) -> Hashes:
         fields = [self._fields[i] for i in positions]
         table = to_arrow(((key, 1) for key in keys), fields)
-        return hash_columns([table.column(i) for i in range(len(fields))])
+        return sought_hashes([table.column(i) for i in range(len(fields))])

@@ -15,7 +15,7 @@ from pyspark.sql.functions import count, lit
 
 from tidemill.model.errors import StorageError
 
-__all__ = ["read_files", "url_of", "write_files"]
+__all__ = ["read_files", "require_written", "url_of", "write_files"]
 
 READING = {"parquet.page.verify-checksum.enabled": "true"}
 """Verifies page checksums: a file is verified before Spark reads it, and this detects damage after that."""
@@ -37,11 +37,12 @@ def write_files(frame: DataFrame, folder: Path, name: str) -> dict[Path, int]:
     writer = frame.observe(written, count(lit(1)).alias(_ROWS)).write.mode("append")
     writer.options(**WRITING).parquet(url_of(folder))
     files = {file: pq.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet"))}
-    _compare(written.get[_ROWS], sum(files.values()), folder, name)
+    require_written(written.get[_ROWS], sum(files.values()), folder, name)
     return {file: rows for file, rows in files.items() if rows}
 
 
-def _compare(written: int, found: int, folder: Path, name: str) -> None:
+def require_written(written: int, found: int, folder: Path, name: str) -> None:
+    """Refuse rows that tasks have written and that this process does not find."""
     if written != found:
         raise StorageError(
             f'Spark wrote {written:,} rows of "{name}", and {found:,} of them are here',

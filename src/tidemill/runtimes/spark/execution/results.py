@@ -8,7 +8,6 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,7 +24,8 @@ from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX
 from tidemill.runtimes.spark.lowering.ring_values import any_nonzero
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import NEW_ROW, OLD_ROW, lower_linear, lower_output_rows
-from tidemill.storage.runs import PARQUET_OPTIONS, columns_with_statistics
+from tidemill.storage.runs import write_table
+from tidemill.storage.segments import with_epoch
 from tidemill.storage.store import Store
 
 STAGE_ROWS = 10_000
@@ -51,9 +51,7 @@ class ResultCollector:
             return change
         table = change.arrow()
         file = self._store.staging(name) / "change.parquet"
-        epochs = pa.repeat(pa.scalar(self._epoch, pa.int64()), table.num_rows)
-        stored = table.append_column(EPOCH, epochs)
-        pq.write_table(stored, file, **PARQUET_OPTIONS, write_statistics=columns_with_statistics(stored.schema))
+        write_table(with_epoch(table, self._epoch), file)
         return ChangeSet(change.fields, table=table, files=[file])
 
     def collect_change(

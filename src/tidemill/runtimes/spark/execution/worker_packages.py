@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ __all__ = ["equip_workers"]
 NEEDED = {"duckdb": (2,), "numpy": (1, 26), "pandas": (2, 2), "pyarrow": (18,)}
 """Packages that workers must have, and the oldest versions: those of ``pyproject.toml``."""
 
+SPARED = ("duckdb",)
+"""Those of them that they may be without, where generated Python does the work."""
+
 _UNCHECKED = (1).to_bytes(4, "little")
 """The flags of a compiled module that is not compared with its source."""
 
@@ -52,7 +56,7 @@ class WorkerPackages:
     def lacking(self) -> dict[str, str]:
         """The packages that are not there, or too old, and what is there instead.
 
-        >>> found = {"duckdb": "2.0.1", "numpy": "1.24.4", "pandas": "2.2.0", "pyarrow": None}
+        >>> found = {"duckdb": None, "numpy": "1.24.4", "pandas": "2.2.0", "pyarrow": None}
         >>> WorkerPackages("one", "python3", found).lacking()
         {'numpy': 'numpy 1.24.4', 'pyarrow': 'no pyarrow'}
         """
@@ -60,7 +64,7 @@ class WorkerPackages:
         return {
             name: f"no {name}" if version is None else f"{name} {version}"
             for name, version in found.items()
-            if version is None or _numbers(version) < NEEDED[name]
+            if (name not in SPARED if version is None else _numbers(version) < NEEDED[name])
         }
 
 
@@ -75,7 +79,9 @@ def equip_workers(session: SparkSession) -> None:
         return
     else:
         _send(session.sparkContext, archive())
-    refuse_lacking(workers_of(session))
+    workers = workers_of(session)
+    refuse_lacking(workers)
+    warn_of_spared(workers)
 
 
 def is_local(context: SparkContext) -> bool:
@@ -170,6 +176,19 @@ def refuse_lacking(workers: Sequence[WorkerPackages]) -> None:
         hint=f"Run there: python -m pip install {' '.join(map(repr, wanted))}. Or set PYSPARK_PYTHON to a Python that "
         "has them on all machines. Tidemill itself is sent to them.",
     )
+
+
+def warn_of_spared(workers: Sequence[WorkerPackages]) -> None:
+    """Warn of workers that are slower than they could be."""
+    without = [worker for worker in workers if any(worker.versions.get(name) is None for name in SPARED)]
+    if without:
+        names = ", ".join(f"{worker.python} on {worker.host}" for worker in without)
+        warnings.warn(
+            f"Spark's workers have no DuckDB ({names}): bulk changes are generated Python there, which takes four "
+            "times as long. Run there: python -m pip install 'duckdb>=2'.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _no_worker(text: str) -> SetupError:

@@ -1,23 +1,32 @@
 """The rows of a large change that need a closer check before a table takes them. Most do not, which columns show.
 
 A deleted row is fine if its table holds exactly that row under its primary key. An inserted row is fine if its key is
-unused, or is freed in this change. Both are tested for all rows at once, by hashes of the keys; rows whose hashes
-collide or that are otherwise unusual are left to ``runtimes.integrity.check_change``.
+unused, or is freed in this change. Both are tested for all rows at once: one sort of the hashes of all keys puts the
+rows beside each other that must be seen together. Rows of unusual groups, as those whose hashes collide, are left to
+``runtimes.integrity.check_change``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.changes.arrow import integer_array
 from tidemill.changes.hashing import Hashes, hash_columns
+from tidemill.changes.sorted_hashes import Positions, group_positions
 from tidemill.model.schema import WEIGHT, Table
 
 Mask = npt.NDArray[np.bool_]
+
+Kinds = npt.NDArray[np.int64]
+
+_DELETED, _INSERTED, _STORED, _OTHER = 1, 8, 64, 512
+"""Numbers that rows are counted by in a group: of up to seven rows the sum tells how many there are of each kind."""
 
 
 def rows_to_check(table: Table, change: pa.Table, held: pa.Table) -> tuple[Mask, Mask]:
@@ -33,48 +42,87 @@ def rows_to_check(table: Table, change: pa.Table, held: pa.Table) -> tuple[Mask,
     [[False, True, False], [False, True]]
     """
     ours, theirs = (hash_columns([rows.column(name) for name in table.primary_key]) for rows in (change, held))
+    kinds = np.concatenate((_kinds(change), _stored_kinds(held, theirs, [f.name for f in table.fields])))
+    order, numbers = group_positions(np.concatenate((ours, theirs)))
+    suspect = np.zeros(len(order), dtype=bool)
+    there = kinds[order] != 0
+    suspect[_suspect_groups(table, change, held, kinds, order[there], numbers[there])] = True
+    unsure = np.zeros(len(order), dtype=bool)
+    unsure[order] = suspect[numbers]
+    return unsure[: len(change)], unsure[len(change) :]
+
+
+def _suspect_groups(
+    table: Table, change: pa.Table, held: pa.Table, kinds: Kinds, order: Positions, numbers: Positions
+) -> Positions:
+    """The numbers of groups that are not one of: an unused key, a stored row that goes, one that gives way to another.
+
+    ``order`` has the rows of the change and then the stored ones of each group, ``numbers`` that of its group.
+    """
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    counts = np.add.reduceat(kinds[order], starts) if len(order) else sizes
+    gone = starts[_are(counts, sizes, _DELETED, _STORED)]
+    first, second, third = (order[starts[_are(counts, sizes, _DELETED, _INSERTED, _STORED)] + n] for n in range(3))
+    # Of the two rows of an update either may be the first.
+    old, new = (np.where(kinds[first] == kind, first, second) for kind in (_DELETED, _INSERTED))
+    compare = partial(_equal, change, held, [f.name for f in table.fields])
+    is_held = compare(np.concatenate((order[gone], old)), np.concatenate((order[gone + 1], third)) - len(change))
+    is_updated = is_held[len(gone) :] & ~compare(new, third - len(change))
+    fine = np.zeros(len(kinds), dtype=bool)
+    fine[order[starts[_are(counts, sizes, _INSERTED)]]] = True
+    fine[order[gone]] = is_held[: len(gone)]
+    fine[old] = fine[new] = is_updated
+    suspect: Positions = numbers[~fine[order] & (order < len(change))]
+    return suspect
+
+
+def _kinds(change: pa.Table) -> Kinds:
+    """The kind of each row of a change."""
     weights = change.column(WEIGHT).to_numpy()
-    leaving, arriving = np.flatnonzero(weights == -1), np.flatnonzero(weights == 1)
-    at = _only_row(ours, theirs, held.column(WEIGHT).to_numpy())
-    same = np.zeros(len(ours), dtype=bool)
-    known = np.flatnonzero(at >= 0)
-    same[known] = _equal(change, known, held, at[known], [f.name for f in table.fields])
-    fine = np.zeros(len(ours), dtype=bool)
-    fine[leaving] = same[leaving] & _alone(ours[leaving])
-    freed = ours[leaving][fine[leaving]]
-    free = ~np.isin(ours, theirs) & ~np.isin(ours, ours[leaving])
-    fine[arriving] = (free | (np.isin(ours, freed) & ~same))[arriving] & _alone(ours[arriving])
-    suspect = np.unique(ours[~fine])
-    return np.isin(ours, suspect), np.isin(theirs, suspect)
+    return np.select([weights == -1, weights == 1], [_DELETED, _INSERTED], _OTHER)
 
 
-def _only_row(ours: Hashes, theirs: Hashes, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """For each of our rows the one stored row with its hash; -1 for none, for several, and for a weight other than
-    1."""
-    hashes, first, count = np.unique(theirs, return_index=True, return_counts=True)
-    if not len(hashes):
-        return np.full(len(ours), -1)
-    place = np.minimum(np.searchsorted(hashes, ours), len(hashes) - 1)
-    found = (hashes[place] == ours) & (count[place] == 1) & (weights[first[place]] == 1)
-    return np.where(found, first[place], -1)
+def _stored_kinds(held: pa.Table, hashes: Hashes, names: Sequence[str]) -> Kinds:
+    """The kind of each stored row, 0 for those that others cancel: earlier epochs may have replaced a row."""
+    weights = held.column(WEIGHT).to_numpy()
+    order, numbers = group_positions(hashes)
+    several = order[np.bincount(numbers, minlength=1)[numbers] > 1]
+    if len(several) and not _has_nested(held, names):
+        columns = [held.column(name).take(integer_array(several)) for name in names]
+        # By numbers, since users may have given their columns any names.
+        by = [str(number) for number in range(len(columns))]
+        rows = pa.table([*columns, weights[several], several], names=[*by, "weight", "place"])
+        sums = rows.group_by(by).aggregate([("weight", "sum"), ("place", "min")])
+        weights = weights.copy()
+        weights[several] = 0
+        weights[sums.column("place_min").to_numpy()] = sums.column("weight_sum").to_numpy()
+    return np.select([weights == 0, weights == 1], [0, _STORED], _OTHER)
 
 
-def _alone(hashes: Hashes) -> Mask:
-    """Mask of the hashes that occur once."""
-    _, place, count = np.unique(hashes, return_inverse=True, return_counts=True)
-    once: Mask = count[place] == 1
-    return once
+def _are(counts: Kinds, sizes: Positions, *kinds: int) -> Mask:
+    """Mask of the groups that have just one row of each of these kinds."""
+    found: Mask = (sizes == len(kinds)) & (counts == sum(kinds))
+    return found
 
 
-def _equal(
-    left: pa.Table, places: npt.NDArray[np.intp], right: pa.Table, others: npt.NDArray[np.intp], names: Sequence[str]
-) -> Mask:
-    """Mask of the pairs of rows that are certainly equal, with NULLs equal to each other. Nested values never are."""
-    equal = np.ones(len(places), dtype=bool)
+def _equal(left: pa.Table, right: pa.Table, names: Sequence[str], places: Positions, others: Positions) -> Mask:
+    """Mask of the pairs of rows that are certainly equal, with NULLs equal to each other. Nested values never are.
+
+    Rows that differ are not compared any further, and rows are read in their order, as they lie in memory.
+    """
+    equal = np.zeros(len(places), dtype=bool)
+    if _has_nested(left, names):
+        return equal
+    same = np.argsort(places, kind="stable")
     for name in names:
-        if pa.types.is_nested(left.schema.field(name).type):
-            return np.zeros(len(places), dtype=bool)
-        ours, theirs = left.column(name).take(pa.array(places)), right.column(name).take(pa.array(others))
+        at = (integer_array(places[same]), integer_array(others[same]))
+        ours, theirs = left.column(name).take(at[0]), right.column(name).take(at[1])
         nulls = pc.and_(pc.is_null(ours), pc.is_null(theirs))
-        equal &= pc.or_(pc.fill_null(pc.equal(ours, theirs), False), nulls).to_numpy()
+        same = same[pc.or_(pc.fill_null(pc.equal(ours, theirs), False), nulls).to_numpy()]
+    equal[same] = True
     return equal
+
+
+def _has_nested(rows: pa.Table, names: Sequence[str]) -> bool:
+    return any(pa.types.is_nested(rows.schema.field(name).type) for name in names)

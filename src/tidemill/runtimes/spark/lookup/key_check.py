@@ -25,7 +25,7 @@ from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow, rows_
 from tidemill.runtimes.spark.execution.job_settings import is_small
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
-from tidemill.runtimes.spark.lookup.bulk_key_check import rows_to_check
+from tidemill.runtimes.spark.lookup.bulk_key_check import Mask, rows_to_check
 from tidemill.runtimes.spark.lookup.lookup_task import find_in_runs
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, join_hint, quote
 from tidemill.runtimes.spark.lowering.stages import lower_linear
@@ -90,20 +90,28 @@ def check_by_lookup(table: Table, change: ChangeSet, stored: Sequence[RunFile]) 
     """
     if not table.primary_key and len(change) > COLLECT_ROWS:
         return None
-    rows = change.arrow()
-    held = _look_up(table, change, stored, [*names_of(table.fields), WEIGHT])
     if not table.primary_key:
+        held = _look_up(table, change, stored, [*names_of(table.fields), WEIGHT])
         return check_in_driver(table, change, ZSet.summed(from_arrow(held, table.fields)))
-    ours, theirs = rows_to_check(table, rows, held)
-    if not ours.any():
+    doubted, held = rows_in_doubt(table, change, stored)
+    if not doubted.any():
         return change
-    if ours.sum() > COLLECT_ROWS:
+    if doubted.sum() > COLLECT_ROWS:
         return None
-    unsure = ChangeSet.of_arrow(rows.filter(ours), table.fields)
-    found = check_in_driver(table, unsure, ZSet.summed(from_arrow(held.filter(theirs), table.fields)))
+    rows = change.arrow()
+    unsure = ChangeSet.of_arrow(rows.filter(doubted), table.fields)
+    found = check_in_driver(table, unsure, ZSet.summed(from_arrow(held, table.fields)))
     if found is unsure:
         return change
-    return ChangeSet.of_arrow(pa.concat_tables([rows.filter(~ours), found.arrow()]), table.fields)
+    return ChangeSet.of_arrow(pa.concat_tables([rows.filter(~doubted), found.arrow()]), table.fields)
+
+
+def rows_in_doubt(table: Table, change: ChangeSet, stored: Sequence[RunFile]) -> tuple[Mask, pa.Table]:
+    """A mask of the rows of a change that need a closer check against the rows of ``stored`` files under their keys,
+    and these rows. The table has a primary key."""
+    held = _look_up(table, change, stored, [*names_of(table.fields), WEIGHT])
+    ours, theirs = rows_to_check(table, change.arrow(), held)
+    return ours, held.filter(theirs)
 
 
 def _look_up(table: Table, change: ChangeSet, stored: Sequence[RunFile], columns: Sequence[str]) -> pa.Table:

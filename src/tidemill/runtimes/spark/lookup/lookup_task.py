@@ -7,7 +7,7 @@ files that are absent, and any number of tasks may make the same.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.changes.arrow import integer_array, to_stream
-from tidemill.changes.hashing import Hashes, hash_columns
-from tidemill.changes.sorted_hashes import find_positions
+from tidemill.changes.hashing import Hashes
+from tidemill.changes.sorted_hashes import find_positions, sought_hashes
 from tidemill.model.errors import TidemillError
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
 from tidemill.storage.store import RunFile
@@ -32,6 +32,11 @@ KEPT_RUNS = 32
 """Number of such small runs whose columns a process keeps, as it keeps files mapped: runs never change."""
 
 
+ReadRun = Callable[[Path, Path, pa.Schema], pa.Table]
+
+IndexRun = Callable[[Path, Path, IndexedColumns], Hashes]
+
+
 @dataclass(frozen=True, slots=True)
 class RunLookup:
     """A lookup in one run: the ``wanted`` columns of rows with one of ``keys``. Only a ``mapped`` run is indexed."""
@@ -43,18 +48,22 @@ class RunLookup:
     wanted: pa.Schema
     mapped: bool
 
-    def rows(self) -> pa.Table:
-        """The rows found, and rarely others with the same hash."""
-        if self.mapped:
-            found = self.run.find(self.by, self.keys, self.wanted)
-            if found is None and self._is_excluded():
-                return self.wanted.empty_table()
-            if found is None and self.run.make(self.by, self.wanted, self._read_column):
-                found = self.run.find(self.by, self.keys, self.wanted)
-            if found is not None:
-                return found
-        read, index = (_read, _index) if self.mapped else (_kept_rows, _kept_index)
-        at = find_positions(index(self.run.prefix, self.file, self.by), self.run.rows, hash_columns(self.keys.columns))
+    def rows(self, sought: Hashes) -> pa.Table:
+        """The rows found by the hashes of the keys, and rarely others with the same hash."""
+        found = self.rows_at_hand(sought)
+        if found is None and self.run.make(self.by, self.wanted, self._read_column):
+            found = self.run.find(self.by, sought, self.wanted)
+        return self._scanned(sought, _read, _index) if found is None else found
+
+    def rows_at_hand(self, sought: Hashes) -> pa.Table | None:
+        """The same rows; None if files had to be made first."""
+        if not self.mapped:
+            return self._scanned(sought, _kept_rows, _kept_index)
+        found = self.run.find(self.by, sought, self.wanted)
+        return self.wanted.empty_table() if found is None and self._is_excluded() else found
+
+    def _scanned(self, sought: Hashes, read: ReadRun, index: IndexRun) -> pa.Table:
+        at = find_positions(index(self.run.prefix, self.file, self.by), self.run.rows, sought)
         return read(self.run.prefix, self.file, self.wanted).take(integer_array(at))
 
     def _is_excluded(self) -> bool:
@@ -96,7 +105,8 @@ def lookup_in(run: RunFile, by: IndexedColumns, keys: pa.Table, wanted: pa.Schem
 def find_in_runs(runs: Iterable[RunFile], schema: pa.Schema, keys: pa.Table) -> pa.Table:
     """The rows of runs with one of ``keys``, which are columns of their names, and perhaps others."""
     by = IndexedColumns(pa.schema([keys.schema.field(name) for name in keys.column_names]))
-    found = [lookup_in(run, by, keys, schema).rows() for run in runs]
+    sought = sought_hashes(keys.columns)
+    found = [lookup_in(run, by, keys, schema).rows(sought) for run in runs]
     return pa.concat_tables([schema.empty_table(), *found])
 
 
@@ -106,7 +116,8 @@ def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, lookup in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             rows = fault = None
             try:
-                rows = to_stream(pickle.loads(lookup).rows())
+                asked = pickle.loads(lookup)
+                rows = to_stream(asked.rows(sought_hashes(asked.keys.columns)))
             except TidemillError as raised:
                 fault = pickle.dumps(raised)
             columns = [pa.array([number], pa.int32()), pa.array([rows], pa.binary()), pa.array([fault], pa.binary())]

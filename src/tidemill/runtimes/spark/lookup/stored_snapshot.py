@@ -1,7 +1,7 @@
-"""Stored rows that Spark's tasks look up: all lookups that are planned together are one job.
+"""Stored rows that are looked up in mapped files: by this process where there are any, else by tasks that make them.
 
-A job costs a tenth of a second whatever it does. Its tasks map the files of runs where they run (``lookup_task.py``),
-so beyond that a lookup costs what it finds, and this process holds nothing else.
+A job costs a tenth of a second whatever it does, and a lookup in files that are there costs what it finds: less than
+its way through Spark. Files are made where the tasks run (``lookup_task.py``), so this process never reads a relation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
+from tidemill.changes.sorted_hashes import sought_hashes
 from tidemill.changes.zset import Row
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import EPOCH, WEIGHT
@@ -119,9 +120,17 @@ def fetch_together(lookups: Sequence[SnapshotLookup]) -> list[list[tuple[Row, in
 
 
 def run_lookups(snapshots: Sequence[StoredSnapshot], asked: Sequence[Sequence[RunLookup]]) -> list[list[pa.Table]]:
-    """The rows found in each run, for the lookups in each of ``snapshots``, by one job."""
-    numbered = [(number, lookup) for number, group in enumerate(asked) for lookup in group]
+    """The rows found in each run, for the lookups in each of ``snapshots``; one job for those that need files made."""
     found: list[list[pa.Table]] = [[] for _ in asked]
+    numbered = []
+    for number, group in enumerate(asked):
+        sought = sought_hashes(group[0].keys.columns) if group else None
+        for lookup in group:
+            rows = None if sought is None else lookup.rows_at_hand(sought)
+            if rows is None:
+                numbered.append((number, lookup))
+            else:
+                found[number].append(rows)
     if not numbered:
         return found
     given = pa.table(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -17,8 +18,8 @@ import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema, integer_array
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.hashing import hash_columns
-from tidemill.changes.sorted_hashes import find_positions, index_rows
+from tidemill.changes.hashing import Hashes
+from tidemill.changes.sorted_hashes import find_positions, index_rows, sought_hashes
 from tidemill.model.types import Field
 from tidemill.program.reads import read_maps
 from tidemill.program.sharding import needs_whole_change
@@ -45,12 +46,12 @@ class ColumnLookups:
     def __init__(self, files: RunFiles, fields_of: UsedFields) -> None:
         self._files = files
         self._fields_of = fields_of
-        self._absorbed: dict[str, list[pa.Table]] = {}
+        self._absorbed: dict[str, list[AbsorbedRows]] = {}
         self._found: dict[tuple[str, Names, int, Names], tuple[pa.Table, pa.Table]] = {}
 
     def absorb(self, relation: str, change: pa.Table) -> None:
         """Add a change to the rows that later lookups find."""
-        self._absorbed.setdefault(relation, []).append(change)
+        self._absorbed.setdefault(relation, []).append(AbsorbedRows(change))
         self._found = {key: found for key, found in self._found.items() if key[0] != relation}
 
     def find(self, relation: str, by: Names, source: pa.Table, columns: Names) -> pa.Table:
@@ -64,30 +65,42 @@ class ColumnLookups:
     def _look_up(self, relation: str, by: Names, keys: pa.Table) -> pa.Table:
         schema = arrow_schema(self._fields_of(relation))
         sought = pa.table(keys.columns, names=by).cast(pa.schema([schema.field(name) for name in by])) if by else None
-        absorbed = [table.select(schema.names) for table in self._absorbed.get(relation, ())]
-        found = absorbed if sought is None else [_with_keys(table, sought) for table in absorbed]
+        found = [absorbed.find(schema, sought) for absorbed in self._absorbed.get(relation, ())]
         return pa.concat_tables([self._files.find(relation, schema, sought), *found])
 
 
-def _with_keys(table: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows of a table with one of ``keys``, and rarely others."""
-    entries = index_rows([table.column(name) for name in keys.column_names])
-    return table.take(integer_array(find_positions(entries, table.num_rows, hash_columns(keys.columns))))
+class AbsorbedRows:
+    """A change that a relation has absorbed, with an index for each set of columns by which rows are looked up."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._entries: dict[Names, Hashes] = {}
+
+    def find(self, schema: pa.Schema, keys: pa.Table | None) -> pa.Table:
+        """Columns of the rows with one of ``keys``, and rarely of others; without keys of all rows."""
+        rows = self._table.select(schema.names)
+        if keys is None:
+            return rows
+        by = tuple(keys.column_names)
+        if by not in self._entries:
+            self._entries[by] = index_rows([rows.column(name) for name in by])
+        return rows.take(integer_array(find_positions(self._entries[by], len(rows), sought_hashes(keys.columns))))
 
 
 class ColumnSums:
     """The sums of triggers over columns, in one task."""
 
-    def __init__(self, lookups: ColumnLookups, connection: Any) -> None:
+    def __init__(self, lookups: ColumnLookups, connection: Any | None) -> None:
         self.lookups = lookups
         self._connection = connection
         self._unknown: set[str] = set()
         """Maps to which this epoch has added what no query tells."""
 
     def with_signs(self, change: ChangeSet) -> pa.Table | None:
-        """The rows of a change as queries read them; None if some occur so often that they cannot be listed."""
+        """The rows of a change as queries read them; None if some occur so often that they cannot be listed, or if
+        there is no DuckDB."""
         try:
-            return with_signs(change.arrow())
+            return None if self._connection is None else with_signs(change.arrow())
         except NotAnswered:
             return None
 
@@ -126,9 +139,13 @@ class ColumnSums:
 
 @contextmanager
 def column_sums(files: RunFiles, fields_of: UsedFields) -> Iterator[ColumnSums]:
-    """The sums of a task, which has one core."""
+    """The sums of a task, which has one core. Without DuckDB all of them are left to generated Python."""
+    lookups = ColumnLookups(files, fields_of)
+    if find_spec("duckdb") is None:
+        yield ColumnSums(lookups, None)
+        return
     with connected(threads=1) as connection:
-        yield ColumnSums(ColumnLookups(files, fields_of), connection)
+        yield ColumnSums(lookups, connection)
 
 
 def why_not_in_columns(stage: Stage) -> str:

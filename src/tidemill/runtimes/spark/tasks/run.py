@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.algebra.values.decimals import EXACT
-from tidemill.changes.arrow import to_stream
+from tidemill.changes.arrow import arrow_schema, to_stream
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import TidemillError
 from tidemill.program.reads import read_maps
@@ -27,6 +27,7 @@ from tidemill.runtimes.native.planned_lookups import make_lookups
 from tidemill.runtimes.spark.lookup.prefetch import prefetch
 from tidemill.runtimes.spark.tasks.column_sums import ColumnSums, column_sums
 from tidemill.runtimes.spark.tasks.partial_sums import TargetSums, add_sums, divide, pack, unpack
+from tidemill.runtimes.spark.tasks.run_files import rows_between
 from tidemill.runtimes.spark.tasks.work import Step, TaskStages, Work
 
 FAULT = -1
@@ -87,7 +88,7 @@ def _take_steps(
             found = stages.executor.trigger_sums(stages.firing(number), relation, change)
             add_sums(sums.setdefault(number, {}), found)
     numbers = [step.stage for step in steps if not step.whole and step.stage is not None]
-    mine = _slice(change, work, part) if numbers else change
+    mine = _slice(change, work, part, steps[0].change) if numbers else change
     if numbers and mine.rows:
         _take_part(work, stages, columns, relation, mine, {number: sums.setdefault(number, {}) for number in numbers})
     later = {step.stage for step in work.steps[work.steps.index(steps[-1]) + 1 :]}
@@ -115,9 +116,12 @@ def _take_part(
         routine.run(sums[number].setdefault(routine.target, {}))
 
 
-def _slice(change: ChangeSet, work: Work, part: int) -> ChangeSet:
+def _slice(change: ChangeSet, work: Work, part: int, number: int) -> ChangeSet:
     """The rows of a part of a change: a range of its first column, whose partners are in few row groups as a rule."""
-    first, last = (change.rows * number // work.parts for number in (part, part + 1))
+    first, last = (change.rows * place // work.parts for place in (part, part + 1))
+    if number in work.divided and change.files is not None:
+        rows = rows_between(change.files, arrow_schema(change.fields), first, last)
+        return ChangeSet.of_arrow(rows, change.fields)
     table = change.arrow()
     if work.parts > 1 and pa.types.is_integer(table.schema.types[0]):
         order = np.argsort(pc.fill_null(table.column(0), 0).to_numpy(), kind="stable")

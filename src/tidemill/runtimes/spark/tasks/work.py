@@ -41,7 +41,8 @@ class Step:
 class Work:
     """All that the tasks of a job are given. It is divided into ``parts`` of the changes, and then into ``shards``.
 
-    From ``column_rows`` on, the rows of a part are columns for queries.
+    From ``column_rows`` on, the rows of a part are columns for queries. Changes that are ``divided`` are in files that
+    have the rows of each part together; of others a task sorts all rows to find its own.
     """
 
     epoch: int
@@ -53,6 +54,7 @@ class Work:
     parts: int
     shards: int
     column_rows: int
+    divided: frozenset[int] = frozenset()
 
     def change(self, number: int) -> ChangeSet:
         """One of the changes."""
