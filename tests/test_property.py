@@ -20,6 +20,7 @@ import pytest
 import tidemill
 from tests.answers import Answers, differ, inner
 from tests.generators import Scenario, many_views, scenarios
+from tests.matrix.programs import compiling_equal_views_once
 from tests.ways import NATIVE, SPARK, STORED, interpreting, opened, taking
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
@@ -162,12 +163,16 @@ def test_native(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("way", [*NATIVE, *STORED])
 def test_many_views_of_one_history(way: str, random_seed: int) -> None:
-    _require_right(many_views(random_seed, VIEWS[way]), partial(_on_native, way=way))
+    """Ways with as many views have the same, which are compiled once."""
+    with compiling_equal_views_once():
+        _require_right(many_views(random_seed, VIEWS[way]), partial(_on_native, way=way))
 
 
 @pytest.mark.parametrize("way", [*NATIVE, *STORED])
 def test_reopened(way: str, random_seed: int) -> None:
-    _require_right(many_views(random_seed + 1, VIEWS[way] // 8, epochs=3), partial(_reopened, way=way))
+    """The warehouse is closed and opened again before every epoch; its views are compiled once."""
+    with compiling_equal_views_once():
+        _require_right(many_views(random_seed + 1, VIEWS[way] // 8, epochs=3), partial(_reopened, way=way))
 
 
 @pytest.mark.spark

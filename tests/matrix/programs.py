@@ -32,17 +32,39 @@ _emit = cache(llvm._emitted.__wrapped__)
 
 _compiled: dict[tuple[str, str], tuple[Relation, Program]] = {}
 _plans: dict[str, Plan] = {}
+_equal: dict[tuple[str, str], list[tuple[Compilation, Program]]] = {}
+"""Programs by view and strategy, each with all that it was compiled from."""
 
 
 @contextmanager
 def compiling_once() -> Iterator[None]:
-    """Within this block warehouses take what was compiled before: programs for the same query, Python, machine code."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Within this block warehouses take what was compiled before: programs for the same query, Python, machine code.
+
+    The names of views are those of a golden file, so a program is known by its view, its strategy and its query.
+    """
+    with compiling_equal_views_once(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(define_view, "compile_from", _compile)
         patch.setattr(define_view, "choose_plan", _choose)
+        yield
+
+
+@contextmanager
+def compiling_equal_views_once() -> Iterator[None]:
+    """The same for any views: a program is known by all that it was compiled from, and ``auto`` plans as ever."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(define_view, "compile_from", _compile_equal)
         patch.setattr(runtime, "compile_stage", compile_stage)
         patch.setattr(llvm, "_emitted", _emitted)
         yield
+
+
+def _compile_equal(start: Compilation) -> Program:
+    known = _equal.setdefault((start.view, start.requested), [])
+    program = next((program for other, program in known if other == start), None)
+    if program is None:
+        program = compile_from(start)
+        known.append((start, program))
+    return program
 
 
 def _compile(start: Compilation) -> Program:

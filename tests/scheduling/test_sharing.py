@@ -178,7 +178,7 @@ def test_a_view_that_is_built_again_is_alone(tmp_path: Path, monkeypatch: pytest
         define(wh, "TABLE", "a", "b", "e")
         wh.apply({"s": Feeder(2).changes()})
         before = rows(wh)
-    told = View.fingerprint.func
+    told = View.fingerprint.fget
     assert told is not None
     monkeypatch.setattr(View, "fingerprint", property(lambda view: "new" if view.name == "a" else told(view)))
     with tidemill.open(tmp_path, **NATIVE) as wh:

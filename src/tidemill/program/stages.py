@@ -246,7 +246,7 @@ class Stage:
     before: tuple[Stage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Program:
     """The stages of one view, in order; the last one carries the view's name and rows."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from tidemill.algebra.node import Relation
+from tidemill.algebra.node import Relation, memoized
 from tidemill.algebra.relational.relations import With
 from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.algebra.user_functions import functions_in
@@ -161,25 +161,21 @@ class View:
         """The names under which its rows and its state are stored."""
         return tuple(n for stage in self.program.stages for n in (stage.name, *(m.name for m in stage.maps)))
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Hash of the layout of the view's state: stored state with another fingerprint is rebuilt.
 
-        Every DDL statement writes the fingerprints of all views, so each is cached.
+        Every DDL statement writes the fingerprints of all views, so each is computed once for a program.
         """
-        return hashlib.sha256(layout_text(self.program).encode()).hexdigest()[:16]
+        return _fingerprint(self.program)
 
-    @cached_property
+    @property
     def definitions(self) -> Mapping[str, str]:
         """Hash of each stage by its name, with all stages that it reads: those of equal stages of views are equal.
 
-        Cached, since every view that is created is compared with all that are there.
+        Computed once for a program, since every view that is created is compared with all that are there.
         """
-        found: dict[str, str] = {}
-        for stage in self.full_program.stages:
-            text = repr(renamed(stage, {**found, stage.name: "stage"}))
-            found[stage.name] = hashlib.sha256(text.encode()).hexdigest()
-        return found
+        return _definitions(self.full_program)
 
     @cached_property
     def canonical_form(self) -> CanonicalForm | None:
@@ -191,6 +187,20 @@ class View:
     def functions(self) -> frozenset[str]:
         """The keys of the functions that it calls; cached, since every DDL statement needs them."""
         return frozenset(functions_in(self.relation))
+
+
+@memoized
+def _fingerprint(program: Program) -> str:
+    return hashlib.sha256(layout_text(program).encode()).hexdigest()[:16]
+
+
+@memoized
+def _definitions(program: Program) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for stage in program.stages:
+        text = repr(renamed(stage, {**found, stage.name: "stage"}))
+        found[stage.name] = hashlib.sha256(text.encode()).hexdigest()
+    return found
 
 
 def unpublished_error(view: str, what: str) -> Unsupported:

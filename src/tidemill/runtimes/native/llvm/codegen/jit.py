@@ -76,8 +76,17 @@ def load(module: ir.Module) -> Library:
         library = _link(code, shared)
     _loaded[module] = code
     for function in module.functions:
-        function.blocks.clear()
+        _release_instructions(function)
     return library
+
+
+def _release_instructions(function: ir.Function) -> None:
+    """Empty a function. Blocks and their instructions refer to each other: left so, they would be freed by the garbage
+    collector alone, which takes as long for them as to write their text."""
+    for block in function.blocks:
+        block.instructions.clear()
+        block.terminator = None
+    function.blocks.clear()
 
 
 def _parts(module: ir.Module) -> list[tuple[str, int]]:
