@@ -247,9 +247,9 @@ def parse_value(text: str, type_: Type) -> Any:
     match type_:
         case t.Boolean():
             return {"true": True, "false": False}[text]
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return coerce(int(text), type_)
-        case t.Double():
+        case t.Floating():
             return coerce(float(text), type_)
         case t.Decimal() | t.Date() | t.Timestamp():
             return coerce(text, type_)

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Literal
+from tidemill.algebra.values.singles import single
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
 
@@ -24,10 +25,13 @@ RECORD = t.Struct((Field("id", t.INT), Field("name", t.STRING)))
 
 EDGES: dict[Type, list[Any]] = {
     t.BOOLEAN: [None, True, False],
+    t.TINYINT: [None, 0, 3, 127, -128],
+    t.SMALLINT: [None, 0, 5, 2**15 - 1, -(2**15)],
     t.INT: [None, 0, 1, -7, 25, 2**31 - 1, -(2**31)],
     t.BIGINT: [None, 0, 3, -5, 2**63 - 1, -(2**63)],
     PRICE: [None, Decimal("0.00"), Decimal("1.25"), Decimal("-7.50"), Decimal("2.35"), Decimal("999.99")],
     WIDE: [None, Decimal("0E-10"), Decimal("-3.3333333333"), Decimal("9876543210987654321098765432.1234567891")],
+    t.FLOAT: [None, 0.0, 1.5, *map(single, (-0.1, 1.005, 3e38)), math.inf, math.nan],
     t.DOUBLE: [None, 0.0, 1.5, -2.5, 0.1, 1.005, 1e300, math.inf, -math.inf, math.nan],
     t.STRING: [None, "", "tide", "Tide mill", "a,b,,c", "ÄÖ ß", "  pad ", "it's 50%", "x_y\\z"],
     t.DATE: [
@@ -45,7 +49,7 @@ EDGES: dict[Type, list[Any]] = {
     RECORD: [None, (1, "ann"), (None, None)],
 }
 
-NUMERIC = (t.INT, t.BIGINT, PRICE, WIDE, t.DOUBLE)
+NUMERIC = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, PRICE, WIDE, t.FLOAT, t.DOUBLE)
 
 READABLE = [
     *EDGES[t.STRING],
@@ -96,7 +100,10 @@ NUMBERS_ALONE = [
         Group((type_,), names("round bround floor ceil"), constants=(Literal(places, t.INT),))
         for type_, places in [(t.INT, -1), (t.BIGINT, -2), (PRICE, 1), (PRICE, -1), (PRICE, 5), (WIDE, 3)]
     ),
-    *(Group((t.DOUBLE,), names("round bround"), constants=(Literal(places, t.INT),)) for places in (2, -1, 400)),
+    *(
+        Group((type_,), names("round bround"), constants=(Literal(places, t.INT),))
+        for type_, places in itertools.product((t.FLOAT, t.DOUBLE), (2, -1, 400))
+    ),
 ]
 
 BESIDE_LITERALS = [
@@ -111,7 +118,7 @@ def spark_errs(name: str, values: Row) -> bool:
     """Where Spark is wrong and we do not follow it."""
     if name in ("negate", "abs"):
         return any(isinstance(value, Decimal) and len(value.as_tuple().digits) > 34 for value in values)  # it rounds
-    return name == "pmod" and values[-1] in (-(2**31), -(2**63))  # it wraps around
+    return name == "pmod" and values[-1] in (-128, -(2**15), -(2**31), -(2**63))  # it wraps around
 
 
 SAME_TYPE = [

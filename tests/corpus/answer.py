@@ -66,8 +66,7 @@ def _strange(schema: StructType) -> str:
             kept = spark_type(type_of(field.dataType)).simpleString()
         except KeyError:
             kept = ""
-        # We have no narrow integers: INT holds their values.
-        if kept != field.dataType.simpleString().replace("tinyint", "int").replace("smallint", "int"):
+        if kept != field.dataType.simpleString():
             return field.dataType.simpleString()
     return ""
 

@@ -28,8 +28,11 @@ NAN = math.nan
 _PLAIN: dict[Type, pa.DataType] = {
     t.VOID: pa.null(),
     t.BOOLEAN: pa.bool_(),
+    t.TINYINT: pa.int8(),
+    t.SMALLINT: pa.int16(),
     t.INT: pa.int32(),
     t.BIGINT: pa.int64(),
+    t.FLOAT: pa.float32(),
     t.DOUBLE: pa.float64(),
     t.STRING: pa.string(),
     t.DATE: pa.date32(),
@@ -120,12 +123,11 @@ def _buffers(values: Sequence[Any], type_: Type) -> Sequence[array[Any] | bytes]
     match type_:
         case t.Boolean():
             return [_bits(values)]
-        case t.Int():
-            return [array("i", [v or 0 for v in values])]
-        case t.BigInt():
-            return [array("q", [v or 0 for v in values])]
-        case t.Double():
-            return [array("d", [0.0 if v is None else v for v in values])]
+        case t.Integral():
+            return [array(_INTEGER_CODES[type_.bits], [v or 0 for v in values])]
+        case t.Floating():
+            code = "f" if isinstance(type_, t.Float) else "d"
+            return [array(code, [0.0 if v is None else v for v in values])]
         case t.Date():
             return [array("i", [0 if v is None else v.toordinal() - _DAY_ZERO for v in values])]
         case t.Timestamp():
@@ -140,6 +142,9 @@ def _buffers(values: Sequence[Any], type_: Type) -> Sequence[array[Any] | bytes]
                 return None
             return [b"".join([number.to_bytes(16, sys.byteorder, signed=True) for number in numbers])]
     return None
+
+
+_INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
 def _bits(flags: Sequence[Any]) -> bytes:
@@ -233,6 +238,11 @@ def canonical_double(value: float) -> float:
     return NAN if value != value else value + 0.0
 
 
+def without_negative_zeros(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of FLOAT or DOUBLE with 0.0 for -0.0."""
+    return pc.add(column, pa.scalar(0.0, column.type))
+
+
 def _outward(type_: Type) -> Callable[[Any], Any] | None:
     """The conversion from an internal value to Arrow's; None if they are the same. Naive timestamps are UTC."""
     match type_:
@@ -250,7 +260,7 @@ def _outward(type_: Type) -> Callable[[Any], Any] | None:
 def _inward(type_: Type) -> Callable[[Any], Any] | None:
     """The conversion from Arrow's value to an internal one; None if they are the same."""
     match type_:
-        case t.Double():
+        case t.Floating():
             return canonical_double
         case t.Timestamp():
             return lambda v: v.replace(tzinfo=None)

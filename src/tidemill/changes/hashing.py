@@ -36,7 +36,9 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
         texts = [_hash_texts(chunk) for chunk in column.chunks]
         return np.concatenate(texts) if texts else np.zeros(0, dtype=np.uint64)
     if pa.types.is_floating(kind):
-        floats = _filled(column, 0.0) + 0.0  # one zero, and below one NaN: files may hold others of either
+        floats = (
+            _filled(column, 0.0).astype(np.float64) + 0.0
+        )  # one zero, and below one NaN: files may hold others of either
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())

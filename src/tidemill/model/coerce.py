@@ -4,7 +4,7 @@ What each type takes, beside its own inner form (``model.types`` has the table):
 
 ========== =====================================================================================
 BOOLEAN    nothing else: 0 and 1 are numbers
-INT BIGINT whole floats and decimals, within the type's range
+TINYINT to BIGINT whole floats and decimals, within the type's range
 DECIMAL    integers and strings; never floats, which are seldom the number that people see
 DOUBLE     integers that a double holds exactly, decimals (rounded to the nearest double)
 STRING     nothing else; VARCHAR(n) cuts spaces beyond n characters off, and takes nothing longer

@@ -8,7 +8,7 @@ from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.functions.function import Parameter, StrictParameter, expect
 from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Decimal, is_numeric
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, SMALLINT, STRING, TINYINT, VOID, Decimal, is_numeric
 
 ParameterType = Callable[[Scalar], Scalar]
 """An argument as the aggregate takes it; a TypeMismatch if it does not take it."""
@@ -54,7 +54,7 @@ separator = of_type(StrictParameter(STRING))
 flag = of_type(StrictParameter(BOOLEAN, null=False))
 """True or false as it is."""
 
-whole = of_type(StrictParameter(BIGINT, (INT,), null=False))
+whole = of_type(StrictParameter(BIGINT, (TINYINT, SMALLINT, INT), null=False))
 """A whole number."""
 
 

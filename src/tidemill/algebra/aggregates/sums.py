@@ -60,7 +60,7 @@ def _average(call: AggregateCall, members: WeightedArguments) -> Any:
             assert isinstance(call.of, t.Decimal)
             summed = quantized(_sum_of_decimals(members), t.Decimal(t.MAX_PRECISION, scale))
             return quantized(divided(summed, decimal.Decimal(count)), call.of)
-        case t.Double():
+        case t.Floating():
             return canonical_double(_sum_of_doubles(members) / count)
     return float(sum(row[0] * weight for row, weight in members)) / count
 
@@ -108,12 +108,17 @@ def _values(call: AggregateCall) -> tuple[PartialSum, ...]:
     assert call.argument is not None
     argument = call.argument
     match argument.type:
-        case t.Int():
-            return (PartialSum(where_seen(call, Cast(argument, BIGINT)), BIGINT),)
+        case t.Integral():
+            return (PartialSum(where_seen(call, _wide(argument, BIGINT)), BIGINT),)
+        case t.Floating():
+            return (PartialSum(where_seen(call, _wide(argument, DOUBLE)), DOUBLE),)
         case t.Decimal(_, scale):
             return (PartialSum(where_seen(call, argument), t.Decimal(t.MAX_PRECISION, scale)),)
-        case of:
-            return (PartialSum(where_seen(call, argument), of),)
+    raise AssertionError(f"a sum of {argument.type}")
+
+
+def _wide(argument: Scalar, of: Type) -> Scalar:
+    return argument if argument.type == of else Cast(argument, of)
 
 
 def _averaged_values(call: AggregateCall) -> tuple[PartialSum, ...]:
@@ -190,9 +195,9 @@ def _sum_type(argument: Type | None) -> Type | None:
     match argument:
         case t.Decimal(precision, scale):
             return bounded(precision + 10, scale)
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return BIGINT
-        case t.Double():
+        case t.Floating():
             return DOUBLE
     return None
 
@@ -201,7 +206,7 @@ def _average_type(argument: Type | None) -> Type | None:
     match argument:
         case t.Decimal(precision, scale):
             return bounded(precision + 4, scale + 4)
-        case t.Int() | t.BigInt() | t.Double():
+        case t.Integral() | t.Floating():
             return DOUBLE
     return None
 

@@ -125,8 +125,10 @@ def whole(name: str) -> DerivedFunction:
 def _placed(given: Type) -> Type:
     """The DECIMAL in which FLOOR and CEIL look for places."""
     match given:
-        case t.Int() | t.BigInt() | t.Decimal():
+        case t.Integral() | t.Decimal():
             return decimal_for(given)
+        case t.Float():
+            return t.Decimal(14, 7)
         case t.Double():
             return t.Decimal(30, 15)
         case t.String() | t.Void():

@@ -211,7 +211,7 @@ def _repeat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 def _sequence_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 3)
     common = common_type(types)
-    if not isinstance(common, t.INTEGRAL):
+    if not isinstance(common, t.Integral):
         raise TypeMismatch(f"a sequence runs over integers, dates or timestamps, not over {common}")
     return (common,) * len(types), t.Array(common)
 

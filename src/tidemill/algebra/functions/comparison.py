@@ -105,7 +105,7 @@ def _operator(symbol: str) -> Callable[[Sequence[Type], Type], str]:
     """Python's own comparison, where it agrees with SQL: not on NaN, nor on nested values that may hold NULL."""
 
     def specialize(types: Sequence[Type], of: Type) -> str:
-        agrees = not any(isinstance(type_, t.Double | t.Array | t.Struct) for type_ in types)
+        agrees = not any(isinstance(type_, t.Floating | t.Array | t.Struct) for type_ in types)
         return f"({{0}} {symbol} {{1}})" if agrees else ""
 
     return specialize

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import math
+import struct
+import sys
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP
 from typing import Any
@@ -12,6 +14,7 @@ from tidemill.algebra.functions.arithmetic import unary
 from tidemill.algebra.functions.function import Function, always, takes
 from tidemill.algebra.values.casts import cast_value, checked
 from tidemill.algebra.values.decimals import EXACT, quantized, unit
+from tidemill.algebra.values.singles import single
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -29,6 +32,8 @@ def _rounded(rounding: str) -> Callable[..., Any]:
     def apply(of: Type, value: Any, places: int) -> Any:
         if isinstance(of, t.Double):
             return _rounded_double(value, places, rounding)
+        if isinstance(of, t.Float):
+            return single(_rounded_double(value, places, rounding))
         number = decimal.Decimal(value).quantize(unit(places), rounding, EXACT)
         if isinstance(of, t.Decimal):
             return quantized(number, of)
@@ -61,8 +66,8 @@ def _whole_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     match type_:
         case t.Decimal(precision, scale):
             return (type_,), t.Decimal(min(precision - scale + 1, t.MAX_PRECISION) if scale else precision, 0)
-        case t.Double():
-            return (type_,), t.BIGINT
+        case t.Floating():
+            return (t.DOUBLE,), t.BIGINT
     return (t.BIGINT,), t.BIGINT
 
 
@@ -105,6 +110,33 @@ def _power(base: float, exponent: float) -> float:
         return math.inf if base == 0 else math.nan
 
 
+def _cube_root(value: float) -> float:
+    """The cube root by the steps of Java, which are those of fdlibm: a guess, a cubic fit, and one step of Newton's.
+
+    >>> _cube_root(27.0), _cube_root(-0.001)
+    (3.0, -0.1)
+    """
+    if value == 0 or not math.isfinite(value):
+        return value
+    x = abs(value)
+    scale = 1.0 if x >= sys.float_info.min else 2.0**54
+    guess = _high_word(x * scale) // 3 + (715_094_163 if scale == 1.0 else 696_219_795)
+    root = _from_high_word(guess)
+    fitted = 19 / 35 + root * root / x * root
+    root *= 5 / 14 + (45 / 28) / (fitted + 99 / 70 + (-864 / 1225) / fitted)
+    root = _from_high_word(_high_word(root) + 1)  # 20 bits, so that its square is exact
+    quotient = x / (root * root)
+    return math.copysign(root + root * ((quotient - root) / (root + root + quotient)), value)
+
+
+def _high_word(value: float) -> int:
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0]) >> 32
+
+
+def _from_high_word(word: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<Q", word << 32))[0])
+
+
 def _sign(value: float) -> float:
     return value if value != value else float((value > 0) - (value < 0))
 
@@ -121,7 +153,7 @@ MATHEMATICS = (
     Function("floor_whole", _whole_types, _whole(ROUND_FLOOR), "floor({0})", typed=True),
     Function("ceil_whole", _whole_types, _whole(ROUND_CEILING), "ceil({0})", typed=True),
     Function("sqrt", _DOUBLE, _real(math.sqrt), "sqrt({0})"),
-    Function("cbrt", _DOUBLE, _real(math.cbrt), "cbrt({0})"),
+    Function("cbrt", _DOUBLE, _real(_cube_root), "cbrt({0})"),
     Function("exp", _DOUBLE, _real(math.exp), "exp({0})"),
     Function("ln", _DOUBLE, _logarithm(math.log), "ln({0})", null_when=always),
     Function("log10", _DOUBLE, _logarithm(math.log10), "log10({0})", null_when=always),

@@ -163,9 +163,9 @@ def _time_part(name: str) -> Function:
     return Function(name, types, compute, spelling, python=f"{{0}}.{name}", total=True)
 
 
-_DAYS = takes(t.DATE, StrictParameter(t.INT, (t.STRING,)), gives=t.DATE)
+_DAYS = takes(t.DATE, StrictParameter(t.INT, (t.TINYINT, t.SMALLINT, t.STRING)), gives=t.DATE)
 _MONTHS = takes(t.DATE, t.INT, gives=t.DATE)
-_COUNT = takes(StrictParameter(t.BIGINT, (t.INT,)), gives=t.TIMESTAMP)
+_COUNT = takes(StrictParameter(t.BIGINT, (t.TINYINT, t.SMALLINT, t.INT)), gives=t.TIMESTAMP)
 _SINCE_1970 = takes(StrictParameter(t.TIMESTAMP), gives=t.BIGINT)
 
 TIME = (

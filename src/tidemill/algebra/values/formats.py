@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
 from typing import Any
 
+from tidemill.algebra.values.singles import nearest_single, shortest_text
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -41,8 +43,10 @@ def write(value: Any, type_: Type) -> str:
     match type_:
         case t.Boolean():
             return "true" if value else "false"
+        case t.Float():
+            return write_number(value, shortest_text(value))
         case t.Double():
-            return write_double(value)
+            return write_number(value, repr(value))
         case t.Decimal():
             return format(value if value else value.copy_abs(), "f")
         case t.Date():
@@ -60,10 +64,10 @@ def _write_inner(value: Any, type_: Type) -> str:
     return "null" if value is None else write(value, type_)
 
 
-def write_double(value: float) -> str:
-    """A double as Java writes it: plain from 0.001 up to ten million, else with an exponent.
+def write_number(value: float, shortest: str) -> str:
+    """A number, of which ``shortest`` has the digits, as Java writes it: from ten million on with an exponent.
 
-    >>> write_double(0.5), write_double(1e7), write_double(1.25e-5)
+    >>> write_number(0.5, "0.5"), write_number(1e7, "1e7"), write_number(1.25e-5, "0.0000125")
     ('0.5', '1.0E7', '1.25E-5')
     """
     if value != value:
@@ -71,9 +75,9 @@ def write_double(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        plain = format(decimal.Decimal(repr(value)), "f")
+        plain = format(decimal.Decimal(shortest), "f")
         return plain if "." in plain else plain + ".0"
-    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
+    sign, digits, exponent = decimal.Decimal(shortest).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) + int(exponent) - 1
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
@@ -111,6 +115,14 @@ def read_double(text: str) -> float | None:
     if found := _SPECIAL.fullmatch(stripped):
         return canonical_double(float((found["sign"] or "") + "inf" if found["infinity"] else "nan"))
     return None
+
+
+def read_float(text: str) -> float | None:
+    """As ``read_double``, rounded to 32 bits once."""
+    double = read_double(text)
+    if double is None or not math.isfinite(double):
+        return double
+    return nearest_single(decimal.Decimal(text.strip(BLANKS).rstrip("dDfF")))
 
 
 def read_date(text: str) -> datetime.date | None:

@@ -25,7 +25,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan, TopK
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.values.decimals import EXACT
-from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.arrow import arrow_schema, to_arrow, without_negative_zeros
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
@@ -52,7 +52,7 @@ SAMPLED_ROWS = 20_000
 FEW_GONE = 20
 """Rows of a relation for each that takes back another, from which on both are read rather than summed."""
 
-ORDERED_TYPES = (t.Int, t.BigInt, t.Decimal, t.Date, t.Timestamp, t.String)
+ORDERED_TYPES = (t.Integral, t.Decimal, t.Date, t.Timestamp, t.String)
 """Types of which Arrow and SQL have the same order and equality."""
 
 EVALUATED_ENTRIES = 100_000
@@ -324,4 +324,4 @@ def _canonical(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column with one zero and one NaN, as all state has them."""
     if not pa.types.is_floating(column.type):
         return column
-    return pc.if_else(pc.is_nan(column), math.nan, pc.add(column, 0.0))
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), without_negative_zeros(column))

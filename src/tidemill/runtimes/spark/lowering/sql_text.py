@@ -74,14 +74,16 @@ def literal_sql(value: Any, of: Type) -> str:
             return f"CAST({value} AS INT)" if value < 0 else str(value)
         case t.BigInt():
             return f"{value}L"
+        case t.Integral():
+            return f"CAST({value} AS {of})"
         case t.String():
             return _string_sql(value)
         case t.Date():
             return f"DATE '{value.isoformat()}'"
         case t.Timestamp():
             return f"TIMESTAMP '{value.isoformat(sep=' ')}Z'"
-        case t.Double():
-            return f"CAST('{_DOUBLE_WORDS.get(repr(value), repr(value))}' AS DOUBLE)"
+        case t.Floating():
+            return f"CAST('{_DOUBLE_WORDS.get(repr(value), repr(value))}' AS {of})"
         case t.Array(element):
             return f"CAST(array({comma_list(literal_sql(v, element) for v in value)}) AS {type_sql(of)})"
         case t.Struct(fields):

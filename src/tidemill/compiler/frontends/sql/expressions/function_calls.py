@@ -16,7 +16,20 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.names.data_types import from_type
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
+from tidemill.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    Decimal,
+    Type,
+)
 
 
 def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
@@ -157,9 +170,12 @@ CAST_FUNCTIONS = {
     "date": DATE,
     "decimal": Decimal(),
     "double": DOUBLE,
+    "float": FLOAT,
     "int": INT,
+    "smallint": SMALLINT,
     "string": STRING,
     "timestamp": TIMESTAMP,
+    "tinyint": TINYINT,
 }
 """Types whose names are functions, too."""
 

@@ -13,10 +13,13 @@ from tidemill.model.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     MAX_PRECISION,
+    SMALLINT,
     STRING,
     TIMESTAMP,
+    TINYINT,
     VOID,
     Array,
     Decimal,
@@ -30,8 +33,11 @@ DType = exp.DType
 # Every clock of ours is UTC, so the timestamps with and without a time zone are the same type.
 PLAIN_TYPES: dict[exp.DType, Type] = {
     DType.BOOLEAN: BOOLEAN,
+    DType.TINYINT: TINYINT,
+    DType.SMALLINT: SMALLINT,
     DType.INT: INT,
     DType.BIGINT: BIGINT,
+    DType.FLOAT: FLOAT,
     DType.DOUBLE: DOUBLE,
     DType.TEXT: STRING,
     DType.DATE: DATE,
@@ -44,14 +50,11 @@ PLAIN_TYPES: dict[exp.DType, Type] = {
 
 CHARACTER_TYPES = (DType.VARCHAR, DType.CHAR)
 
-NARROW_INTEGERS = (DType.TINYINT, DType.SMALLINT)
-
-SUPPORTED_TYPES = "BOOLEAN, INT, BIGINT, DECIMAL, DOUBLE, STRING, DATE, TIMESTAMP, ARRAY and STRUCT"
+SUPPORTED_TYPES = (
+    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, ARRAY and STRUCT"
+)
 
 TYPE_HINTS = {
-    DType.FLOAT: "Use DOUBLE: a 32-bit sum would lose digits with every change.",
-    DType.TINYINT: "Use INT.",
-    DType.SMALLINT: "Use INT.",
     DType.MAP: "Use an ARRAY of STRUCT<key, value>.",
 }
 
@@ -90,11 +93,6 @@ def from_decimal(kind: exp.DataType, source: SqlText) -> Decimal:
             hint=f"The precision is 1 to {MAX_PRECISION}, and the scale at most the precision.",
         )
     return decimal
-
-
-def from_column_type(kind: exp.DataType, source: SqlText) -> Type:
-    """The type of a column. TINYINT and SMALLINT columns are INT: every value fits, and nothing is lost."""
-    return INT if kind.this in NARROW_INTEGERS else from_type(kind, source)
 
 
 def max_length(kind: exp.DataType, source: SqlText) -> int | None:
@@ -137,4 +135,4 @@ def is_required(definition: exp.ColumnDef) -> bool:
 def _member(member: exp.Expr, source: SqlText) -> Field:
     if not isinstance(member, exp.ColumnDef) or not isinstance(member.kind, exp.DataType):
         raise ParseError("a member of a STRUCT has a name and a type", where=source.place(member))
-    return Field(member.name.lower(), from_column_type(member.kind, source), not is_required(member))
+    return Field(member.name.lower(), from_type(member.kind, source), not is_required(member))

@@ -8,7 +8,7 @@ INT, DATE              i32
 BIGINT, TIMESTAMP      i64
 DECIMAL(p <= 18)       i64, scaled
 wider DECIMAL          i128, scaled
-DOUBLE                 f64, one NaN and no -0.0
+FLOAT, DOUBLE          f64, one NaN and no -0.0
 window of time         i128, its start in the low half and its end in the high half
 STRING, ARRAY, STRUCT  i32, the id of an interned value
 =====================  ==========================================================
@@ -98,7 +98,7 @@ def cell_type(type_: Type) -> ir.Type:
             return I64
         case t.Decimal(precision=precision):
             return I64 if precision <= 18 else I128
-        case t.Double():
+        case t.Floating():
             return F64
         case t.Struct() if is_window(type_):
             return I128

@@ -24,12 +24,14 @@ NullFlags = npt.NDArray[np.bool_]
 
 _PLAIN: dict[type[Type], tuple[pa.DataType, np.dtype[Any] | None]] = {
     t.Boolean: (arrow_type(t.BOOLEAN), None),
+    t.TinyInt: (arrow_type(t.TINYINT), np.dtype(np.int32)),
+    t.SmallInt: (arrow_type(t.SMALLINT), np.dtype(np.int32)),
     t.Int: (arrow_type(t.INT), np.dtype(np.int32)),
     t.Date: (arrow_type(t.DATE), np.dtype(np.int32)),
     t.BigInt: (arrow_type(t.BIGINT), np.dtype(np.int64)),
     t.Timestamp: (arrow_type(t.TIMESTAMP), np.dtype(np.int64)),
 }
-"""The Arrow type of types that are plain numbers, and that of their cells where these lie as Arrow has them."""
+"""The Arrow type of types that are plain numbers, and that of their cells; BOOLEANs are bits in Arrow."""
 
 _NARROW = 18
 _UNITS = {t.DATE: "datetime64[D]", t.TIMESTAMP: "datetime64[us]"}
@@ -68,13 +70,14 @@ def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellAr
             return _nested_cells(column, type_, strings)
         case t.Decimal(precision=precision):
             return _decimal_cells(column.cast(arrow_type(type_)), precision)
-        case t.Double():
+        case t.Floating():
             given: CellArray = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
             found = given + 0.0  # no -0.0
             found[np.isnan(found)] = np.nan  # and one NaN
             return found
     kind, cell = _PLAIN[type(type_)]
-    if column.type == kind and not column.null_count and (data := column.buffers()[1]) is not None and cell is not None:
+    alike = column.type == kind and not column.null_count
+    if alike and (data := column.buffers()[1]) is not None and cell is not None and kind.bit_width == 8 * cell.itemsize:
         return np.frombuffer(data, cell, len(column), column.offset * cell.itemsize)
     plain = pa.int8() if cell is None else pa.from_numpy_dtype(cell)
     numbers = column.cast(kind)
@@ -101,7 +104,7 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
         case t.Date() | t.Timestamp():
             found = pa.array(np.ascontiguousarray(cells)).view(kind)
         case _:
-            found = pa.array(np.ascontiguousarray(cells), kind)
+            found = pa.array(np.ascontiguousarray(cells)).cast(kind)
     return found if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, kind), found)
 
 
@@ -113,7 +116,7 @@ def values_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
     [datetime.date(1970, 1, 2), None, datetime.date(1970, 1, 4)]
     """
     match type_:
-        case t.Int() | t.BigInt():
+        case t.Integral():
             found = cells.tolist()
         case t.Boolean():
             found = cells.astype(np.bool_).tolist()

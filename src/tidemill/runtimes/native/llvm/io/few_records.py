@@ -96,9 +96,9 @@ class RecordReader:
 def _reader(type_: Type, strings: StringDictionary) -> Callable[[Cell], Any]:
     """From a cell to its inner value."""
     match type_:
-        case t.BigInt() | t.Int():
+        case t.Integral():
             return int
-        case t.Double():
+        case t.Floating():
             return canonical_double
         case t.Struct() if is_window(type_):
             return lambda cell: inner_value(int.from_bytes(cell, "little", signed=True), type_, strings.value)

@@ -137,7 +137,7 @@ def _format(type_: Type, *, wide: bool) -> str:
 def _decoder(type_: Type, strings: StringDictionary) -> Callable[[Any], Any]:
     """From the number in a cell to its value."""
     match type_:
-        case t.BigInt() | t.Int() | t.Double():
+        case t.Integral() | t.Floating():
             return lambda number: number
         case t.String():
             return strings.value

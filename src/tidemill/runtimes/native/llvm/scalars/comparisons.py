@@ -18,7 +18,7 @@ SWAPPED = {"gt": "lt", "ge": "le"}
 
 def is_native(name: str, type_: Type) -> bool:
     """True if ``compare`` compares two values of ``type_`` in that way."""
-    ordered = is_exact(type_) or isinstance(type_, t.Boolean | t.Double)
+    ordered = is_exact(type_) or isinstance(type_, t.Boolean | t.Floating)
     return ordered or (name in ("eq", "ne") and isinstance(type_, t.String | t.Array | t.Struct))
 
 
@@ -29,7 +29,7 @@ def compare(builder: ir.IRBuilder, name: str, one: ir.Value, other: ir.Value, ty
     match type_:
         case t.Boolean():
             return builder.icmp_unsigned(SYMBOLS[name], one, other)
-        case t.Double():
+        case t.Floating():
             return _compare_doubles(builder, name, one, other)
         case t.String() | t.Array() | t.Struct() if name in ("eq", "ne"):
             # Equal values have one id, and only they.
