@@ -35,8 +35,10 @@ _PLAIN: dict[Type, pa.DataType] = {
     t.FLOAT: pa.float32(),
     t.DOUBLE: pa.float64(),
     t.STRING: pa.string(),
+    t.BINARY: pa.binary(),
     t.DATE: pa.date32(),
     t.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    t.TIMESTAMP_NTZ: pa.timestamp("us"),
 }
 
 
@@ -50,6 +52,8 @@ def arrow_type(type_: Type) -> pa.DataType:
             return pa.decimal128(precision, scale)
         case t.Array(element):
             return pa.list_(arrow_type(element))
+        case t.Map(key, value):
+            return pa.map_(arrow_type(key), arrow_type(value))
         case t.Struct(fields):
             return pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
     return _PLAIN[type_]
@@ -132,8 +136,8 @@ def _buffers(values: Sequence[Any], type_: Type) -> Sequence[array[Any] | bytes]
             return [array("i", [0 if v is None else v.toordinal() - _DAY_ZERO for v in values])]
         case t.Timestamp():
             return [array("q", [0 if v is None else (v - _MOMENT_ZERO) // _MICROSECOND for v in values])]
-        case t.String():
-            texts = [b"" if v is None else v.encode() for v in values]
+        case t.String() | t.Binary():
+            texts = [b"" if v is None else v if isinstance(v, bytes) else v.encode() for v in values]
             return [array("i", accumulate(map(len, texts), initial=0)), b"".join(texts)]
         case t.Decimal(precision, scale):
             scaled = [0 if v is None else v.scaleb(scale, _WIDE) for v in values]
@@ -172,7 +176,7 @@ def from_arrow(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Row, int]
     columns: list[list[Any]] = []
     for f in fields:
         stored = table.column(f.name)
-        if f.type == t.TIMESTAMP:
+        if isinstance(f.type, t.Timestamp):
             columns.append(_timestamps(stored.cast(_BARE)))
             continue
         if f.type == t.STRING:
@@ -249,6 +253,9 @@ def _outward(type_: Type) -> Callable[[Any], Any] | None:
         case t.Array(element):
             to = _outward(element) or (lambda v: v)
             return lambda values: [None if v is None else to(v) for v in values]
+        case t.Map(key, value):
+            pair = _outward(key) or (lambda v: v), _outward(value) or (lambda v: v)
+            return lambda entries: [(pair[0](k), None if v is None else pair[1](v)) for k, v in entries]
         case t.Struct(fields):
             parts = [(f.name, _outward(f.type) or (lambda v: v)) for f in fields]
             return lambda value: {
@@ -267,6 +274,9 @@ def _inward(type_: Type) -> Callable[[Any], Any] | None:
         case t.Array(element):
             to = _inward(element) or (lambda v: v)
             return lambda values: tuple(None if v is None else to(v) for v in values)
+        case t.Map(key, value):
+            pair = _inward(key) or (lambda v: v), _inward(value) or (lambda v: v)
+            return lambda entries: tuple((pair[0](k), None if v is None else pair[1](v)) for k, v in entries)
         case t.Struct(fields):
             parts = [(f.name, _inward(f.type) or (lambda v: v)) for f in fields]
             return lambda value: tuple(None if value[name] is None else to(value[name]) for name, to in parts)

@@ -32,6 +32,8 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
         return np.concatenate(words) if words else np.zeros(0, dtype=np.uint64)
     if pa.types.is_nested(kind):
         column = pa.chunked_array([pa.array([repr(value) for value in column.to_pylist()], pa.large_string())])
+    if pa.types.is_binary(kind):
+        column = pa.chunked_array([chunk.view(pa.string()) for chunk in column.chunks], pa.string())
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         texts = [_hash_texts(chunk) for chunk in column.chunks]
         return np.concatenate(texts) if texts else np.zeros(0, dtype=np.uint64)

@@ -169,6 +169,17 @@ def to_string(value: Any) -> str:
     return str.__str__(value)
 
 
+def to_binary(value: Any) -> bytes:
+    """Bytes of any kind; a text must be encoded first."""
+    if type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, str):
+        refuse(value, t.BINARY, "A text has no bytes before it is encoded.", "Give text.encode().")
+    refuse(value, t.BINARY)
+
+
 def to_varchar(length: int) -> Converter:
     """Text of at most ``length`` characters. Spaces beyond that are cut off, as in Spark; anything else is refused.
 
@@ -247,8 +258,10 @@ PLAIN: dict[Type, Converter] = {
     t.FLOAT: to_float,
     t.DOUBLE: to_double,
     t.STRING: to_string,
+    t.BINARY: to_binary,
     t.DATE: to_date,
     t.TIMESTAMP: to_timestamp,
+    t.TIMESTAMP_NTZ: to_timestamp,
 }
 
 INNER: dict[Type, tuple[type, Any, Any]] = {

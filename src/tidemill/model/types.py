@@ -10,9 +10,12 @@ TINYINT SMALLINT INT BIGINT int                       int
 DECIMAL                     decimal.Decimal at scale  decimal.Decimal
 FLOAT DOUBLE                float (one NaN, no -0.0)  float
 STRING                      str                       str
+BINARY                      bytes                     bytes
 DATE                        datetime.date             datetime.date
 TIMESTAMP                   naive datetime in UTC     naive datetime in UTC
+TIMESTAMP_NTZ               naive datetime            naive datetime
 ARRAY                       tuple                     list
+MAP                         tuple of pairs            dict
 STRUCT                      tuple, in field order     dict
 =========================== ========================= ===========================
 
@@ -134,6 +137,11 @@ class String(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class Binary(Type):
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Date(Type):
     """A day of the calendar."""
 
@@ -144,6 +152,14 @@ class Timestamp(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class TimestampNtz(Timestamp):
+    """A day and a time of day, of no time zone. Our clocks are UTC, so as an instant it is the same number."""
+
+    def __str__(self) -> str:
+        return "TIMESTAMP_NTZ"
+
+
+@dataclass(frozen=True, slots=True)
 class Array(Type):
     """A list of values of one type."""
 
@@ -151,6 +167,17 @@ class Array(Type):
 
     def __str__(self) -> str:
         return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Type):
+    """Values by keys, which are all different, in the order in which they were given."""
+
+    key: Type
+    value: Type
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +225,26 @@ BIGINT = BigInt()
 FLOAT = Float()
 DOUBLE = Double()
 STRING = String()
+BINARY = Binary()
 DATE = Date()
 TIMESTAMP = Timestamp()
+TIMESTAMP_NTZ = TimestampNtz()
+
+
+def is_comparable(type_: Type) -> bool:
+    """True if values of ``type_`` can be compared: they are no maps, and hold none.
+
+    >>> is_comparable(Array(INT)), is_comparable(Array(Map(STRING, INT)))
+    (True, False)
+    """
+    match type_:
+        case Map():
+            return False
+        case Array(element):
+            return is_comparable(element)
+        case Struct(fields):
+            return all(is_comparable(f.type) for f in fields)
+    return True
 
 
 def is_numeric(type_: Type) -> bool:

@@ -10,7 +10,10 @@ from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.functions.registry import FUNCTIONS, INTERNAL, OPERATORS
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
-from tidemill.model.types import VOID
+from tidemill.model.types import VOID, Map
+
+OF_MAPS = {"size": "map_size", "cardinality": "map_size", "element_at": "map_value", "try_element_at": "map_value"}
+"""Functions of arrays that are others of maps."""
 
 
 def call_named(name: str, *arguments: Scalar) -> Scalar:
@@ -26,6 +29,8 @@ def call(name: str, *arguments: Scalar) -> Scalar:
     Most names give a ``Call``; forms such as IF, NVL and BETWEEN give what they stand for.
     """
     name = name.lower()
+    if name in OF_MAPS and arguments and isinstance(arguments[0].type, Map):
+        name = OF_MAPS[name]
     name = ALIASES.get(name, name)
     if name in VOLATILE:
         raise Unsupported(

@@ -13,6 +13,7 @@ Add a function by declaring a ``Function`` in the module of its theme; ``registr
 - ``time``: dates and timestamps
 - ``time_windows``: tumbling and sliding time windows, and numbers of time partitions
 - ``nested``: making arrays and structs, and reading their elements
+- ``maps``: making maps, looking keys up, and their keys, values and entries
 - ``arrays``: array set operations, slices and sequences
 - ``higher_order``: functions that take a lambda
 - ``ring_arithmetic``: exact products and sums that triggers compute with

@@ -8,6 +8,7 @@ from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.higher_order import LAMBDAS
 from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
+from tidemill.algebra.functions.maps import MAPS
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
 from tidemill.algebra.functions.regexp import PATTERNS
@@ -18,7 +19,7 @@ from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
-    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING,
+    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, MAPS, LAMBDAS, RING,
     INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
@@ -33,7 +34,7 @@ INTERNAL = frozenset({
     "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
     "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
-    "sequence_of_moments", "week",
+    "map_size", "map_value", "sequence_of_moments", "week",
 })  # fmt: skip
 """Internal functions that operators and other functions expand to; users cannot call them by these names."""
 

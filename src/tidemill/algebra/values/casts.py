@@ -46,6 +46,8 @@ def can_cast(source: Type, target: Type) -> bool:
             return True
         case t.Array(one), t.Array(other):
             return can_cast(one, other)
+        case t.Map(key, value), t.Map(new_key, new_value):
+            return can_cast(key, new_key) and can_cast(value, new_value)
         case t.Struct(one), t.Struct(other):
             return len(one) == len(other) and all(can_cast(a.type, b.type) for a, b in zip(one, other, strict=True))
     return type(source) in _SOURCES.get(type(target), ())
@@ -64,7 +66,7 @@ def widens(source: Type, target: Type) -> bool:
             return precision - scale >= min(source.digits, 19)
         case t.Decimal(old_precision, old_scale), t.Decimal(precision, scale):
             return scale >= old_scale and precision - scale >= old_precision - old_scale
-        case t.Date(), t.Timestamp():
+        case ((t.Date() | t.Timestamp()), t.Timestamp()):
             return True
         case t.Boolean() | t.Integral() | t.Decimal() | t.Floating() | t.Date() | t.Timestamp(), t.String():
             return True
@@ -172,7 +174,14 @@ def _to_float(value: Any, source: Type, target: Type, lenient: bool) -> float:
 
 
 def _to_string(value: Any, source: Type, target: Type, lenient: bool) -> str:
+    if isinstance(source, t.Binary):
+        return str(_found(formats.decoded(value), value, source, target))
     return formats.write(value, source)
+
+
+def _to_binary(value: Any, source: Type, target: Type, lenient: bool) -> bytes:
+    encoded: bytes = value.encode()
+    return encoded
 
 
 def _to_date(value: Any, source: Type, target: Type, lenient: bool) -> datetime.date:
@@ -187,6 +196,9 @@ def _to_timestamp(value: Any, source: Type, target: Type, lenient: bool) -> date
         case t.String():
             found: datetime.datetime = _found(formats.read_timestamp(value), value, source, target)
             return found
+        case t.Timestamp():
+            moment: datetime.datetime = value
+            return moment
         case t.Date():
             return datetime.datetime.combine(value, MIDNIGHT)
         case t.Floating() if not math.isfinite(value):
@@ -200,6 +212,15 @@ def _to_array(value: Any, source: Type, target: Type, lenient: bool) -> tuple[An
     assert isinstance(source, t.Array)
     assert isinstance(target, t.Array)
     return tuple(cast_value(v, source.element, target.element, lenient) for v in value)
+
+
+def _to_map(value: Any, source: Type, target: Type, lenient: bool) -> tuple[tuple[Any, Any], ...]:
+    assert isinstance(source, t.Map)
+    assert isinstance(target, t.Map)
+    return tuple(
+        (cast_value(k, source.key, target.key, lenient), cast_value(v, source.value, target.value, lenient))
+        for k, v in value
+    )
 
 
 def _to_struct(value: Any, source: Type, target: Type, lenient: bool) -> tuple[Any, ...]:
@@ -217,8 +238,10 @@ _SOURCES: dict[type[Type], tuple[type[Type], ...]] = {
     t.Decimal: (*_NUMBERS, t.Timestamp),
     t.Float: (*_NUMBERS, t.Timestamp),
     t.Double: (*_NUMBERS, t.Timestamp),
-    t.Date: (t.String, t.Timestamp),
-    t.Timestamp: (t.String, t.Date, *_INTEGERS, t.Decimal, t.Float, t.Double),
+    t.Binary: (t.String,),
+    t.Date: (t.String, t.Timestamp, t.TimestampNtz),
+    t.Timestamp: (t.String, t.Date, t.TimestampNtz, *_INTEGERS, t.Decimal, t.Float, t.Double),
+    t.TimestampNtz: (t.String, t.Date, t.Timestamp),
 }
 
 _TARGETS: dict[type[Type], Callable[[Any, Type, Type, bool], Any]] = {
@@ -229,7 +252,10 @@ _TARGETS: dict[type[Type], Callable[[Any, Type, Type, bool], Any]] = {
     t.Double: _to_double,
     t.String: _to_string,
     t.Date: _to_date,
+    t.Binary: _to_binary,
     t.Timestamp: _to_timestamp,
+    t.TimestampNtz: _to_timestamp,
     t.Array: _to_array,
+    t.Map: _to_map,
     t.Struct: _to_struct,
 }

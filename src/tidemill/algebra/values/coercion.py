@@ -10,7 +10,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Field, Type
 
-ATOMIC = (t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Date, t.Timestamp)
+ATOMIC = (t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Binary, t.Date, t.Timestamp)
 
 
 def common_type(types: Sequence[Type]) -> Type:
@@ -68,9 +68,11 @@ def _common(left: Type, right: Type) -> Type:
         case t.Integral(), t.Integral():
             return max(left, right, key=lambda type_: type_.bits)
         case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
-            return t.TIMESTAMP
+            return t.TIMESTAMP if t.TIMESTAMP in (left, right) else t.TIMESTAMP_NTZ
         case (t.Array(one), t.Array(other)):
             return t.Array(_common(one, other))
+        case (t.Map(), t.Map()):
+            return t.Map(_common(left.key, right.key), _common(left.value, right.value))
         case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
             return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
     raise _apart(left, right)
@@ -109,4 +111,6 @@ def fits(source: Type, target: Type) -> bool:
             return True
         case t.Array(one), t.Array(other):
             return fits(one, other)
+        case t.Map(), t.Map():
+            return fits(source.key, target.key) and fits(source.value, target.value)
     return t.is_numeric(source) and t.is_numeric(target)

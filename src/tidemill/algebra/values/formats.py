@@ -53,8 +53,13 @@ def write(value: Any, type_: Type) -> str:
             return f"{value:%Y-%m-%d}".rjust(10, "0")
         case t.Timestamp():
             return write_timestamp(value)
+        case t.Binary():
+            return bytes(value).decode(errors="replace")
         case t.Array(element):
             return "[" + ", ".join(_write_inner(v, element) for v in value) + "]"
+        case t.Map(key, element):
+            entries = (f"{write(k, key)} -> {_write_inner(v, element)}" for k, v in value)
+            return "{" + ", ".join(entries) + "}"
         case t.Struct(fields):
             return "{" + ", ".join(_write_inner(v, f.type) for v, f in zip(value, fields, strict=True)) + "}"
     return str(value)
@@ -87,6 +92,14 @@ def write_timestamp(value: datetime.datetime) -> str:
     """A timestamp with as many digits of its second as it needs."""
     whole = f"{value:%Y-%m-%d %H:%M:%S}".rjust(19, "0")
     return f"{whole}.{value.microsecond:06}".rstrip("0") if value.microsecond else whole
+
+
+def decoded(value: bytes) -> str | None:
+    """The text that bytes are in UTF-8; None where they are none."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def read_boolean(text: str) -> bool | None:

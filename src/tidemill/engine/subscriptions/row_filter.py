@@ -19,7 +19,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.coerce import coerce
 from tidemill.model.errors import UnknownName, Unsupported
 from tidemill.model.schema import names_of
-from tidemill.model.types import BIGINT, INT, Array, Field, Floating, Struct
+from tidemill.model.types import BIGINT, INT, Array, Field, Floating, Map, Struct
 
 Where = Mapping[str, Any]
 """Columns, each with a value or a collection of values."""
@@ -192,7 +192,7 @@ def parse_where(where: Where, fields: Sequence[Field], view: str) -> RowFilter:
 
 
 def _values_of(given: Any, field: Field, place: str) -> Iterable[Any]:
-    if isinstance(field.type, Array | Struct):
+    if isinstance(field.type, Array | Map | Struct):
         raise Unsupported(
             f"{place} cannot be filtered by",
             detail=f"Values of type {field.type} are not looked up.",

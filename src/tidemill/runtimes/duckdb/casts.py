@@ -60,6 +60,10 @@ CONVERSIONS: dict[tuple[type[Type], type[Type]], Conversion] = {
     (t.Date, t.Timestamp): _plain,
     (t.Date, t.String): _plain,
     (t.Timestamp, t.Date): _plain,
+    (t.TimestampNtz, t.Date): _plain,
+    (t.Date, t.TimestampNtz): _plain,
+    (t.Timestamp, t.TimestampNtz): _plain,
+    (t.TimestampNtz, t.Timestamp): _plain,
     (t.Timestamp, t.String): _plain,
 }
 """Every conversion that has a translation."""

@@ -285,7 +285,7 @@ def _are_mostly_distinct(rows: pa.Table) -> bool:
 
 def _clustered(entries: pa.Table, keys: Sequence[Field]) -> pa.Table:
     """Entries in the order of their first key: then a change that looks some up reads few row groups of their file."""
-    if entries.num_rows <= ROW_GROUP or not keys or isinstance(keys[0].type, t.Array | t.Struct):
+    if entries.num_rows <= ROW_GROUP or not keys or isinstance(keys[0].type, t.Array | t.Map | t.Struct):
         return entries
     order = pc.sort_indices(entries.column(0).combine_chunks())
     weights = entries.column(WEIGHT)

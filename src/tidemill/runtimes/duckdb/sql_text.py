@@ -28,6 +28,8 @@ _TYPES: dict[Type, str] = {
     t.STRING: "VARCHAR",
     t.DATE: "DATE",
     t.TIMESTAMP: "TIMESTAMP",
+    t.TIMESTAMP_NTZ: "TIMESTAMP",
+    t.BINARY: "BLOB",
 }
 
 
@@ -69,6 +71,8 @@ def literal_sql(value: Any, of: Type) -> str:
             return cast_sql(string_sql(_DOUBLE_WORDS.get(repr(value), repr(value))), of)
         case t.Decimal():
             return cast_sql(string_sql(format(value, "f")), of)
+        case t.Binary():
+            return f"from_hex('{value.hex()}')"
         case t.Timestamp():
             return cast_sql(string_sql(value.isoformat(sep=" ")), of)
     return cast_sql(string_sql(str(value)), of)

@@ -29,7 +29,7 @@ __all__ = ["changes_of", "check_names", "weight_of"]
 SMALL_CHUNK = 10_000
 """Rows of a chunk below which the work for each chunk outweighs that for its rows: then chunks are combined."""
 
-_REMADE = (t.Floating, t.Array, t.Struct)
+_REMADE = (t.Floating, t.Array, t.Map, t.Struct)
 """Types whose columns may hold values that are not in our normal form, such as -0.0."""
 
 
@@ -255,6 +255,8 @@ def _casts(source: pa.DataType, target: t.Type) -> bool:
             return bool(kinds.is_floating(source) or kinds.is_integer(source))
         case t.String():
             return bool(kinds.is_string(source) or kinds.is_large_string(source) or kinds.is_string_view(source))
+        case t.Binary():
+            return bool(kinds.is_binary(source) or kinds.is_large_binary(source) or kinds.is_fixed_size_binary(source))
         case t.Date():
             return bool(kinds.is_date(source))
         case t.Timestamp():

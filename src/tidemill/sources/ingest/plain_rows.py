@@ -76,5 +76,7 @@ _PLAIN: dict[type[t.Type], type] = {
     t.Double: float,
     t.String: str,
     t.Date: datetime.date,
+    t.Binary: bytes,
     t.Timestamp: datetime.datetime,
+    t.TimestampNtz: datetime.datetime,
 }

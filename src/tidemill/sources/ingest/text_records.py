@@ -127,7 +127,7 @@ def parser_of(type_: Type) -> Callable[[str], Any]:
             return lambda text: _number(int, text)
         case t.Floating():
             return lambda text: _number(float, text)
-        case t.Array() | t.Struct():
+        case t.Array() | t.Map() | t.Struct():
             return _nested
     return lambda text: text
 

@@ -78,7 +78,7 @@ def _sortable(type_: Type, value: str, known: GlobalNames) -> str:
     match type_:
         case t.Floating():
             return f"(0.0 if {value} != {value} else {value})"
-        case t.Array() | t.Struct():
+        case t.Array() | t.Map() | t.Struct():
             return f"{known.give('order_key', order_key)}({value})"
     return value
 

@@ -77,7 +77,7 @@ def is_plain_membership(scalar: Scalar) -> bool:
     """True if ``scalar`` is an IN that Python's ``in`` decides as SQL does: no NULL, no NaN, nothing nested."""
     if not isinstance(scalar, Call) or scalar.function != "in":
         return False
-    nested = t.Floating | t.Array | t.Struct
+    nested = t.Floating | t.Array | t.Map | t.Struct
     return all(
         isinstance(other, Literal) and other.value is not None and not isinstance(other.type, nested)
         for other in scalar.arguments[1:]

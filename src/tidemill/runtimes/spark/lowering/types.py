@@ -17,8 +17,10 @@ _PLAIN: dict[type[s.DataType], Type] = {
     s.FloatType: t.FLOAT,
     s.DoubleType: t.DOUBLE,
     s.StringType: t.STRING,
+    s.BinaryType: t.BINARY,
     s.DateType: t.DATE,
     s.TimestampType: t.TIMESTAMP,
+    s.TimestampNTZType: t.TIMESTAMP_NTZ,
 }
 
 
@@ -32,6 +34,8 @@ def type_of(spark: s.DataType) -> Type:
         return t.Decimal(spark.precision, spark.scale)
     if isinstance(spark, s.ArrayType):
         return t.Array(type_of(spark.elementType))
+    if isinstance(spark, s.MapType):
+        return t.Map(type_of(spark.keyType), type_of(spark.valueType))
     if isinstance(spark, s.StructType):
         return t.Struct(fields_of(spark))
     return _PLAIN[type(spark)]
@@ -52,8 +56,10 @@ _SPARK: dict[Type, s.DataType] = {
     t.FLOAT: s.FloatType(),
     t.DOUBLE: s.DoubleType(),
     t.STRING: s.StringType(),
+    t.BINARY: s.BinaryType(),
     t.DATE: s.DateType(),
     t.TIMESTAMP: s.TimestampType(),
+    t.TIMESTAMP_NTZ: s.TimestampNTZType(),
 }
 
 
@@ -68,6 +74,8 @@ def spark_type(type_: Type) -> s.DataType:
             return s.DecimalType(precision, scale)
         case t.Array(element):
             return s.ArrayType(spark_type(element))
+        case t.Map(key, value):
+            return s.MapType(spark_type(key), spark_type(value))
         case t.Struct(fields):
             return s.StructType([s.StructField(f.name, spark_type(f.type), f.nullable) for f in fields])
     return _SPARK[type_]

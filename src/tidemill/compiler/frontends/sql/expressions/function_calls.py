@@ -18,6 +18,7 @@ from tidemill.compiler.frontends.sql.names.data_types import from_type
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -52,6 +53,15 @@ def _is_suffixed(node: exp.Expr) -> bool:
         and "end" in node.meta
         and (not node.is_string and node.meta["end"] - node.meta["start"] + 1 > len(node.name))
     )
+
+
+def from_hex_string(expressions: ExpressionTranslator, node: exp.HexString) -> Scalar:
+    """``X'1F'``: bytes; of an odd number of digits the first stands alone."""
+    digits = str(node.this)
+    try:
+        return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), BINARY)
+    except ValueError:
+        raise ParseError(f"{digits!r} are not hexadecimal digits", where=expressions.source.place(node)) from None
 
 
 def check_castable(source: Type, target: Type) -> None:
@@ -166,6 +176,7 @@ def from_array(expressions: ExpressionTranslator, node: exp.Array) -> Scalar:
 
 CAST_FUNCTIONS = {
     "bigint": BIGINT,
+    "binary": BINARY,
     "boolean": BOOLEAN,
     "date": DATE,
     "decimal": Decimal(),
@@ -199,6 +210,7 @@ CALL_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] 
     exp.CurrentUser: from_current_time,
     exp.Extract: from_extract,
     exp.Filter: from_aggregate,
+    exp.HexString: from_hex_string,
     exp.StrPosition: from_position,
     exp.Substring: from_substring,
     exp.Trim: from_trim,

@@ -50,6 +50,7 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Anonymous: frozenset(("this", "expressions")),
     exp.Array: frozenset(("expressions", "bracket_notation")),
     exp.Boolean: _THIS,
+    exp.HexString: _THIS,
     exp.Bracket: frozenset(("this", "expressions")),
     exp.Cast: frozenset(("this", "to")),
     exp.TryCast: frozenset(("this", "to", "safe", "requires_string")),

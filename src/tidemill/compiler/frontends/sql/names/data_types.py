@@ -7,9 +7,10 @@ import re
 from sqlglot import exp
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -19,18 +20,20 @@ from tidemill.model.types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     TINYINT,
     VOID,
     Array,
     Decimal,
     Field,
+    Map,
     Struct,
     Type,
+    is_comparable,
 )
 
 DType = exp.DType
 
-# Every clock of ours is UTC, so the timestamps with and without a time zone are the same type.
 PLAIN_TYPES: dict[exp.DType, Type] = {
     DType.BOOLEAN: BOOLEAN,
     DType.TINYINT: TINYINT,
@@ -44,19 +47,19 @@ PLAIN_TYPES: dict[exp.DType, Type] = {
     DType.TIMESTAMP: TIMESTAMP,
     DType.TIMESTAMPTZ: TIMESTAMP,
     DType.TIMESTAMPLTZ: TIMESTAMP,
-    DType.TIMESTAMPNTZ: TIMESTAMP,
+    DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+    DType.BINARY: BINARY,
     DType.NULL: VOID,
 }
 
 CHARACTER_TYPES = (DType.VARCHAR, DType.CHAR)
 
 SUPPORTED_TYPES = (
-    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, ARRAY and STRUCT"
+    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, "
+    "ARRAY, MAP and STRUCT"
 )
 
-TYPE_HINTS = {
-    DType.MAP: "Use an ARRAY of STRUCT<key, value>.",
-}
+TYPE_HINTS = {}
 
 
 def from_type(kind: exp.DataType, source: SqlText) -> Type:
@@ -69,6 +72,8 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
         return STRING
     if kind.this == DType.ARRAY and len(kind.expressions) == 1:
         return Array(from_type(kind.expressions[0], source))
+    if kind.this == DType.MAP and len(kind.expressions) == 2:
+        return from_map(kind, source)
     if kind.this == DType.STRUCT:
         return Struct(tuple(_member(member, source) for member in kind.expressions))
     if isinstance(kind.this, exp.DType) and kind.this in PLAIN_TYPES:
@@ -78,6 +83,14 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
         where=source.place(kind),
         hint=TYPE_HINTS.get(kind.this, f"Types are {SUPPORTED_TYPES}."),
     )
+
+
+def from_map(kind: exp.DataType, source: SqlText) -> Map:
+    """``MAP<key, value>``; keys can be compared."""
+    key, value = (from_type(part, source) for part in kind.expressions)
+    if not is_comparable(key):
+        raise TypeMismatch("a key of a map cannot be a map, or hold one", where=source.place(kind))
+    return Map(key, value)
 
 
 def from_decimal(kind: exp.DataType, source: SqlText) -> Decimal:

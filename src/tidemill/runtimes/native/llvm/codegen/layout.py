@@ -85,6 +85,20 @@ def is_window(type_: Type) -> bool:
     return type_ == WINDOW
 
 
+def is_interned(type_: Type) -> bool:
+    """True if a cell is the id of an interned value: of texts, bytes, arrays, maps and structs.
+
+    >>> is_interned(t.BINARY), is_interned(t.INT), is_interned(WINDOW)
+    (True, False, False)
+    """
+    return isinstance(type_, t.String | t.Binary | t.Array | t.Map | t.Struct) and not is_window(type_)
+
+
+def is_object(type_: Type) -> bool:
+    """True if interned values are objects of Python: all but texts."""
+    return is_interned(type_) and not isinstance(type_, t.String)
+
+
 def cell_type(type_: Type) -> ir.Type:
     """The LLVM type of a cell.
 

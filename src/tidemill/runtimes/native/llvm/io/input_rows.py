@@ -31,7 +31,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     StructLayout,
     at,
     cell_type,
-    is_window,
+    is_interned,
 )
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
@@ -127,7 +127,7 @@ class InputBatch:
     def _column(self, array: pa.Array, type_: Type, strings: StringDictionary) -> tuple[int, int, int]:
         validity = array.buffers()[0] if array.null_count else None
         valid = 0 if validity is None else int(validity.address)
-        if isinstance(type_, t.String | t.Array | t.Struct):
+        if isinstance(type_, t.String | t.Binary | t.Array | t.Map | t.Struct):
             ids = cells_of(array, type_, strings)
             # Ids begin at the array's first row, its validity bits where the buffer does.
             padded: CellArray = np.concatenate([np.zeros(array.offset, ids.dtype), ids])
@@ -234,7 +234,7 @@ def _slot_type(type_: Type) -> ir.Type:
 
 def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Sequence[float]]:
     """From an inner value to the words of its cell; NULL becomes 0."""
-    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
+    if is_interned(type_):
         return lambda value: (0 if value is None else strings.intern(value),)
     if cell_type(type_) == I128:
         wide = number_converter(type_)

@@ -16,7 +16,16 @@ from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I1, I8, NO_INSTANT, NullableValue, cell_type, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import (
+    F64,
+    I1,
+    I8,
+    NO_INSTANT,
+    NullableValue,
+    cell_type,
+    is_interned,
+    is_window,
+)
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import (
     Outcome,
@@ -125,7 +134,7 @@ def literal(frame: FunctionFrame, value: Any, type_: Type) -> NullableValue:
     """A constant as a cell; a text by its id, which is read when the code runs."""
     if value is None:
         return null_of(type_)
-    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
+    if is_interned(type_):
         return NullableValue(frame.builder.load(frame.texts.place(value), typ=cell_type(type_)), None)
     return NullableValue(ir.Constant(value_type(type_), inner_number(value, type_)), None)
 
@@ -198,6 +207,8 @@ def _truncated(builder: ir.IRBuilder, value: ir.Value, target: Type) -> Outcome:
 
 def _convert_time(builder: ir.IRBuilder, value: ir.Value, source: Type, target: Type) -> Outcome:
     match source, target:
+        case t.Timestamp(), t.Timestamp():
+            return Outcome(value)
         case t.Date(), t.Timestamp():
             days = builder.sext(value, cell_type(t.TIMESTAMP))
             return Outcome(builder.mul(days, ir.Constant(days.type, DAY)))
@@ -249,7 +260,7 @@ def never_fails(source: Type, target: Type) -> bool:
             return True
         case ((t.Integral() | t.Decimal() | t.Timestamp() | t.Floating()), (t.Floating() | t.Boolean())):
             return True
-        case (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
+        case (t.Timestamp(), t.Timestamp()) | (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
             return True
         case t.Integral(), t.Integral():
             return source.bits < target.bits

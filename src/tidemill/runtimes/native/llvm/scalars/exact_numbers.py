@@ -25,6 +25,7 @@ _BITS: dict[type[Type], int] = {
     **{kind: kind.bits - 1 for kind in (t.TinyInt, t.SmallInt, t.Int, t.BigInt)},
     t.Date: 31,
     t.Timestamp: 63,
+    t.TimestampNtz: 63,
 }
 """The bits of a number beside its sign."""
 

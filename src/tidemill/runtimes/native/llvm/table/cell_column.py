@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
-from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS, cell_type, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS, cell_type, is_interned
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of, nulls_of, one_chunk, values_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.scalars.conversions import number_converter
@@ -141,7 +141,7 @@ class CellColumn:
 
 def is_fixed_width(type_: Type) -> bool:
     """True of a type whose cell is the value itself, and not the id of an interned one."""
-    return is_window(type_) or not isinstance(type_, t.String | t.Array | t.Struct | t.Void)
+    return not is_interned(type_) and not isinstance(type_, t.Void)
 
 
 def resized(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
