@@ -13,6 +13,7 @@ from tidemill.algebra.functions import (
     arrays,
     comparison,
     higher_order,
+    maps,
     mathematics,
     nested,
     regexp,
@@ -31,6 +32,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Dates and timestamps", time, time.TIME),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
+    ("Maps", maps, maps.MAPS),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 

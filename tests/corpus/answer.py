@@ -53,7 +53,7 @@ class Spark:
             rows = _rows(frame)
         except PySparkException as error:
             return [f"! {error.getCondition() or type(error).__name__}"]
-        except (ArithmeticError, Py4JError) as error:
+        except (ArithmeticError, Py4JError, UnicodeDecodeError) as error:
             return [f"! {type(error).__name__}"]
         return written(text, rows, [str(f.type) for f in _fields(frame)])
 

@@ -99,7 +99,8 @@ VALUES = {
         (2, -3, -2L, -0.75D, -0.50BD, 'Tide Mill', '3', false, DATE'1999-12-31', TIMESTAMP'1969-07-20 20:17:40',
          array(), array('b', NULL, 'a'), named_struct('x', NULL, 'y', 'w'), -128Y, -32768S, -2.5F,
          X'', TIMESTAMP_NTZ'1999-12-31 23:59:59.999999', map()),
-        (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)""",
+        (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+         NULL, NULL, NULL, NULL, NULL, NULL)""",
     "u": "VALUES (1, 'one', 1D), (1, 'uno', NULL), (2, 'two', 2D), (4, NULL, 4D)",
 }
 """The same rows as Spark SQL: what it reads from a table of constants it computes without a job."""

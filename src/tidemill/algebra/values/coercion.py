@@ -62,7 +62,7 @@ def _common(left: Type, right: Type) -> Type:
         case (t.String(), other) | (other, t.String()) if isinstance(other, ATOMIC):
             return beside_string(other)
         case (t.Floating(), other) | (other, t.Floating()) if t.is_numeric(other):
-            return _common_floating(left, right)
+            return t.DOUBLE
         case (t.Decimal(), other) | (other, t.Decimal()) if t.is_numeric(other):
             return wider(decimal_for(left), decimal_for(right))
         case t.Integral(), t.Integral():
@@ -76,12 +76,6 @@ def _common(left: Type, right: Type) -> Type:
         case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
             return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
     raise _apart(left, right)
-
-
-def _common_floating(left: Type, right: Type) -> Type:
-    """FLOAT beside integers of at most 16 bits, all of which it holds; DOUBLE beside anything wider."""
-    narrow = t.Float | t.TinyInt | t.SmallInt
-    return t.FLOAT if isinstance(left, narrow) and isinstance(right, narrow) else t.DOUBLE
 
 
 def _common_field(left: Field, right: Field) -> Field:

@@ -59,8 +59,6 @@ SUPPORTED_TYPES = (
     "ARRAY, MAP and STRUCT"
 )
 
-TYPE_HINTS = {}
-
 
 def from_type(kind: exp.DataType, source: SqlText) -> Type:
     """The type ``kind``; ``Unsupported`` if there is no such type."""
@@ -81,7 +79,7 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
     raise Unsupported(
         f"there is no type {kind.sql('spark')}",
         where=source.place(kind),
-        hint=TYPE_HINTS.get(kind.this, f"Types are {SUPPORTED_TYPES}."),
+        hint=f"Types are {SUPPORTED_TYPES}.",
     )
 
 
