@@ -21,8 +21,8 @@ line                                  meaning
 ====================================  ==============================================================================
 
 Indented lines continue the line above; ``#`` starts a comment line. Without ``----`` after it a view must start empty.
-Values go by column type: ``NULL``, numbers, bare or ``'quoted, strings'``, ISO dates, ``X'0f'``, ``[arrays]``, ``{structs}``,
-``{key -> value}``.
+Values go by column type: ``NULL``, numbers, bare or ``'quoted, strings'``, ISO dates, ``X'0f'``, ``[arrays]``,
+``{structs}``, ``{key -> value}``.
 """
 
 from __future__ import annotations

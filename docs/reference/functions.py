@@ -11,6 +11,7 @@ from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNC
 from tidemill.algebra.functions import (
     arithmetic,
     arrays,
+    binary,
     comparison,
     higher_order,
     maps,
@@ -28,6 +29,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Comparison and logic", comparison, comparison.COMPARISON),
     ("Mathematics", mathematics, mathematics.MATHEMATICS),
     ("Text", strings, strings.STRINGS),
+    ("Bytes", binary, binary.BYTES),
     ("Patterns", regexp, regexp.PATTERNS),
     ("Dates and timestamps", time, time.TIME),
     ("Arrays and structs", nested, nested.NESTED),

@@ -93,6 +93,8 @@ def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return tuple((_plain(key), _plain(found)) for key, found in value.items())
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 

@@ -53,7 +53,8 @@ def arrow_type(type_: Type) -> pa.DataType:
         case t.Array(element):
             return pa.list_(arrow_type(element))
         case t.Map(key, value):
-            return pa.map_(arrow_type(key), arrow_type(value))
+            # Arrow has no keys that are NULL by type; a map without a type has none at all.
+            return pa.map_(pa.string() if key == t.VOID else arrow_type(key), arrow_type(value))
         case t.Struct(fields):
             return pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
     return _PLAIN[type_]

@@ -8,6 +8,7 @@ Add a function by declaring a ``Function`` in the module of its theme; ``registr
 - ``comparison``: comparisons, three-valued logic, tests for NULL, and the order of values
 - ``mathematics``: rounding, roots, powers, logarithms
 - ``strings``: text functions
+- ``binary``: bytes: texts encoded and decoded, hexadecimal digits, Base64
 - ``regexp``: LIKE, RLIKE and the REGEXP_ functions
 - ``java_regex``: translation of Java's regular expressions to RE2
 - ``time``: dates and timestamps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemill.algebra.functions.arithmetic import ARITHMETIC
 from tidemill.algebra.functions.arrays import ARRAYS
+from tidemill.algebra.functions.binary import BYTES
 from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.higher_order import LAMBDAS
@@ -19,8 +20,8 @@ from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
-    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, MAPS, LAMBDAS, RING,
-    INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
+    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, BYTES, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, MAPS, LAMBDAS,
+    RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 
