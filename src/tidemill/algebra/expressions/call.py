@@ -12,7 +12,12 @@ from tidemill.algebra.functions.registry import FUNCTIONS, INTERNAL, OPERATORS
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import VOID, Map
 
-OF_MAPS = {"size": "map_size", "cardinality": "map_size", "element_at": "map_value", "try_element_at": "map_value"}
+OF_MAPS = {
+    "size": "map_size",
+    "cardinality": "map_size",
+    "element_at": "map_element",
+    "try_element_at": "map_element",
+}
 """Functions of arrays that are others of maps."""
 
 

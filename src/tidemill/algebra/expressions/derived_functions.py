@@ -179,7 +179,7 @@ def conversion(of: Type, lenient: bool = False) -> DerivedFunction:
 def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """UNIX_TIMESTAMP(x): the seconds from 1970 to a date or timestamp. Spark reads texts in one format only."""
     _expect(arguments, 1, 1)
-    of = expect(arguments[0].type, StrictParameter(t.TIMESTAMP, (t.DATE,)))
+    of = expect(arguments[0].type, StrictParameter(t.TIMESTAMP, (t.DATE, t.TIMESTAMP_NTZ)))
     return call("unix_seconds", convert(arguments[0], of))
 
 
@@ -227,6 +227,8 @@ def get_field(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     _expect(arguments, 2, 2)
     record, wanted = arguments
     name = str(_constant(wanted, t.STRING, "a field's name")).lower()
+    if isinstance(record.type, t.Map):
+        return call("map_value", record, wanted)
     if not isinstance(record.type, t.Struct):
         raise TypeMismatch(f"{record.type} has no fields")
     for position, field in enumerate(record.type.fields):

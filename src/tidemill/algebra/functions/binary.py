@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidemill.algebra.functions.arithmetic import lenient
-from tidemill.algebra.functions.function import Function, always, takes
+from tidemill.algebra.functions.function import Function, Inference, always, takes
 from tidemill.algebra.values import formats
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
@@ -70,6 +70,16 @@ def unhex(text: str) -> bytes | None:
     return bytes.fromhex("0" * (len(text) % 2) + text)
 
 
+def to_base64(value: bytes) -> str:
+    """Bytes in Base64, in lines of 76 characters as in MIME."""
+    text = base64.b64encode(value).decode()
+    return "\r\n".join(text[start : start + LINE] for start in range(0, len(text), LINE))
+
+
+LINE = 76
+"""Characters of a line of Base64."""
+
+
 def unbase64(text: str) -> bytes:
     """The bytes that a text spells in Base64; characters that do not belong to it are left out, as in MIME."""
     digits, _, rest = _OUTSIDE_BASE64.sub("", text).partition("=")
@@ -77,6 +87,11 @@ def unbase64(text: str) -> bytes:
     if padding is None or ("=" in text and padding != 1 + len(rest)):
         raise ArithmeticFault(f"{text!r} is no Base64")
     return base64.b64decode(digits + "=" * padding)
+
+
+def _read_base64(text: str) -> bytes | None:
+    """As ``unbase64``, but nothing may stand between the characters except blanks."""
+    return None if re.search(r"[^A-Za-z0-9+/=\s]", text) else unbase64(text)
 
 
 def to_binary(text: str, form: str = "hex") -> bytes:
@@ -94,16 +109,35 @@ _FORMS: dict[str, Callable[[str], bytes | None]] = {
     "hex": unhex,
     "utf-8": str.encode,
     "utf8": str.encode,
-    "base64": unbase64,
+    "base64": _read_base64,
 }
 
 
-def validate_utf8(value: bytes) -> str:
+def validate_utf8(value: str | bytes) -> str:
     """The text that bytes are in UTF-8; bytes that are none are an error."""
-    found = formats.decoded(value)
+    found = try_validate_utf8(value)
     if found is None:
-        raise ArithmeticFault(f"X'{value.hex()}' is no text in UTF-8", hint="Use TRY_VALIDATE_UTF8 to get NULL.")
+        raise ArithmeticFault(f"{value!r} is no text in UTF-8", hint="Use TRY_VALIDATE_UTF8 to get NULL.")
     return found
+
+
+def try_validate_utf8(value: str | bytes) -> str | None:
+    """The text that bytes are in UTF-8, or NULL; a text is one."""
+    return value if isinstance(value, str) else formats.decoded(value)
+
+
+def make_valid_utf8(value: str | bytes) -> str:
+    """The text that bytes are in UTF-8, with a mark in the place of what is none."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+def _text_or_bytes(gives: t.Type) -> Inference:
+    """One argument: bytes, or what becomes a text."""
+
+    def infer(types: Sequence[t.Type]) -> tuple[tuple[t.Type, ...], t.Type]:
+        return takes(t.BINARY if types[:1] == [t.BINARY] else t.STRING, gives=gives)(types)
+
+    return infer
 
 
 def _tried_to_binary(of: t.Type, *arguments: Any) -> bytes | None:
@@ -119,7 +153,7 @@ BYTES = (
     Function(
         "base64",
         takes(t.BINARY, gives=t.STRING),
-        lambda value: base64.b64encode(value).decode(),
+        to_base64,
         "base64({0})",
         total=True,
     ),
@@ -132,23 +166,23 @@ BYTES = (
     ),
     Function(
         "is_valid_utf8",
-        takes(t.BINARY, gives=t.BOOLEAN),
-        lambda value: formats.decoded(value) is not None,
+        _text_or_bytes(t.BOOLEAN),
+        lambda value: try_validate_utf8(value) is not None,
         "is_valid_utf8({0})",
         total=True,
     ),
     Function(
         "make_valid_utf8",
-        takes(t.BINARY, gives=t.STRING),
-        lambda value: value.decode(errors="replace"),
+        _text_or_bytes(t.STRING),
+        make_valid_utf8,
         "make_valid_utf8({0})",
         total=True,
     ),
-    Function("validate_utf8", takes(t.BINARY, gives=t.STRING), validate_utf8, "validate_utf8({0})"),
+    Function("validate_utf8", _text_or_bytes(t.STRING), validate_utf8, "validate_utf8({0})"),
     Function(
         "try_validate_utf8",
-        takes(t.BINARY, gives=t.STRING),
-        formats.decoded,
+        _text_or_bytes(t.STRING),
+        try_validate_utf8,
         "try_validate_utf8({0})",
         null_when=always,
         total=True,

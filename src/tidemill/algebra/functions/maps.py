@@ -10,7 +10,16 @@ from itertools import chain
 from typing import Any
 
 from tidemill.algebra.functions.comparison import compare, order_key
-from tidemill.algebra.functions.function import Function, Inference, always, expect_count, never, takes
+from tidemill.algebra.functions.function import (
+    Function,
+    Inference,
+    StrictParameter,
+    always,
+    expect,
+    expect_count,
+    never,
+    takes,
+)
 from tidemill.algebra.functions.nested import ArrayValue, element_of
 from tidemill.algebra.functions.regexp import split
 from tidemill.algebra.values.coercion import common_type, tightest_type
@@ -126,6 +135,13 @@ def _lookup(gives: Type | None = None) -> Inference:
     return infer
 
 
+def _key_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    """A map and, in brackets, a value that becomes one of its keys."""
+    expect_count(types, 2, 2)
+    map_ = as_map(types[0])
+    return (map_, expect(types[1], map_.key)), map_.value
+
+
 def _map_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     if len(types) % 2:
         raise TypeMismatch("a map is made of keys, each followed by its value", hint="MAP('a', 1, 'b', 2)")
@@ -207,10 +223,11 @@ MAPS = (
         "map_entries", _of_map(lambda map_: t.Array(entry_of(map_))), lambda map_: map_, "map_entries({0})", total=True
     ),
     Function("map_size", _of_map(lambda map_: t.INT), len, "size({0})", python="len({0})", total=True),
-    Function("map_value", _lookup(), value_of, "{0}[{1}]", null_when=always, total=True),
+    Function("map_value", _key_types, value_of, "{0}[{1}]", null_when=always, total=True),
+    Function("map_element", _lookup(), value_of, "element_at({args})", null_when=always, total=True),
     Function("map_contains_key", _lookup(t.BOOLEAN), contains_key, "map_contains_key({args})", total=True),
     Function(
-        "str_to_map", takes(t.STRING, t.STRING, t.STRING, gives=t.Map(t.STRING, t.STRING), optional=2),
+        "str_to_map", takes(*[StrictParameter(t.STRING)] * 3, gives=t.Map(t.STRING, t.STRING), optional=2),
         str_to_map, "str_to_map({args})",
     ),
     Function("map_filter", _with_lambda(lambda map_, _: map_, t.BOOLEAN), map_filter, "map_filter({args})"),

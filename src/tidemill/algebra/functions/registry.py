@@ -35,7 +35,7 @@ INTERNAL = frozenset({
     "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
     "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
-    "map_size", "map_value", "sequence_of_moments", "week",
+    "map_element", "map_size", "map_value", "sequence_of_moments", "week",
 })  # fmt: skip
 """Internal functions that operators and other functions expand to; users cannot call them by these names."""
 

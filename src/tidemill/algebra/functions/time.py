@@ -173,7 +173,7 @@ def _time_part(name: str) -> Function:
 _DAYS = takes(t.DATE, StrictParameter(t.INT, (t.TINYINT, t.SMALLINT, t.STRING)), gives=t.DATE)
 _MONTHS = takes(t.DATE, t.INT, gives=t.DATE)
 _COUNT = takes(StrictParameter(t.BIGINT, (t.TINYINT, t.SMALLINT, t.INT)), gives=t.TIMESTAMP)
-_SINCE_1970 = takes(StrictParameter(t.TIMESTAMP), gives=t.BIGINT)
+_SINCE_1970 = takes(StrictParameter(t.TIMESTAMP, (t.TIMESTAMP_NTZ,)), gives=t.BIGINT)
 
 TIME = (
     _date_part("year", lambda day: day.year, "{0}.year"),

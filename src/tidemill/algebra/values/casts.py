@@ -194,7 +194,9 @@ def _to_date(value: Any, source: Type, target: Type, lenient: bool) -> datetime.
 def _to_timestamp(value: Any, source: Type, target: Type, lenient: bool) -> datetime.datetime:
     match source:
         case t.String():
-            found: datetime.datetime = _found(formats.read_timestamp(value), value, source, target)
+            found: datetime.datetime = _found(
+                formats.read_timestamp(value, zoned=target == t.TIMESTAMP), value, source, target
+            )
             return found
         case t.Timestamp():
             moment: datetime.datetime = value

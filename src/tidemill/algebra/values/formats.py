@@ -150,8 +150,8 @@ def read_date(text: str) -> datetime.date | None:
         return None
 
 
-def read_timestamp(text: str) -> datetime.datetime | None:
-    """A date, or a date and a time of day with up to six digits of the second; a zone offset is taken off.
+def read_timestamp(text: str, zoned: bool = True) -> datetime.datetime | None:
+    """A date, or a date and a time of day with up to six digits of the second. If ``zoned``, its offset is taken off.
 
     >>> read_timestamp("2024-5-1T1:30+02:00")
     datetime.datetime(2024, 4, 30, 23, 30)
@@ -166,9 +166,12 @@ def read_timestamp(text: str) -> datetime.datetime | None:
     year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
     hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
     try:
-        return datetime.datetime(year, month, day, hour, minute, second, micros) - offset
+        return datetime.datetime(year, month, day, hour, minute, second, micros) - (offset if zoned else NO_TIME)
     except (ValueError, OverflowError):
         return None
+
+
+NO_TIME = datetime.timedelta()
 
 
 def _read_zone(text: str | None) -> datetime.timedelta | None:

@@ -146,6 +146,8 @@ class TidemillDialect(Spark):
     class Tokenizer(Spark.Tokenizer):
         # sqlglot swallows the rest of SHOW, EXPLAIN and the like as one string; our statements read them word by word.
         COMMANDS: ClassVar[set[TokenType]] = set()
+        # 0x1F is a column under a name in Spark, and no number.
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
 
     Parser = TidemillParser
 

@@ -51,7 +51,6 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Array: frozenset(("expressions", "bracket_notation")),
     exp.Boolean: _THIS,
     exp.HexString: _THIS,
-    exp.Kwarg: _BINARY,
     exp.Bracket: frozenset(("this", "expressions")),
     exp.Cast: frozenset(("this", "to")),
     exp.TryCast: frozenset(("this", "to", "safe", "requires_string")),

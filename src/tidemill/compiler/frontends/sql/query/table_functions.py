@@ -18,7 +18,7 @@ from tidemill.model.types import BIGINT, Field
 MAX_ROWS = 100_000
 """Maximum number of rows of RANGE, which are constants of the query."""
 
-PARAMETERS = ("start", "end", "step", "numpartitions")
+PARAMETERS = ("start", "end", "step", "partitions")
 
 
 def from_table_function(context: QueryContext, node: exp.Table, alias: str) -> NamedRelation:
@@ -43,17 +43,7 @@ def _arguments(context: QueryContext, call: exp.Anonymous) -> dict[str, int]:
     if not 1 <= len(given) <= len(PARAMETERS):
         raise TypeMismatch("RANGE takes an end, or a start, an end, a step and a number of partitions")
     names = ("end",) if len(given) == 1 else PARAMETERS
-    found: dict[str, int] = {}
-    for name, argument in zip(names, given, strict=False):
-        if isinstance(argument, exp.Kwarg):
-            mark_translated(argument, argument.this)
-            name, argument = argument.this.name.lower(), argument.expression
-        if name not in PARAMETERS or name in found:
-            raise TypeMismatch(f"RANGE takes no {name} here", hint=f"Its parameters are {', '.join(PARAMETERS)}.")
-        found[name] = _constant(context, argument)
-    if "end" not in found:
-        raise TypeMismatch("RANGE needs an end")
-    return found
+    return {name: _constant(context, argument) for name, argument in zip(names, given, strict=False)}
 
 
 def _constant(context: QueryContext, node: exp.Expr) -> int:
