@@ -11,23 +11,37 @@ from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNC
 from tidemill.algebra.functions import (
     arithmetic,
     arrays,
+    bits,
     comparison,
+    hashes,
     higher_order,
     mathematics,
     nested,
+    number_text,
+    numerals,
     regexp,
+    similarity,
     strings,
+    text_parts,
     time,
+    urls,
 )
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.registry import INTERNAL
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),
+    ("Bits", bits, bits.BITS),
     ("Comparison and logic", comparison, comparison.COMPARISON),
     ("Mathematics", mathematics, mathematics.MATHEMATICS),
+    ("Numerals", numerals, numerals.NUMERALS),
+    ("Numbers as text", number_text, number_text.NUMBER_TEXT),
     ("Text", strings, strings.STRINGS),
+    ("Parts of text", text_parts, text_parts.TEXT_PARTS),
+    ("Similarity", similarity, similarity.SIMILARITY),
     ("Patterns", regexp, regexp.PATTERNS),
+    ("URLs", urls, urls.URLS),
+    ("Hashes", hashes, hashes.HASHES),
     ("Dates and timestamps", time, time.TIME),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
@@ -39,11 +53,14 @@ HIDDEN = frozenset(
         "average",
         "bigint_checked",
         "filter_placed",
+        "instr_from",
+        "levenshtein_within",
         "mean",
         "numbered",
         "sequence_of_moments",
         "sort_by",
         "transform_placed",
+        "try_average",
     }
 )
 """Internal functions, which queries cannot call: the last step of AVG and SUM, and those with another name in SQL."""
