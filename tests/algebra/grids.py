@@ -112,9 +112,9 @@ NUMBERS_ALONE = [
 INTEGERS = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)
 
 BITS = [
-    *(Group((type_, type_), names("& | ^")) for type_ in INTEGERS),
-    *(Group((type_,), names("~ bit_count hex bin")) for type_ in INTEGERS),
-    *(Group((type_, t.INT), names("<< >> >>>")) for type_ in (t.INT, t.BIGINT)),
+    *(Group((type_, type_), names("bitwise_and bitwise_or bitwise_xor")) for type_ in INTEGERS),
+    *(Group((type_,), names("bitwise_not bit_count hex bin")) for type_ in INTEGERS),
+    *(Group((type_, t.INT), names("shiftleft shiftright shiftrightunsigned")) for type_ in (t.INT, t.BIGINT)),
     *(Group((type_, t.INT), names("bit_get"), [(5, 0), (5, 1), (-1, 7), (5, 64), (None, 1)]) for type_ in INTEGERS),
 ]
 
@@ -287,6 +287,12 @@ PARTS = [
             ("abc", "abd", None),
         ],
     ),
+    Group(
+        (t.STRING,),
+        names("to_number try_to_number"),
+        [("12,454.8-",), ("5",), ("-5",), ("1,2,3",), ("454+",), (".5",), ("",), (None,)],
+        (Literal("99,999.9S", t.STRING),),
+    ),
     Group((t.INT, t.STRING, t.STRING), names("elt"), [(1, "a", "b"), (2, "a", None), (3, "a", "b"), (None, "a", "b")]),
     Group(
         (t.STRING, t.STRING, t.INT, t.INT),
@@ -303,7 +309,6 @@ PARTS = [
             )
         ],
     ),
-    Group((t.STRING,), names("raise_error"), [("no",), (None,)]),
     *(Group((type_, t.INT), names("hash xxhash64")) for type_ in EDGES),
 ]
 

@@ -15,6 +15,7 @@ from tidemill.algebra.functions.arithmetic import unary
 from tidemill.algebra.functions.bits import whole_number
 from tidemill.algebra.functions.function import StrictParameter, expect, expect_count
 from tidemill.algebra.functions.hashes import type_code
+from tidemill.algebra.functions.number_formats import format_type
 from tidemill.algebra.values.coercion import common_type
 from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
@@ -238,6 +239,18 @@ def hashing(name: str, of: Type) -> DerivedFunction:
     return form
 
 
+def to_number(name: str) -> DerivedFunction:
+    """TO_NUMBER and TRY_TO_NUMBER: the format is a constant, as it makes the type."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 2, 2)
+        text, pattern = arguments[0], str(_constant(arguments[1], t.STRING, "the format"))
+        expect(text.type, t.STRING)
+        return Call(name, (convert(text, t.STRING), Literal(pattern, t.STRING)), format_type(pattern))
+
+    return form
+
+
 def type_of(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """TYPEOF(value): the name of its type, a constant."""
     _expect(arguments, 1, 1)
@@ -386,6 +399,8 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "decode": decode,
     "hash": hashing("hash", t.INT),
     "xxhash64": hashing("xxhash64", t.BIGINT),
+    "to_number": to_number("to_number"),
+    "try_to_number": to_number("try_to_number"),
     "typeof": type_of,
     "collation": collation,
     "is_valid_utf8": is_valid_text,

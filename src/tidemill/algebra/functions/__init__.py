@@ -9,6 +9,7 @@ Add a function by declaring a ``Function`` in the module of its theme; ``registr
 - ``comparison``: comparisons, three-valued logic, tests for NULL, and the order of values
 - ``mathematics``: rounding, roots, powers, logarithms, angles
 - ``numerals``: numbers in other bases
+- ``number_formats``: numbers read by a format
 - ``number_text``: numbers with commas between thousands
 - ``strings``: text functions
 - ``text_parts``: pieces of text, masks and check digits

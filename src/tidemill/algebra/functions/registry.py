@@ -12,6 +12,7 @@ from tidemill.algebra.functions.higher_order import LAMBDAS
 from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
+from tidemill.algebra.functions.number_formats import NUMBER_FORMATS
 from tidemill.algebra.functions.number_text import NUMBER_TEXT
 from tidemill.algebra.functions.numerals import NUMERALS
 from tidemill.algebra.functions.regexp import PATTERNS
@@ -26,7 +27,7 @@ from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
     ARITHMETIC, BITS, COMPARISON, MATHEMATICS, NUMERALS, NUMBER_TEXT, STRINGS, TEXT_PARTS, SIMILARITY, PATTERNS, URLS,
-    HASHES, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
+    NUMBER_FORMATS, HASHES, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 
