@@ -92,7 +92,10 @@ ARITHMETIC = [
 ]
 
 UNARY = names("negate positive abs round bround floor ceil sign is_null is_not_null")
-REAL = names("sqrt cbrt exp ln log10 log2 log1p sin cos tan asin acos atan degrees radians isnan")
+REAL = names(
+    "sqrt cbrt exp ln log10 log2 log1p sin cos tan asin acos atan degrees radians isnan "
+    "sinh cosh tanh asinh acosh atanh cot csc sec expm1 rint"
+)
 
 NUMBERS_ALONE = [
     *(Group((type_,), UNARY + REAL) for type_ in NUMERIC),
@@ -103,6 +106,35 @@ NUMBERS_ALONE = [
     *(
         Group((type_,), names("round bround"), constants=(Literal(places, t.INT),))
         for type_, places in itertools.product((t.FLOAT, t.DOUBLE), (2, -1, 400))
+    ),
+]
+
+INTEGERS = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)
+
+BITS = [
+    *(Group((type_, type_), names("bitwise_and bitwise_or bitwise_xor")) for type_ in INTEGERS),
+    *(Group((type_,), names("bitwise_not bit_count hex bin")) for type_ in INTEGERS),
+    *(Group((type_, t.INT), names("shiftleft shiftright shiftrightunsigned")) for type_ in (t.INT, t.BIGINT)),
+    *(Group((type_, t.INT), names("bit_get"), [(5, 0), (5, 1), (-1, 7), (5, 64), (None, 1)]) for type_ in INTEGERS),
+]
+
+MORE_NUMBERS = [
+    Group((t.DOUBLE, t.DOUBLE), names("hypot nanvl")),
+    Group((t.INT,), names("factorial"), [(-1,), (0,), (20,), (21,), (None,)]),
+    Group((), names("pi e")),
+    Group(
+        (t.DOUBLE, t.DOUBLE, t.DOUBLE, t.BIGINT),
+        names("width_bucket"),
+        [(5.3, 0.2, 10.6, 5), (-0.9, 5.2, 0.5, 2), (1.0, 2.0, 2.0, 3), (math.nan, 0.0, 1.0, 2), (0.5, 0.0, 1.0, None)],
+    ),
+    Group(
+        (t.STRING, t.INT, t.INT),
+        names("conv"),
+        [("100", 2, 10), ("-10", 16, -10), ("zz", 36, 16), ("", 10, 2), ("1", 1, 2), (None, 10, 2)],
+    ),
+    *(
+        Group((type_, t.INT), names("format_number"), [*itertools.product(EDGES[type_], (None, -1, 0, 3))])
+        for type_ in NUMERIC
     ),
 ]
 
@@ -239,7 +271,53 @@ TEXT = [
     ),
 ]
 
+PARTS = [
+    Group((t.STRING,), names("octet_length bit_length soundex mask quote luhn_check hex crc32 url_encode")),
+    Group((t.STRING,), names("url_decode try_url_decode"), [("a%20b+c",), ("%C3%A9",), ("%4",), ("",), (None,)]),
+    Group((t.STRING, t.STRING), names("find_in_set levenshtein jaro_winkler_similarity")),
+    Group(
+        (t.STRING, t.STRING, t.INT),
+        names("substring_index levenshtein"),
+        [
+            ("a,b,,c", ",", 2),
+            ("a,b,,c", ",", -1),
+            ("aaa", "aa", 1),
+            ("abc", "", 1),
+            (None, ",", 1),
+            ("abc", "abd", None),
+        ],
+    ),
+    Group(
+        (t.STRING,),
+        names("to_number try_to_number"),
+        [("12,454.8-",), ("5",), ("-5",), ("1,2,3",), ("454+",), (".5",), ("",), (None,)],
+        (Literal("99,999.9S", t.STRING),),
+    ),
+    Group((t.INT, t.STRING, t.STRING), names("elt"), [(1, "a", "b"), (2, "a", None), (3, "a", "b"), (None, "a", "b")]),
+    Group(
+        (t.STRING, t.STRING, t.INT, t.INT),
+        names("overlay instr"),
+        [("banana", "an", 2, 1), ("banana", "an", -1, 2), ("ÄÖß", "Ö", 1, 1), ("", "a", 1, 1), (None, "a", 1, 1)],
+    ),
+    Group(
+        (t.STRING, t.STRING),
+        names("parse_url try_parse_url"),
+        [
+            *itertools.product(
+                ("https://ann:x@example.com:80/a/b?c=1&d=2#top", "mailto:a@b.c", "a b", "/a"),
+                names("HOST PATH QUERY REF PROTOCOL FILE AUTHORITY USERINFO host"),
+            )
+        ],
+    ),
+    *(Group((type_, t.INT), names("hash xxhash64")) for type_ in EDGES),
+]
+
 EXPRESSIONS = [
+    Group(
+        (t.STRING, t.STRING),
+        names("regexp_count regexp_substr regexp_instr regexp_extract_all"),
+        [("tide12mill", "([0-9]+)"), ("a1b22c", "([0-9])"), ("", "(x)"), (None, "a"), ("ÄX ÄX", "(X)")],
+    ),
     Group(
         (t.STRING, t.STRING),
         names("rlike split regexp_extract"),
@@ -368,6 +446,7 @@ NESTED = [
     Group((t.Array(t.DOUBLE),), names("array_sort array_distinct numbered"), [((math.nan, None, 1.5, math.nan),)]),
     Group((NUMBERS, t.INT), names("array_position array_remove array_append array_prepend")),
     Group((NUMBERS, t.BIGINT), names("array_position array_append"), [((1, 2), 2), ((1, 2), 2**40), (None, 1)]),
+    Group((NUMBERS, t.INT, t.INT), names("array_insert"), [((1, 2), 3, 9), ((), -2, 9), ((1,), 0, 9), (None, 1, None)]),
     Group((t.STRING, t.INT), names("array_repeat"), [("a", 2), (None, 2), ("a", 0), ("a", -1), ("a", None)]),
     Group(
         (NUMBERS, t.INT, t.INT),
@@ -383,4 +462,5 @@ NESTED = [
     Group((RECORD,), names("get_field"), constants=(Literal("name", t.STRING),)),
 ]
 
-GROUPS = ARITHMETIC + NUMBERS_ALONE + BESIDE_LITERALS + SAME_TYPE + MIXED + LOGIC + TEXT + EXPRESSIONS + TIME + NESTED
+NUMERIC_GROUPS = ARITHMETIC + NUMBERS_ALONE + BITS + MORE_NUMBERS + BESIDE_LITERALS
+GROUPS = NUMERIC_GROUPS + SAME_TYPE + MIXED + LOGIC + TEXT + PARTS + EXPRESSIONS + TIME + NESTED

@@ -224,6 +224,15 @@ ARITHMETIC = (
     ),
     Function("try_mod", _REMAINDER, lenient(remainder), "try_mod({0}, {1})", typed=True, null_when=always, total=True),
     Function("average", _average_types, average, "CAST({0} / CAST({1} AS DECIMAL(20,0)) AS {type})", typed=True),
+    Function(
+        "try_average",
+        _average_types,
+        lenient(average),
+        "try_cast({0} / CAST({1} AS DECIMAL(20,0)) AS {type})",
+        typed=True,
+        null_when=always,
+        total=True,
+    ),
     Function("mean", _mean_types, mean, "(CAST({0} AS DOUBLE) / {1})"),
     Function("bigint_checked", unary, lambda value: checked(t.BIGINT, value), "{0}"),
 )

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.functions.function import Function, Inference, expect_count, never, takes
+from tidemill.algebra.functions.function import Function, Inference, always, expect_count, never, takes
 from tidemill.algebra.values.coercion import common_type, widest_type
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
 
 
@@ -118,6 +119,11 @@ def _comparison(name: str, symbol: str, python: str, holds: Callable[[int], bool
     return Function(name, pair(), apply, f"({{0}} {symbol} {{1}})", specialize=_operator(python), total=True)
 
 
+def raise_error(message: str | None) -> None:
+    """The error that a query asks for."""
+    raise ArithmeticFault(message or "RAISE_ERROR was called")
+
+
 def _is_nan(value: float) -> bool:
     return value is not None and math.isnan(value)
 
@@ -168,6 +174,9 @@ COMPARISON = (
     ),
     Function(
         "isnan", takes(t.DOUBLE, gives=t.BOOLEAN), _is_nan, "isnan({0})", strict=False, null_when=never, total=True
+    ),
+    Function(
+        "raise_error", takes(t.STRING, gives=t.VOID), raise_error, "raise_error({0})", strict=False, null_when=always
     ),
     Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False, total=True),
     Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all, total=True),

@@ -1,4 +1,4 @@
-"""Rounding, roots, powers and logarithms."""
+"""Rounding, roots, powers, logarithms, and functions of angles."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from tidemill.model.types import Type
 
 LONGEST_DOUBLE = 325
 """No double has more digits than this before its point, nor after it in its shortest text."""
+
+LARGEST_FACTORIAL = 20
+"""Its factorial is the last one that fits a BIGINT."""
 
 ROOMY = decimal.Context(prec=2 * LONGEST_DOUBLE)
 """Holds every double to that many places."""
@@ -137,6 +140,71 @@ def _from_high_word(word: int) -> float:
     return float(struct.unpack("<d", struct.pack("<Q", word << 32))[0])
 
 
+def _inverse_sinh(value: float) -> float:
+    return value if math.isinf(value) else math.asinh(value)
+
+
+def _inverse_tanh(value: float) -> float:
+    if abs(value) == 1:
+        return math.copysign(math.inf, value)
+    return canonical_double(math.atanh(value)) if abs(value) < 1 else math.nan
+
+
+def _reciprocal(compute: Callable[[float], float]) -> Callable[[float], float]:
+    """One over the value of a function: infinity where that is zero."""
+
+    def apply(value: float) -> float:
+        divisor = compute(value)
+        return 1.0 / divisor if divisor else math.inf
+
+    return apply
+
+
+def _odd_overflow(compute: Callable[[float], float]) -> Callable[[float], float]:
+    """A function whose values for negative arguments are the negative ones: beyond the range of DOUBLE, too."""
+
+    def apply(value: float) -> float:
+        try:
+            return canonical_double(compute(value))
+        except OverflowError:
+            return math.copysign(math.inf, value)
+
+    return apply
+
+
+def _whole_double(value: float) -> float:
+    """RINT: the nearest whole number, the even one of two."""
+    return canonical_double(float(round(value))) if math.isfinite(value) else value
+
+
+def _factorial(value: int) -> int | None:
+    """The product of the numbers up to ``value``; NULL where it does not fit a BIGINT."""
+    return math.factorial(value) if 0 <= value <= LARGEST_FACTORIAL else None
+
+
+def _hypotenuse(one: float, other: float) -> float:
+    return canonical_double(math.hypot(one, other))
+
+
+def width_bucket(value: float, low: float, high: float, buckets: int) -> int | None:
+    """The number of the one of equal ``buckets`` from ``low`` to ``high`` that has ``value``, from 1 on.
+
+    Before the first it is 0, beyond the last one more than there are. NULL for ends that are no range.
+
+    >>> width_bucket(5.3, 0.2, 10.6, 5), width_bucket(-0.9, 5.2, 0.5, 2)
+    (3, 3)
+    """
+    if not 0 < buckets < 2**63 - 1 or math.isnan(value) or low == high or not math.isfinite(low + high):
+        return None
+    first, last = min(low, high), max(low, high)
+    if value < first:
+        return 0 if low < high else buckets + 1
+    if (value >= last) if low < high else (value > last):
+        return buckets + 1 if low < high else 0
+    distance = value - first if low < high else last - value
+    return int(buckets * distance / (last - first)) + 1
+
+
 def _sign(value: float) -> float:
     return value if value != value else float((value > 0) - (value < 0))
 
@@ -169,6 +237,28 @@ MATHEMATICS = (
     Function("acos", _DOUBLE, _real(math.acos), "acos({0})"),
     Function("atan", _DOUBLE, _real(math.atan), "atan({0})"),
     Function("atan2", _DOUBLES, _real(math.atan2), "atan2({0}, {1})"),
+    Function("cot", _DOUBLE, _real(_reciprocal(math.tan)), "cot({0})"),
+    Function("csc", _DOUBLE, _real(_reciprocal(math.sin)), "csc({0})"),
+    Function("sec", _DOUBLE, _real(_reciprocal(math.cos)), "sec({0})"),
+    Function("sinh", _DOUBLE, _odd_overflow(math.sinh), "sinh({0})"),
+    Function("cosh", _DOUBLE, _real(math.cosh), "cosh({0})"),
+    Function("tanh", _DOUBLE, _real(math.tanh), "tanh({0})"),
+    Function("asinh", _DOUBLE, _real(_inverse_sinh), "asinh({0})"),
+    Function("acosh", _DOUBLE, _real(math.acosh), "acosh({0})"),
+    Function("atanh", _DOUBLE, _inverse_tanh, "atanh({0})"),
+    Function("expm1", _DOUBLE, _real(math.expm1), "expm1({0})"),
+    Function("rint", _DOUBLE, _whole_double, "rint({0})"),
+    Function("hypot", _DOUBLES, _hypotenuse, "hypot({0}, {1})"),
+    Function("factorial", takes(t.INT, gives=t.BIGINT), _factorial, "factorial({0})", null_when=always),
+    Function(
+        "width_bucket",
+        takes(t.DOUBLE, t.DOUBLE, t.DOUBLE, t.BIGINT, gives=t.BIGINT),
+        width_bucket,
+        "width_bucket({args})",
+        null_when=always,
+    ),
+    Function("pi", takes(gives=t.DOUBLE), lambda: math.pi, "pi()", python=repr(math.pi)),
+    Function("e", takes(gives=t.DOUBLE), lambda: math.e, "e()", python=repr(math.e)),
     Function("degrees", _DOUBLE, _real(math.degrees), "degrees({0})"),
     Function("radians", _DOUBLE, _real(math.radians), "radians({0})"),
 )

@@ -95,6 +95,12 @@ def from_position(expressions: ExpressionTranslator, node: exp.StrPosition) -> S
     return call("position", *expressions.present(node.args["substr"], node.this, node.args.get("position")))
 
 
+def from_overlay(expressions: ExpressionTranslator, node: exp.Overlay) -> Scalar:
+    """``OVERLAY(text PLACING replacement FROM start FOR length)``, or with commas."""
+    parts = (node.this, node.expression, node.args.get("from_"), node.args.get("for_"))
+    return call("overlay", *expressions.present(*parts))
+
+
 def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """A function by the name that the user wrote; an aggregate goes to the grouping."""
     name = node.name.lower()
@@ -211,6 +217,7 @@ CALL_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] 
     exp.Extract: from_extract,
     exp.Filter: from_aggregate,
     exp.HexString: from_hex_string,
+    exp.Overlay: from_overlay,
     exp.StrPosition: from_position,
     exp.Substring: from_substring,
     exp.Trim: from_trim,

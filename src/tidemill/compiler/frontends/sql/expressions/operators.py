@@ -43,12 +43,17 @@ BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "null_safe_eq",
     exp.And: "and",
     exp.Or: "or",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "shiftleft",
+    exp.BitwiseRightShift: "shiftright",
     exp.DPipe: "concat",
     exp.ILike: "ilike",
     exp.Like: "like",
     exp.RegexpLike: "rlike",
 }
-UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate"}
+UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate", exp.BitwiseNot: "~"}
 
 LONG_CHAIN = 32
 """Number of operands above which a chain of AND or OR becomes a balanced tree."""

@@ -22,7 +22,7 @@ from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternGramm
 
 E = TypeVar("E", bound=exp.Expr)
 
-OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
 
 
