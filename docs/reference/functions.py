@@ -18,6 +18,8 @@ from tidemill.algebra.functions import (
     regexp,
     strings,
     time,
+    time_formats,
+    time_units,
 )
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.registry import INTERNAL
@@ -29,6 +31,8 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Text", strings, strings.STRINGS),
     ("Patterns", regexp, regexp.PATTERNS),
     ("Dates and timestamps", time, time.TIME),
+    ("Patterns of timestamps, and zones", time_formats, time_formats.TIME_FORMATS),
+    ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),

@@ -215,7 +215,7 @@ def test_every_function_is_tried() -> None:
     elsewhere |= {function.name for function in VARIANCE_FUNCTIONS}  # tests/algebra/test_spreads.py
     elsewhere |= {function.name for function in (*LAMBDAS, *TIME_WINDOWS)}  # tests/compiler/frontends/examples.py
     elsewhere |= {function.name for function in INTEGER_BOUNDS}  # tests/algebra/test_integer_bounds.py
-    elsewhere |= {"arrays_zip", "sequence_of_moments"}
+    elsewhere |= {"arrays_zip", "sequence_of_moments", "timestamp_add", "timestamp_difference"}
     own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # other tests register some of their own
     assert own - tried == elsewhere
 

@@ -14,12 +14,14 @@ from tidemill.algebra.functions.regexp import PATTERNS
 from tidemill.algebra.functions.ring_arithmetic import RING
 from tidemill.algebra.functions.strings import STRINGS
 from tidemill.algebra.functions.time import TIME
+from tidemill.algebra.functions.time_formats import TIME_FORMATS
+from tidemill.algebra.functions.time_units import TIME_UNIT_FUNCTIONS
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
-    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING,
-    INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
+    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_FORMATS, TIME_UNIT_FUNCTIONS, TIME_WINDOWS,
+    NESTED, ARRAYS, LAMBDAS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 
@@ -33,7 +35,8 @@ INTERNAL = frozenset({
     "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
     "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
-    "sequence_of_moments", "week",
+    "sequence_of_moments", "week", "parse_timestamp", "try_parse_timestamp", "timestamp_add", "timestamp_difference",
+    "year_of_week", "whole_seconds", "timestamp_of_parts", "try_timestamp_of_parts",
 })  # fmt: skip
 """Internal functions that operators and other functions expand to; users cannot call them by these names."""
 
