@@ -13,6 +13,7 @@ from tidemill.algebra.functions import (
     arrays,
     comparison,
     higher_order,
+    json,
     mathematics,
     nested,
     regexp,
@@ -35,6 +36,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
+    ("JSON", json, json.JSON),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 

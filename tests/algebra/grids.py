@@ -384,6 +384,20 @@ TIME_FORMATS = [
     ),
 ]
 
+JSON = [
+    Group(
+        (t.STRING, t.STRING),
+        names("get_json_object"),
+        [
+            *itertools.product(('{"a": [1, {"b": "x"}], "c": 1.50}', "[1", "", None), ("$", "$.a[*]", "$.a[1].b", "a")),
+        ],
+    ),
+    Group((t.STRING,), names("json_array_length json_object_keys"), [("[1, [2]]",), ('{"a": 1}',), ("x",), (None,)]),
+    Group((RECORD,), names("to_json")),
+    Group((NUMBERS,), names("to_json")),
+    Group((t.Array(t.TIMESTAMP),), names("to_json"), [((_MOMENT, None),), (None,)]),
+]
+
 NESTED = [
     Group((NUMBERS,), names("size sort_array array_distinct array_max array_min is_null")),
     Group((TEXTS,), names("size sort_array array_distinct array_max array_min")),
@@ -425,4 +439,4 @@ NESTED = [
 ]
 
 GROUPS = ARITHMETIC + NUMBERS_ALONE + BESIDE_LITERALS + SAME_TYPE + MIXED + LOGIC + TEXT + EXPRESSIONS + TIME + NESTED
-GROUPS += TIME_FORMATS
+GROUPS += TIME_FORMATS + JSON

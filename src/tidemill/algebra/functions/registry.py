@@ -8,6 +8,7 @@ from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.higher_order import LAMBDAS
 from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
+from tidemill.algebra.functions.json import JSON
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
 from tidemill.algebra.functions.regexp import PATTERNS
@@ -21,7 +22,7 @@ from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
     ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_FORMATS, TIME_UNIT_FUNCTIONS, TIME_WINDOWS,
-    NESTED, ARRAYS, LAMBDAS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
+    NESTED, ARRAYS, JSON, LAMBDAS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 
