@@ -16,6 +16,7 @@ from tidemill.algebra.functions import (
     comparison,
     hashes,
     higher_order,
+    json,
     maps,
     mathematics,
     nested,
@@ -27,6 +28,8 @@ from tidemill.algebra.functions import (
     strings,
     text_parts,
     time,
+    time_formats,
+    time_units,
     urls,
 )
 from tidemill.algebra.functions.function import Function
@@ -48,9 +51,12 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("URLs", urls, urls.URLS),
     ("Hashes", hashes, hashes.HASHES),
     ("Dates and timestamps", time, time.TIME),
+    ("Patterns of timestamps, and zones", time_formats, time_formats.TIME_FORMATS),
+    ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
     ("Maps", maps, maps.MAPS),
+    ("JSON", json, json.JSON),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 

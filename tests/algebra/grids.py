@@ -421,6 +421,61 @@ TIME = [
     ),
 ]
 
+_PATTERNS_OF_TIME = names("yyyy-MM-dd EEEE,d.MMMM.yy h:mm:ss.SSSa DDD/q G QQQQ XXX,xx,Z,VV,O [yyyy] www yyyyyyy")
+_ZONES = names("UTC Europe/Berlin -03:30 nowhere")
+
+TIME_FORMATS = [
+    Group((t.TIMESTAMP, t.STRING), names("date_format"), [*itertools.product(EDGES[t.TIMESTAMP], _PATTERNS_OF_TIME)]),
+    Group((t.BIGINT, t.STRING), names("from_unixtime"), [(0, "yyyy"), (-1, "HH:mm"), (None, "y"), (1, None), (1, "w")]),
+    Group((t.BIGINT,), names("from_unixtime"), [(0,), (-1,), (1_700_000_000,), (None,)]),
+    Group(
+        (t.STRING, t.STRING),
+        names("to_timestamp try_to_timestamp to_date try_to_date unix_timestamp"),
+        [
+            ("2024-02-29", "yyyy-MM-dd"),
+            ("29.2.24 1:05 PM", "d.M.yy h:mm a"),
+            ("2024-02-30", "yyyy-MM-dd"),
+            ("1969-12-31 23:59:59.25+01:00", "yyyy-MM-dd HH:mm:ss.SSSXXX"),
+            ("2024", "w"),
+            (None, "yyyy"),
+            ("2024", None),
+        ],
+    ),
+    Group((t.TIMESTAMP,), names("unix_timestamp year_of_week")),
+    Group(
+        (t.TIMESTAMP, t.STRING),
+        names("to_utc_timestamp from_utc_timestamp"),
+        [*itertools.product((*EDGES[t.TIMESTAMP], datetime.datetime(2024, 3, 31, 2, 30)), _ZONES)],
+    ),
+    Group((t.DATE, t.STRING), names("next_day"), [(_DAY, "MO"), (_DAY, "thursday"), (_DAY, "x"), (None, "su")]),
+    Group((t.DATE,), names("dayname monthname year_of_week")),
+    Group(
+        (t.INT, t.INT, t.INT, t.INT, t.INT, t.Decimal(16, 6), t.STRING),
+        names("make_timestamp try_make_timestamp"),
+        [
+            (2024, 3, 31, 2, 30, Decimal("1.500000"), "Europe/Berlin"),
+            (2019, 6, 30, 23, 59, Decimal("60.000000"), "UTC"),
+            (2019, 6, 30, 23, 59, Decimal("60.500000"), "UTC"),
+            (2019, 2, 29, 0, 0, Decimal("0.000000"), "UTC"),
+            (None, 2, 28, 0, 0, Decimal("0.000000"), "UTC"),
+        ],
+    ),
+]
+
+JSON = [
+    Group(
+        (t.STRING, t.STRING),
+        names("get_json_object"),
+        [
+            *itertools.product(('{"a": [1, {"b": "x"}], "c": 1.50}', "[1", "", None), ("$", "$.a[*]", "$.a[1].b", "a")),
+        ],
+    ),
+    Group((t.STRING,), names("json_array_length json_object_keys"), [("[1, [2]]",), ('{"a": 1}',), ("x",), (None,)]),
+    Group((RECORD,), names("to_json")),
+    Group((NUMBERS,), names("to_json")),
+    Group((t.Array(t.TIMESTAMP),), names("to_json"), [((_MOMENT, None),), (None,)]),
+]
+
 NESTED = [
     Group((NUMBERS,), names("size sort_array array_distinct array_max array_min is_null")),
     Group((TEXTS,), names("size sort_array array_distinct array_max array_min")),
@@ -463,4 +518,4 @@ NESTED = [
 ]
 
 NUMERIC_GROUPS = ARITHMETIC + NUMBERS_ALONE + BITS + MORE_NUMBERS + BESIDE_LITERALS
-GROUPS = NUMERIC_GROUPS + SAME_TYPE + MIXED + LOGIC + TEXT + PARTS + EXPRESSIONS + TIME + NESTED
+GROUPS = NUMERIC_GROUPS + SAME_TYPE + MIXED + LOGIC + TEXT + PARTS + EXPRESSIONS + TIME + TIME_FORMATS + NESTED + JSON

@@ -66,7 +66,8 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
         types, of = (), VOID
     if len(types) != len(given):
         raise TypeMismatch(f"it cannot take {len(given)} arguments")
-    if function.check is not None:
+    null = function.strict and any(isinstance(argument, Literal) and argument.value is None for argument in given)
+    if function.check is not None and not null:
         function.check([argument.value if isinstance(argument, Literal) else None for argument in given])
     converted = (convert(argument, type_) for argument, type_ in zip(given, types, strict=True))
     return Call(name, tuple(converted), of)

@@ -13,10 +13,11 @@ from tidemill.algebra.expressions.conversions import cast, convert
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
 from tidemill.algebra.functions.arithmetic import unary
 from tidemill.algebra.functions.bits import whole_number
-from tidemill.algebra.functions.function import StrictParameter, expect, expect_count
+from tidemill.algebra.functions.function import Parameter, StrictParameter, expect, expect_count
 from tidemill.algebra.functions.hashes import type_code
 from tidemill.algebra.functions.number_formats import format_type
 from tidemill.algebra.values.coercion import common_type
+from tidemill.algebra.values.datetime_patterns import DEFAULT_PATTERN
 from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
@@ -27,9 +28,9 @@ DerivedFunction = Callable[[Builder, Sequence[Scalar]], Scalar]
 
 VOLATILE = frozenset({
     "curdate", "current_catalog", "current_database", "current_date", "current_schema", "current_time",
-    "current_timestamp", "current_timezone", "current_user", "input_file_name", "localtimestamp",
+    "current_timestamp", "current_user", "input_file_name", "localtimestamp",
     "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "session_user", "shuffle",
-    "spark_partition_id", "uniform", "user", "uuid",
+    "spark_partition_id", "uniform", "user", "uuid", "version",
 })  # fmt: skip
 """Functions whose value is not determined by the row."""
 
@@ -43,7 +44,8 @@ ALIASES = {
     "len": "length", "char_length": "length", "character_length": "length", "ucase": "upper", "lcase": "lower",
     "substr": "substring", "char": "chr", "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1",
     "cardinality": "size", "array_size": "size", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
-    "weekofyear": "week",
+    "weekofyear": "week", "make_timestamp_ltz": "timestamp_of_parts",
+    "try_make_timestamp_ltz": "try_timestamp_of_parts",
 }  # fmt: skip
 
 
@@ -293,20 +295,51 @@ def logarithm(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 
 
 def conversion(of: Type, lenient: bool = False) -> DerivedFunction:
-    """A function that is a cast: ``TO_DATE(x)``."""
+    """A function that is a cast, ``TO_DATE(x)``, or that reads a text in a pattern, ``TO_DATE(x, 'd.M.yyyy')``."""
 
     def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-        _expect(arguments, 1, 1)
-        return cast(arguments[0], of, lenient)
+        _expect(arguments, 1, 2)
+        if len(arguments) == 1:
+            return cast(arguments[0], of, lenient)
+        taken = t.STRING if of == t.DATE else StrictParameter(t.STRING, (t.BOOLEAN,))
+        return convert(_parsed(call, arguments[0], arguments[1], taken, lenient), of)
 
     return form
 
 
+def _parsed(call: Builder, value: Scalar, pattern: Scalar, taken: Parameter, lenient: bool = False) -> Scalar:
+    """The timestamp of a text in a pattern; for a date or timestamp the pattern does not matter."""
+    expect(pattern.type, t.STRING)
+    if isinstance(value.type, t.Date | t.Timestamp):
+        return convert(value, t.TIMESTAMP)
+    value = convert(value, expect(value.type, taken))
+    return call("try_parse_timestamp" if lenient else "parse_timestamp", value, pattern)
+
+
 def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """UNIX_TIMESTAMP(x): the seconds from 1970 to a date or timestamp. Spark reads texts in one format only."""
-    _expect(arguments, 1, 1)
-    of = expect(arguments[0].type, StrictParameter(t.TIMESTAMP, (t.DATE, t.TIMESTAMP_NTZ)))
-    return call("unix_seconds", convert(arguments[0], of))
+    """UNIX_TIMESTAMP(x, pattern): the seconds from 1970 to a date or timestamp, or to that of a text in a pattern."""
+    if not arguments:
+        return call("now")
+    _expect(arguments, 1, 2)
+    value, pattern = (*arguments, Literal(DEFAULT_PATTERN, t.STRING))[:2]
+    return call("whole_seconds", _parsed(call, value, pattern, StrictParameter(t.STRING)))
+
+
+def make_timestamp(function: str) -> DerivedFunction:
+    """MAKE_TIMESTAMP of a date alone, or of all parts."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        if len(arguments) == 1:
+            return convert(convert(arguments[0], expect(arguments[0].type, StrictParameter(t.DATE))), t.TIMESTAMP)
+        return call(function, *arguments)
+
+    return form
+
+
+def current_timezone(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """CURRENT_TIMEZONE(): sessions are in UTC."""
+    _expect(arguments, 0, 0)
+    return Literal("UTC", t.STRING)
 
 
 def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -320,6 +353,7 @@ def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 
 PARTS = {
     **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
+    "yearofweek": "year_of_week",
     **dict.fromkeys(("quarter", "qtr"), "quarter"),
     **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
     **dict.fromkeys(("week", "w", "weeks"), "week"),
@@ -411,12 +445,16 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "extract": extract,
     "date_part": extract,
     "datepart": extract,
+    "current_timezone": current_timezone,
+    "make_timestamp": make_timestamp("timestamp_of_parts"),
+    "try_make_timestamp": make_timestamp("try_timestamp_of_parts"),
     "named_struct": named_struct,
     "get_field": get_field,
     "unix_timestamp": unix_timestamp,
     "to_unix_timestamp": unix_timestamp,
     "to_date": conversion(t.DATE),
     "to_timestamp": conversion(t.TIMESTAMP),
+    "to_timestamp_ltz": conversion(t.TIMESTAMP),
     "try_to_date": conversion(t.DATE, lenient=True),
     "try_to_timestamp": conversion(t.TIMESTAMP, lenient=True),
 }

@@ -20,10 +20,13 @@ Add a function by declaring a ``Function`` in the module of its theme; ``registr
 - ``regexp``: LIKE, RLIKE and the REGEXP_ functions
 - ``java_regex``: translation of Java's regular expressions to RE2
 - ``time``: dates and timestamps
+- ``time_formats``: timestamps as texts of a pattern, and time zones
+- ``time_units``: timestamps from parts, and moved or compared by units
 - ``time_windows``: tumbling and sliding time windows, and numbers of time partitions
 - ``nested``: making arrays and structs, and reading their elements
 - ``maps``: making maps, looking keys up, and their keys, values and entries
 - ``arrays``: array set operations, slices and sequences
+- ``json``: JSON in texts
 - ``higher_order``: functions that take a lambda
 - ``ring_arithmetic``: exact products and sums that triggers compute with
 - ``integer_bounds``: integers that bound comparisons with a DOUBLE

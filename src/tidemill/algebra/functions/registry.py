@@ -11,6 +11,7 @@ from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.hashes import HASHES
 from tidemill.algebra.functions.higher_order import LAMBDAS
 from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
+from tidemill.algebra.functions.json import JSON
 from tidemill.algebra.functions.maps import MAPS
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
@@ -23,14 +24,16 @@ from tidemill.algebra.functions.similarity import SIMILARITY
 from tidemill.algebra.functions.strings import STRINGS
 from tidemill.algebra.functions.text_parts import TEXT_PARTS
 from tidemill.algebra.functions.time import TIME
+from tidemill.algebra.functions.time_formats import TIME_FORMATS
+from tidemill.algebra.functions.time_units import TIME_UNIT_FUNCTIONS
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.urls import URLS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
 
 THEMES = (
     ARITHMETIC, BITS, COMPARISON, MATHEMATICS, NUMERALS, NUMBER_TEXT, STRINGS, TEXT_PARTS, SIMILARITY, PATTERNS, URLS,
-    NUMBER_FORMATS, BYTES, HASHES, TIME, TIME_WINDOWS, NESTED, ARRAYS, MAPS, LAMBDAS, RING, INTEGER_BOUNDS,
-    VARIANCE_FUNCTIONS,
+    NUMBER_FORMATS, BYTES, HASHES, TIME, TIME_FORMATS, TIME_UNIT_FUNCTIONS, TIME_WINDOWS, NESTED, ARRAYS, MAPS, JSON,
+    LAMBDAS, RING, INTEGER_BOUNDS, VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 
@@ -45,9 +48,9 @@ INTERNAL = frozenset({
     "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
     "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
-    "map_element", "map_size", "map_value", "sequence_of_moments", "week",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
-    "instr_from", "levenshtein_within",
+    "map_element", "map_size", "map_value", "sequence_of_moments", "week", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_not", "instr_from", "levenshtein_within", "parse_timestamp", "try_parse_timestamp", "timestamp_add",
+    "timestamp_difference", "year_of_week", "whole_seconds", "timestamp_of_parts", "try_timestamp_of_parts",
 })  # fmt: skip
 """Internal functions that operators and other functions expand to; users cannot call them by these names."""
 

@@ -10,12 +10,14 @@ from sqlglot import exp
 from tidemill.algebra.expressions.call import call, call_named
 from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
+from tidemill.algebra.functions.time_units import DIFFERENCE_UNITS, UNITS
 from tidemill.algebra.values.casts import can_cast
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.data_types import from_type
-from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import (
     BIGINT,
     BINARY,
@@ -113,6 +115,19 @@ def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
     return call_named(name, *map(expressions.scalar, node.expressions))
 
 
+def from_time_unit(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """``TIMESTAMPADD(DAY, 1, x)``, whose unit is a word; ``DATEADD`` and ``DATEDIFF`` also have two arguments."""
+    name, arguments = node.name.lower(), node.expressions
+    unit = arguments[0] if len(arguments) == 3 else None
+    if not isinstance(unit, exp.Column) or unit.table:
+        return call_named(name, *map(expressions.scalar, arguments))
+    mark_translated(unit, unit.this)
+    function, units = ("timestamp_add", UNITS) if name.endswith("add") else ("timestamp_difference", DIFFERENCE_UNITS)
+    if unit.name.upper() not in units:
+        raise UnknownName(f"there is no unit {unit.name}", hint=f"Units are {', '.join(units)}.")
+    return call(function, Literal(unit.name.upper(), STRING), *map(expressions.scalar, arguments[1:]))
+
+
 def from_side_trim(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``LTRIM(characters, text)``: as a plain call Spark takes the characters first."""
     return call(node.name, *map(expressions.scalar, reversed(node.expressions)))
@@ -203,6 +218,7 @@ CALL_FUNCTIONS: dict[str, Callable[[ExpressionTranslator, exp.Anonymous], Scalar
     "ltrim": from_side_trim,
     "rtrim": from_side_trim,
     "struct": from_struct,
+    **dict.fromkeys(("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff"), from_time_unit),
 }
 """Functions with a rule of their own, by name."""
 
