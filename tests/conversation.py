@@ -21,7 +21,8 @@ line                                  meaning
 ====================================  ==============================================================================
 
 Indented lines continue the line above; ``#`` starts a comment line. Without ``----`` after it a view must start empty.
-Values go by column type: ``NULL``, numbers, bare or ``'quoted, strings'``, ISO dates, ``[arrays]``, ``{structs}``.
+Values go by column type: ``NULL``, numbers, bare or ``'quoted, strings'``, ISO dates, ``X'0f'``, ``[arrays]``,
+``{structs}``, ``{key -> value}``.
 """
 
 from __future__ import annotations
@@ -247,16 +248,21 @@ def parse_value(text: str, type_: Type) -> Any:
     match type_:
         case t.Boolean():
             return {"true": True, "false": False}[text]
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return coerce(int(text), type_)
-        case t.Double():
+        case t.Floating():
             return coerce(float(text), type_)
         case t.Decimal() | t.Date() | t.Timestamp():
             return coerce(text, type_)
         case t.Array(element):
             return tuple(parse_value(part, element) for part in split(text[1:-1])) if text != "[]" else ()
+        case t.Map(key, value):
+            entries = (part.split(" -> ", 1) for part in split(text[1:-1]) if part)
+            return tuple((parse_value(one, key), parse_value(other, value)) for one, other in entries)
         case t.Struct(fields):
             return parse_row(text[1:-1], fields)
+        case t.Binary():
+            return bytes.fromhex(text[2:-1])
     return text[1:-1].replace("''", "'") if text.startswith("'") else text
 
 
@@ -278,6 +284,8 @@ def _written(value: Any) -> str:
         case str():
             plain = re.fullmatch(r"\w[\w .-]*(?<! )", value) and value != "NULL"
             return value if plain else "'" + value.replace("'", "''") + "'"
+        case bytes():
+            return f"X'{value.hex()}'"
         case tuple():
             return f"{{{write_row(value)}}}"
     return str(value)

@@ -194,6 +194,23 @@ CAPABILITIES = (
     ),
     Capability(
         "Aggregates",
+        "`COVAR_POP`, `COVAR_SAMP`, `CORR`, `REGR_SLOPE` and the other `REGR_`",
+        "SELECT customer, REGR_SLOPE(weight, id) AS slope FROM orders GROUP BY customer",
+        "Rows in which an argument is NULL do not count.",
+    ),
+    Capability(
+        "Aggregates",
+        "`SKEWNESS`, `KURTOSIS`",
+        "SELECT customer, SKEWNESS(weight) AS skew FROM orders GROUP BY customer",
+        "Exact: sums of third powers cannot be subtracted again without loss.",
+    ),
+    Capability(
+        "Aggregates",
+        "`BIT_AND`, `BIT_OR`, `BIT_XOR`",
+        "SELECT customer, BIT_OR(id) AS bits FROM orders GROUP BY customer",
+    ),
+    Capability(
+        "Aggregates",
         "`BOOL_AND`, `BOOL_OR`, `COUNT_IF`",
         "SELECT customer, BOOL_AND(weight > 10) AS heavy FROM orders GROUP BY customer",
     ),

@@ -11,26 +11,52 @@ from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNC
 from tidemill.algebra.functions import (
     arithmetic,
     arrays,
+    binary,
+    bits,
     comparison,
+    hashes,
     higher_order,
+    json,
+    maps,
     mathematics,
     nested,
+    number_formats,
+    number_text,
+    numerals,
     regexp,
+    similarity,
     strings,
+    text_parts,
     time,
+    time_formats,
+    time_units,
+    urls,
 )
 from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.registry import INTERNAL
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),
+    ("Bits", bits, bits.BITS),
     ("Comparison and logic", comparison, comparison.COMPARISON),
     ("Mathematics", mathematics, mathematics.MATHEMATICS),
+    ("Numerals", numerals, numerals.NUMERALS),
+    ("Numbers as text", number_text, number_text.NUMBER_TEXT),
+    ("Numbers by format", number_formats, number_formats.NUMBER_FORMATS),
     ("Text", strings, strings.STRINGS),
+    ("Bytes", binary, binary.BYTES),
+    ("Parts of text", text_parts, text_parts.TEXT_PARTS),
+    ("Similarity", similarity, similarity.SIMILARITY),
     ("Patterns", regexp, regexp.PATTERNS),
+    ("URLs", urls, urls.URLS),
+    ("Hashes", hashes, hashes.HASHES),
     ("Dates and timestamps", time, time.TIME),
+    ("Patterns of timestamps, and zones", time_formats, time_formats.TIME_FORMATS),
+    ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
+    ("Maps", maps, maps.MAPS),
+    ("JSON", json, json.JSON),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 
@@ -39,11 +65,14 @@ HIDDEN = frozenset(
         "average",
         "bigint_checked",
         "filter_placed",
+        "instr_from",
+        "levenshtein_within",
         "mean",
         "numbered",
         "sequence_of_moments",
         "sort_by",
         "transform_placed",
+        "try_average",
     }
 )
 """Internal functions, which queries cannot call: the last step of AVG and SUM, and those with another name in SQL."""

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Literal
+from tidemill.algebra.values.singles import single
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
 
@@ -24,10 +25,13 @@ RECORD = t.Struct((Field("id", t.INT), Field("name", t.STRING)))
 
 EDGES: dict[Type, list[Any]] = {
     t.BOOLEAN: [None, True, False],
+    t.TINYINT: [None, 0, 3, 127, -128],
+    t.SMALLINT: [None, 0, 5, 2**15 - 1, -(2**15)],
     t.INT: [None, 0, 1, -7, 25, 2**31 - 1, -(2**31)],
     t.BIGINT: [None, 0, 3, -5, 2**63 - 1, -(2**63)],
     PRICE: [None, Decimal("0.00"), Decimal("1.25"), Decimal("-7.50"), Decimal("2.35"), Decimal("999.99")],
     WIDE: [None, Decimal("0E-10"), Decimal("-3.3333333333"), Decimal("9876543210987654321098765432.1234567891")],
+    t.FLOAT: [None, 0.0, 1.5, *map(single, (-0.1, 1.005, 3e38)), math.inf, math.nan],
     t.DOUBLE: [None, 0.0, 1.5, -2.5, 0.1, 1.005, 1e300, math.inf, -math.inf, math.nan],
     t.STRING: [None, "", "tide", "Tide mill", "a,b,,c", "ÄÖ ß", "  pad ", "it's 50%", "x_y\\z"],
     t.DATE: [
@@ -45,7 +49,7 @@ EDGES: dict[Type, list[Any]] = {
     RECORD: [None, (1, "ann"), (None, None)],
 }
 
-NUMERIC = (t.INT, t.BIGINT, PRICE, WIDE, t.DOUBLE)
+NUMERIC = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, PRICE, WIDE, t.FLOAT, t.DOUBLE)
 
 READABLE = [
     *EDGES[t.STRING],
@@ -88,7 +92,10 @@ ARITHMETIC = [
 ]
 
 UNARY = names("negate positive abs round bround floor ceil sign is_null is_not_null")
-REAL = names("sqrt cbrt exp ln log10 log2 log1p sin cos tan asin acos atan degrees radians isnan")
+REAL = names(
+    "sqrt cbrt exp ln log10 log2 log1p sin cos tan asin acos atan degrees radians isnan "
+    "sinh cosh tanh asinh acosh atanh cot csc sec expm1 rint"
+)
 
 NUMBERS_ALONE = [
     *(Group((type_,), UNARY + REAL) for type_ in NUMERIC),
@@ -96,7 +103,39 @@ NUMBERS_ALONE = [
         Group((type_,), names("round bround floor ceil"), constants=(Literal(places, t.INT),))
         for type_, places in [(t.INT, -1), (t.BIGINT, -2), (PRICE, 1), (PRICE, -1), (PRICE, 5), (WIDE, 3)]
     ),
-    *(Group((t.DOUBLE,), names("round bround"), constants=(Literal(places, t.INT),)) for places in (2, -1, 400)),
+    *(
+        Group((type_,), names("round bround"), constants=(Literal(places, t.INT),))
+        for type_, places in itertools.product((t.FLOAT, t.DOUBLE), (2, -1, 400))
+    ),
+]
+
+INTEGERS = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)
+
+BITS = [
+    *(Group((type_, type_), names("bitwise_and bitwise_or bitwise_xor")) for type_ in INTEGERS),
+    *(Group((type_,), names("bitwise_not bit_count hex bin")) for type_ in INTEGERS),
+    *(Group((type_, t.INT), names("shiftleft shiftright shiftrightunsigned")) for type_ in (t.INT, t.BIGINT)),
+    *(Group((type_, t.INT), names("bit_get"), [(5, 0), (5, 1), (-1, 7), (5, 64), (None, 1)]) for type_ in INTEGERS),
+]
+
+MORE_NUMBERS = [
+    Group((t.DOUBLE, t.DOUBLE), names("hypot nanvl")),
+    Group((t.INT,), names("factorial"), [(-1,), (0,), (20,), (21,), (None,)]),
+    Group((), names("pi e")),
+    Group(
+        (t.DOUBLE, t.DOUBLE, t.DOUBLE, t.BIGINT),
+        names("width_bucket"),
+        [(5.3, 0.2, 10.6, 5), (-0.9, 5.2, 0.5, 2), (1.0, 2.0, 2.0, 3), (math.nan, 0.0, 1.0, 2), (0.5, 0.0, 1.0, None)],
+    ),
+    Group(
+        (t.STRING, t.INT, t.INT),
+        names("conv"),
+        [("100", 2, 10), ("-10", 16, -10), ("zz", 36, 16), ("", 10, 2), ("1", 1, 2), (None, 10, 2)],
+    ),
+    *(
+        Group((type_, t.INT), names("format_number"), [*itertools.product(EDGES[type_], (None, -1, 0, 3))])
+        for type_ in NUMERIC
+    ),
 ]
 
 BESIDE_LITERALS = [
@@ -111,7 +150,7 @@ def spark_errs(name: str, values: Row) -> bool:
     """Where Spark is wrong and we do not follow it."""
     if name in ("negate", "abs"):
         return any(isinstance(value, Decimal) and len(value.as_tuple().digits) > 34 for value in values)  # it rounds
-    return name == "pmod" and values[-1] in (-(2**31), -(2**63))  # it wraps around
+    return name == "pmod" and values[-1] in (-128, -(2**15), -(2**31), -(2**63))  # it wraps around
 
 
 SAME_TYPE = [
@@ -232,7 +271,53 @@ TEXT = [
     ),
 ]
 
+PARTS = [
+    Group((t.STRING,), names("octet_length bit_length soundex mask quote luhn_check hex crc32 url_encode")),
+    Group((t.STRING,), names("url_decode try_url_decode"), [("a%20b+c",), ("%C3%A9",), ("%4",), ("",), (None,)]),
+    Group((t.STRING, t.STRING), names("find_in_set levenshtein jaro_winkler_similarity")),
+    Group(
+        (t.STRING, t.STRING, t.INT),
+        names("substring_index levenshtein"),
+        [
+            ("a,b,,c", ",", 2),
+            ("a,b,,c", ",", -1),
+            ("aaa", "aa", 1),
+            ("abc", "", 1),
+            (None, ",", 1),
+            ("abc", "abd", None),
+        ],
+    ),
+    Group(
+        (t.STRING,),
+        names("to_number try_to_number"),
+        [("12,454.8-",), ("5",), ("-5",), ("1,2,3",), ("454+",), (".5",), ("",), (None,)],
+        (Literal("99,999.9S", t.STRING),),
+    ),
+    Group((t.INT, t.STRING, t.STRING), names("elt"), [(1, "a", "b"), (2, "a", None), (3, "a", "b"), (None, "a", "b")]),
+    Group(
+        (t.STRING, t.STRING, t.INT, t.INT),
+        names("overlay instr"),
+        [("banana", "an", 2, 1), ("banana", "an", -1, 2), ("ÄÖß", "Ö", 1, 1), ("", "a", 1, 1), (None, "a", 1, 1)],
+    ),
+    Group(
+        (t.STRING, t.STRING),
+        names("parse_url try_parse_url"),
+        [
+            *itertools.product(
+                ("https://ann:x@example.com:80/a/b?c=1&d=2#top", "mailto:a@b.c", "a b", "/a"),
+                names("HOST PATH QUERY REF PROTOCOL FILE AUTHORITY USERINFO host"),
+            )
+        ],
+    ),
+    *(Group((type_, t.INT), names("hash xxhash64")) for type_ in EDGES),
+]
+
 EXPRESSIONS = [
+    Group(
+        (t.STRING, t.STRING),
+        names("regexp_count regexp_substr regexp_instr regexp_extract_all"),
+        [("tide12mill", "([0-9]+)"), ("a1b22c", "([0-9])"), ("", "(x)"), (None, "a"), ("ÄX ÄX", "(X)")],
+    ),
     Group(
         (t.STRING, t.STRING),
         names("rlike split regexp_extract"),
@@ -336,6 +421,61 @@ TIME = [
     ),
 ]
 
+_PATTERNS_OF_TIME = names("yyyy-MM-dd EEEE,d.MMMM.yy h:mm:ss.SSSa DDD/q G QQQQ XXX,xx,Z,VV,O [yyyy] www yyyyyyy")
+_ZONES = names("UTC Europe/Berlin -03:30 nowhere")
+
+TIME_FORMATS = [
+    Group((t.TIMESTAMP, t.STRING), names("date_format"), [*itertools.product(EDGES[t.TIMESTAMP], _PATTERNS_OF_TIME)]),
+    Group((t.BIGINT, t.STRING), names("from_unixtime"), [(0, "yyyy"), (-1, "HH:mm"), (None, "y"), (1, None), (1, "w")]),
+    Group((t.BIGINT,), names("from_unixtime"), [(0,), (-1,), (1_700_000_000,), (None,)]),
+    Group(
+        (t.STRING, t.STRING),
+        names("to_timestamp try_to_timestamp to_date try_to_date unix_timestamp"),
+        [
+            ("2024-02-29", "yyyy-MM-dd"),
+            ("29.2.24 1:05 PM", "d.M.yy h:mm a"),
+            ("2024-02-30", "yyyy-MM-dd"),
+            ("1969-12-31 23:59:59.25+01:00", "yyyy-MM-dd HH:mm:ss.SSSXXX"),
+            ("2024", "w"),
+            (None, "yyyy"),
+            ("2024", None),
+        ],
+    ),
+    Group((t.TIMESTAMP,), names("unix_timestamp year_of_week")),
+    Group(
+        (t.TIMESTAMP, t.STRING),
+        names("to_utc_timestamp from_utc_timestamp"),
+        [*itertools.product((*EDGES[t.TIMESTAMP], datetime.datetime(2024, 3, 31, 2, 30)), _ZONES)],
+    ),
+    Group((t.DATE, t.STRING), names("next_day"), [(_DAY, "MO"), (_DAY, "thursday"), (_DAY, "x"), (None, "su")]),
+    Group((t.DATE,), names("dayname monthname year_of_week")),
+    Group(
+        (t.INT, t.INT, t.INT, t.INT, t.INT, t.Decimal(16, 6), t.STRING),
+        names("make_timestamp try_make_timestamp"),
+        [
+            (2024, 3, 31, 2, 30, Decimal("1.500000"), "Europe/Berlin"),
+            (2019, 6, 30, 23, 59, Decimal("60.000000"), "UTC"),
+            (2019, 6, 30, 23, 59, Decimal("60.500000"), "UTC"),
+            (2019, 2, 29, 0, 0, Decimal("0.000000"), "UTC"),
+            (None, 2, 28, 0, 0, Decimal("0.000000"), "UTC"),
+        ],
+    ),
+]
+
+JSON = [
+    Group(
+        (t.STRING, t.STRING),
+        names("get_json_object"),
+        [
+            *itertools.product(('{"a": [1, {"b": "x"}], "c": 1.50}', "[1", "", None), ("$", "$.a[*]", "$.a[1].b", "a")),
+        ],
+    ),
+    Group((t.STRING,), names("json_array_length json_object_keys"), [("[1, [2]]",), ('{"a": 1}',), ("x",), (None,)]),
+    Group((RECORD,), names("to_json")),
+    Group((NUMBERS,), names("to_json")),
+    Group((t.Array(t.TIMESTAMP),), names("to_json"), [((_MOMENT, None),), (None,)]),
+]
+
 NESTED = [
     Group((NUMBERS,), names("size sort_array array_distinct array_max array_min is_null")),
     Group((TEXTS,), names("size sort_array array_distinct array_max array_min")),
@@ -361,6 +501,7 @@ NESTED = [
     Group((t.Array(t.DOUBLE),), names("array_sort array_distinct numbered"), [((math.nan, None, 1.5, math.nan),)]),
     Group((NUMBERS, t.INT), names("array_position array_remove array_append array_prepend")),
     Group((NUMBERS, t.BIGINT), names("array_position array_append"), [((1, 2), 2), ((1, 2), 2**40), (None, 1)]),
+    Group((NUMBERS, t.INT, t.INT), names("array_insert"), [((1, 2), 3, 9), ((), -2, 9), ((1,), 0, 9), (None, 1, None)]),
     Group((t.STRING, t.INT), names("array_repeat"), [("a", 2), (None, 2), ("a", 0), ("a", -1), ("a", None)]),
     Group(
         (NUMBERS, t.INT, t.INT),
@@ -376,4 +517,5 @@ NESTED = [
     Group((RECORD,), names("get_field"), constants=(Literal("name", t.STRING),)),
 ]
 
-GROUPS = ARITHMETIC + NUMBERS_ALONE + BESIDE_LITERALS + SAME_TYPE + MIXED + LOGIC + TEXT + EXPRESSIONS + TIME + NESTED
+NUMERIC_GROUPS = ARITHMETIC + NUMBERS_ALONE + BITS + MORE_NUMBERS + BESIDE_LITERALS
+GROUPS = NUMERIC_GROUPS + SAME_TYPE + MIXED + LOGIC + TEXT + PARTS + EXPRESSIONS + TIME + TIME_FORMATS + NESTED + JSON

@@ -1,6 +1,6 @@
 """Asks Spark the cases of the corpus and writes its answers: ``python -m tests.corpus.answer [--new] [file ...]``.
 
-With ``--new`` only those that have no answer yet.
+With ``--new`` only what has no answer yet.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class Spark:
             rows = f"SELECT {columns} FROM {VALUES[name]} AS {name}({', '.join(names_of(fields))})"
             self._spark.sql(rows).createOrReplaceTempView(name)
 
-    def settle(self, cases: Iterable[Case]) -> None:
-        """Ask all questions of ``cases`` and keep the answers."""
+    def settle(self, cases: Iterable[Case], new: bool) -> None:
+        """Ask the questions of ``cases``, all or those that are ``new``, and keep the answers."""
         for case in cases:
-            case.settle({filler: self.answer(query, case.text) for filler, query in case.asked})
+            known = case.answers if new and case.answer else {}
+            case.settle({filler: known.get(filler) or self.answer(query, case.text) for filler, query in case.asked})
 
     def answer(self, query: str, text: str) -> list[str]:
         """The lines of Spark's answer to ``query``, or of its refusal."""
@@ -52,7 +53,7 @@ class Spark:
             rows = _rows(frame)
         except PySparkException as error:
             return [f"! {error.getCondition() or type(error).__name__}"]
-        except (ArithmeticError, Py4JError) as error:
+        except (ArithmeticError, Py4JError, UnicodeDecodeError) as error:
             return [f"! {type(error).__name__}"]
         return written(text, rows, [str(f.type) for f in _fields(frame)])
 
@@ -66,8 +67,7 @@ def _strange(schema: StructType) -> str:
             kept = spark_type(type_of(field.dataType)).simpleString()
         except KeyError:
             kept = ""
-        # We have no narrow integers: INT holds their values.
-        if kept != field.dataType.simpleString().replace("tinyint", "int").replace("smallint", "int"):
+        if kept != field.dataType.simpleString():
             return field.dataType.simpleString()
     return ""
 
@@ -93,6 +93,8 @@ def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return tuple((_plain(key), _plain(found)) for key, found in value.items())
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
@@ -104,7 +106,7 @@ def main(names: Sequence[str], new: bool) -> None:
     spark = Spark(local_session())
     for path in map(Path, names) if names else FILES:
         cases = read(path)
-        spark.settle(case for case in cases if isinstance(case, Case) and not (new and case.answer))
+        spark.settle((case for case in cases if isinstance(case, Case)), new)
         write(path, cases)
         print(f"{path.name}: {sum(len(case.asked) for case in cases if isinstance(case, Case))} questions")
     stop_local_session()

@@ -22,7 +22,29 @@ GAPS = {line for line in (FOLDER / "gaps.txt").read_text().splitlines() if line 
 """Texts in which we are known to differ from Spark: they must do so until they are mended."""
 
 HOLE = "{}"
-FILLERS = ("i", "l", "f", "d", "s", "n", "b", "dt", "ts", "a", "sa", "st", "NULL", "2", "2.5", "'7'")
+FILLERS = (
+    "i",
+    "l",
+    "ti",
+    "si",
+    "f",
+    "fl",
+    "d",
+    "s",
+    "n",
+    "b",
+    "bi",
+    "dt",
+    "ts",
+    "tn",
+    "a",
+    "sa",
+    "st",
+    "NULL",
+    "2",
+    "2.5",
+    "'7'",
+)
 """What stands in the holes: columns of every type, NULL, and constants, which Spark types in ways of their own."""
 
 TABLES = {
@@ -40,6 +62,12 @@ TABLES = {
         Field("a", t.Array(t.INT)),
         Field("sa", t.Array(t.STRING)),
         Field("st", t.Struct((Field("x", t.INT), Field("y", t.STRING)))),
+        Field("ti", t.TINYINT),
+        Field("si", t.SMALLINT),
+        Field("fl", t.FLOAT),
+        Field("bi", t.BINARY),
+        Field("tn", t.TIMESTAMP_NTZ),
+        Field("m", t.Map(t.STRING, t.INT)),
     ),
     "u": (Field("k", t.INT), Field("v", t.STRING), Field("w", t.DOUBLE)),
 }
@@ -50,13 +78,15 @@ ROWS: dict[str, list[Row]] = {
             *(1, 5, 4, 2.5, decimal.Decimal("12.34"), "abc", "12", True),
             *(datetime.date(2024, 2, 29), datetime.datetime(2024, 3, 31, 13, 45, 12, 345678)),
             *((3, 1, None), ("x", "y"), (1, "q")),
+            *(7, 300, 0.10000000149011612, b"Tide", datetime.datetime(2024, 2, 29, 12, 30), (("b", 2), ("a", None))),
         ),
         (
             *(2, -3, -2, -0.75, decimal.Decimal("-0.50"), "Tide Mill", "3", False),
             *(datetime.date(1999, 12, 31), datetime.datetime(1969, 7, 20, 20, 17, 40)),
             *((), ("b", None, "a"), (None, "w")),
+            *(-128, -32768, -2.5, b"", datetime.datetime(1999, 12, 31, 23, 59, 59, 999999), ()),
         ),
-        (3, *(None,) * 12),
+        (3, *(None,) * 18),
     ],
     "u": [(1, "one", 1.0), (1, "uno", None), (2, "two", 2.0), (4, None, 4.0)],
 }
@@ -64,10 +94,13 @@ ROWS: dict[str, list[Row]] = {
 VALUES = {
     "t": """VALUES
         (1, 5, 4L, 2.5D, 12.34BD, 'abc', '12', true, DATE'2024-02-29', TIMESTAMP'2024-03-31 13:45:12.345678',
-         array(3, 1, NULL), array('x', 'y'), named_struct('x', 1, 'y', 'q')),
+         array(3, 1, NULL), array('x', 'y'), named_struct('x', 1, 'y', 'q'), 7Y, 300S, 0.1F,
+         CAST('Tide' AS BINARY), TIMESTAMP_NTZ'2024-02-29 12:30:00', map('b', 2, 'a', NULL)),
         (2, -3, -2L, -0.75D, -0.50BD, 'Tide Mill', '3', false, DATE'1999-12-31', TIMESTAMP'1969-07-20 20:17:40',
-         array(), array('b', NULL, 'a'), named_struct('x', NULL, 'y', 'w')),
-        (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)""",
+         array(), array('b', NULL, 'a'), named_struct('x', NULL, 'y', 'w'), -128Y, -32768S, -2.5F,
+         X'', TIMESTAMP_NTZ'1999-12-31 23:59:59.999999', map()),
+        (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+         NULL, NULL, NULL, NULL, NULL, NULL)""",
     "u": "VALUES (1, 'one', 1D), (1, 'uno', NULL), (2, 'two', 2D), (4, NULL, 4D)",
 }
 """The same rows as Spark SQL: what it reads from a table of constants it computes without a job."""
@@ -166,6 +199,8 @@ def shown(value: Any) -> str:
             return str(value).lower()
         case str():
             return repr(value)
+        case bytes():
+            return f"X'{value.hex()}'"
         case float():
             return "NaN" if math.isnan(value) else repr(value)
         case tuple():

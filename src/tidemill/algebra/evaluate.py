@@ -472,7 +472,7 @@ def _call(node: Call, row: Environment, around: EvaluationContext) -> Any:
         arguments.append(value)
         if settles is not None and settles(value):
             break
-    return function.apply(node.of, *arguments) if function.typed else function.apply(*arguments)
+    return function.bound([argument.type for argument in node.arguments], node.of)(*arguments)
 
 
 def aggregate_value(

@@ -28,12 +28,17 @@ NAN = math.nan
 _PLAIN: dict[Type, pa.DataType] = {
     t.VOID: pa.null(),
     t.BOOLEAN: pa.bool_(),
+    t.TINYINT: pa.int8(),
+    t.SMALLINT: pa.int16(),
     t.INT: pa.int32(),
     t.BIGINT: pa.int64(),
+    t.FLOAT: pa.float32(),
     t.DOUBLE: pa.float64(),
     t.STRING: pa.string(),
+    t.BINARY: pa.binary(),
     t.DATE: pa.date32(),
     t.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    t.TIMESTAMP_NTZ: pa.timestamp("us"),
 }
 
 
@@ -47,6 +52,9 @@ def arrow_type(type_: Type) -> pa.DataType:
             return pa.decimal128(precision, scale)
         case t.Array(element):
             return pa.list_(arrow_type(element))
+        case t.Map(key, value):
+            # Arrow has no keys that are NULL by type; a map without a type has none at all.
+            return pa.map_(pa.string() if key == t.VOID else arrow_type(key), arrow_type(value))
         case t.Struct(fields):
             return pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
     return _PLAIN[type_]
@@ -120,18 +128,17 @@ def _buffers(values: Sequence[Any], type_: Type) -> Sequence[array[Any] | bytes]
     match type_:
         case t.Boolean():
             return [_bits(values)]
-        case t.Int():
-            return [array("i", [v or 0 for v in values])]
-        case t.BigInt():
-            return [array("q", [v or 0 for v in values])]
-        case t.Double():
-            return [array("d", [0.0 if v is None else v for v in values])]
+        case t.Integral():
+            return [array(_INTEGER_CODES[type_.bits], [v or 0 for v in values])]
+        case t.Floating():
+            code = "f" if isinstance(type_, t.Float) else "d"
+            return [array(code, [0.0 if v is None else v for v in values])]
         case t.Date():
             return [array("i", [0 if v is None else v.toordinal() - _DAY_ZERO for v in values])]
         case t.Timestamp():
             return [array("q", [0 if v is None else (v - _MOMENT_ZERO) // _MICROSECOND for v in values])]
-        case t.String():
-            texts = [b"" if v is None else v.encode() for v in values]
+        case t.String() | t.Binary():
+            texts = [b"" if v is None else v if isinstance(v, bytes) else v.encode() for v in values]
             return [array("i", accumulate(map(len, texts), initial=0)), b"".join(texts)]
         case t.Decimal(precision, scale):
             scaled = [0 if v is None else v.scaleb(scale, _WIDE) for v in values]
@@ -140,6 +147,9 @@ def _buffers(values: Sequence[Any], type_: Type) -> Sequence[array[Any] | bytes]
                 return None
             return [b"".join([number.to_bytes(16, sys.byteorder, signed=True) for number in numbers])]
     return None
+
+
+_INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
 def _bits(flags: Sequence[Any]) -> bytes:
@@ -167,7 +177,7 @@ def from_arrow(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Row, int]
     columns: list[list[Any]] = []
     for f in fields:
         stored = table.column(f.name)
-        if f.type == t.TIMESTAMP:
+        if isinstance(f.type, t.Timestamp):
             columns.append(_timestamps(stored.cast(_BARE)))
             continue
         if f.type == t.STRING:
@@ -233,12 +243,20 @@ def canonical_double(value: float) -> float:
     return NAN if value != value else value + 0.0
 
 
+def without_negative_zeros(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of FLOAT or DOUBLE with 0.0 for -0.0."""
+    return pc.add(column, pa.scalar(0.0, column.type))
+
+
 def _outward(type_: Type) -> Callable[[Any], Any] | None:
     """The conversion from an internal value to Arrow's; None if they are the same. Naive timestamps are UTC."""
     match type_:
         case t.Array(element):
             to = _outward(element) or (lambda v: v)
             return lambda values: [None if v is None else to(v) for v in values]
+        case t.Map(key, value):
+            pair = _outward(key) or (lambda v: v), _outward(value) or (lambda v: v)
+            return lambda entries: [(pair[0](k), None if v is None else pair[1](v)) for k, v in entries]
         case t.Struct(fields):
             parts = [(f.name, _outward(f.type) or (lambda v: v)) for f in fields]
             return lambda value: {
@@ -250,13 +268,16 @@ def _outward(type_: Type) -> Callable[[Any], Any] | None:
 def _inward(type_: Type) -> Callable[[Any], Any] | None:
     """The conversion from Arrow's value to an internal one; None if they are the same."""
     match type_:
-        case t.Double():
+        case t.Floating():
             return canonical_double
         case t.Timestamp():
             return lambda v: v.replace(tzinfo=None)
         case t.Array(element):
             to = _inward(element) or (lambda v: v)
             return lambda values: tuple(None if v is None else to(v) for v in values)
+        case t.Map(key, value):
+            pair = _inward(key) or (lambda v: v), _inward(value) or (lambda v: v)
+            return lambda entries: tuple((pair[0](k), None if v is None else pair[1](v)) for k, v in entries)
         case t.Struct(fields):
             parts = [(f.name, _inward(f.type) or (lambda v: v)) for f in fields]
             return lambda value: tuple(None if value[name] is None else to(value[name]) for name, to in parts)

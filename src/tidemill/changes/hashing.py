@@ -47,11 +47,15 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
         return np.concatenate(words) if words else np.zeros(0, dtype=np.uint64)
     if pa.types.is_nested(kind):
         column = pa.chunked_array([pa.array([repr(value) for value in column.to_pylist()], pa.large_string())])
+    if pa.types.is_binary(kind):
+        column = pa.chunked_array([chunk.view(pa.string()) for chunk in column.chunks], pa.string())
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         texts = [_hash_texts(chunk) for chunk in column.chunks]
         return np.concatenate(texts) if texts else np.zeros(0, dtype=np.uint64)
     if pa.types.is_floating(kind):
-        floats = _filled(column, 0.0) + 0.0  # one zero, and below one NaN: files may hold others of either
+        floats = (
+            _filled(column, 0.0).astype(np.float64) + 0.0
+        )  # one zero, and below one NaN: files may hold others of either
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())

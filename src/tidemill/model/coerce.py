@@ -4,13 +4,15 @@ What each type takes, beside its own inner form (``model.types`` has the table):
 
 ========== =====================================================================================
 BOOLEAN    nothing else: 0 and 1 are numbers
-INT BIGINT whole floats and decimals, within the type's range
+TINYINT to BIGINT whole floats and decimals, within the type's range
 DECIMAL    integers and strings; never floats, which are seldom the number that people see
 DOUBLE     integers that a double holds exactly, decimals (rounded to the nearest double)
+BINARY     bytearray, memoryview; never text
 STRING     nothing else; VARCHAR(n) cuts spaces beyond n characters off, and takes nothing longer
 DATE       ISO strings, datetimes at midnight
 TIMESTAMP  ISO strings, dates; with a time zone they are brought to UTC, without one they are UTC
 ARRAY      lists and tuples
+MAP        mappings, lists of pairs
 STRUCT     mappings by name, tuples and lists by position
 ========== =====================================================================================
 
@@ -68,6 +70,8 @@ def coercer(type_: Type) -> Converter:
             return to_decimal(type_)
         case t.Array(element):
             return _to_array(type_, element)
+        case t.Map():
+            return _to_map(type_)
         case t.Struct(fields):
             return _to_struct(type_, fields)
     return PLAIN[type_]
@@ -177,6 +181,9 @@ def presenter(type_: Type) -> Converter | None:
     match type_:
         case t.Array(element):
             return lambda values: [present(value, element) for value in values]
+        case t.Map(_, value):
+            # Keys stay as they are inside: a list or a dictionary could not be a key of Python's.
+            return lambda entries: {key: present(found, value) for key, found in entries}
         case t.Struct(fields):
             return lambda values: {f.name: present(v, f.type) for f, v in zip(fields, values, strict=True)}
     return None
@@ -200,6 +207,30 @@ def _to_array(type_: Type, element: Type) -> Converter:
                 _locate(error, f"[{position}]")
                 raise
         return tuple(result)
+
+    return convert
+
+
+def _to_map(type_: t.Map) -> Converter:
+    place_key, place_value = _place(type_.key, nullable=False), _place(type_.value, nullable=True)
+
+    def convert(value: Any) -> tuple[tuple[Any, Any], ...]:
+        pairs = list(value.items()) if isinstance(value, Mapping) else value
+        if isinstance(pairs, str) or not isinstance(pairs, (list, tuple)):
+            refuse(value, type_)
+        result: dict[Any, Any] = {}
+        for pair in pairs:
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                refuse(value, type_, "An entry is a key and its value.")
+            try:
+                key, found = place_key(pair[0]), place_value(pair[1])
+            except DataError as error:
+                _locate(error, f"[{pair[0]!r}]")
+                raise
+            if key in result:
+                refuse(value, type_, f"The key {key!r} is there twice.")
+            result[key] = found
+        return tuple(result.items())
 
     return convert
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import decimal
 import math
@@ -57,9 +58,9 @@ def to_boolean(value: Any) -> bool:
     refuse(value, t.BOOLEAN)
 
 
-def to_integer(type_: Type, bits: int) -> Converter:
-    """Whole numbers of ``bits`` bits, whichever Python type they have."""
-    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+def to_integer(type_: t.Integral) -> Converter:
+    """Whole numbers that fit ``type_``, whichever Python type they have."""
+    low, high = -type_.limit, type_.limit - 1
 
     def convert(value: Any) -> int:
         if type(value) is int and low <= value <= high:
@@ -131,6 +132,15 @@ def to_double(value: Any) -> float:
     return math.nan if number != number else number + 0.0
 
 
+def to_float(value: Any) -> float:
+    """As for a DOUBLE, but rounded to 32 bits as NumPy does; no number overflows."""
+    number = to_double(value)
+    rounded = ctypes.c_float(number).value
+    if math.isinf(rounded) and not math.isinf(number):
+        refuse(value, t.FLOAT, "It is too large for 32 bits.", "Use a DOUBLE.")
+    return math.nan if rounded != rounded else rounded + 0.0
+
+
 def _double_of(value: Any) -> float:
     plain = from_numpy(value)
     if isinstance(plain, bool) or not isinstance(plain, (int, float, decimal.Decimal)):
@@ -157,6 +167,17 @@ def to_string(value: Any) -> str:
     except UnicodeEncodeError as error:
         refuse(value, t.STRING, f"It is not valid Unicode: {error.reason}.")
     return str.__str__(value)
+
+
+def to_binary(value: Any) -> bytes:
+    """Bytes of any kind; a text must be encoded first."""
+    if type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, str):
+        refuse(value, t.BINARY, "A text has no bytes before it is encoded.", "Give text.encode().")
+    refuse(value, t.BINARY)
 
 
 def to_varchar(length: int) -> Converter:
@@ -233,18 +254,19 @@ def to_void(value: Any) -> NoReturn:
 PLAIN: dict[Type, Converter] = {
     t.VOID: to_void,
     t.BOOLEAN: to_boolean,
-    t.INT: to_integer(t.INT, 32),
-    t.BIGINT: to_integer(t.BIGINT, 64),
+    **{type_: to_integer(type_) for type_ in (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)},
+    t.FLOAT: to_float,
     t.DOUBLE: to_double,
     t.STRING: to_string,
+    t.BINARY: to_binary,
     t.DATE: to_date,
     t.TIMESTAMP: to_timestamp,
+    t.TIMESTAMP_NTZ: to_timestamp,
 }
 
 INNER: dict[Type, tuple[type, Any, Any]] = {
     t.BOOLEAN: (bool, False, True),
-    t.INT: (int, -(1 << 31), (1 << 31) - 1),
-    t.BIGINT: (int, -(1 << 63), (1 << 63) - 1),
+    **{type_: (int, -type_.limit, type_.limit - 1) for type_ in (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)},
     t.DATE: (datetime.date, datetime.date.min, datetime.date.max),
 }
 """The types whose values of one Python type, from the first to the last, are inner values as they are."""

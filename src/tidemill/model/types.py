@@ -2,19 +2,22 @@
 
 Inside the engine every value is hashable, because rows are keys of Z-sets:
 
-========== ========================= ==========================
-type       inside                    what ``rows()`` returns
-========== ========================= ==========================
-BOOLEAN    bool                      bool
-INT BIGINT int                       int
-DECIMAL    decimal.Decimal at scale  decimal.Decimal
-DOUBLE     float (one NaN, no -0.0)  float
-STRING     str                       str
-DATE       datetime.date             datetime.date
-TIMESTAMP  naive datetime in UTC     naive datetime in UTC
-ARRAY      tuple                     list
-STRUCT     tuple, in field order     dict
-========== ========================= ==========================
+=========================== ========================= ===========================
+type                        inside                    what ``rows()`` returns
+=========================== ========================= ===========================
+BOOLEAN                     bool                      bool
+TINYINT SMALLINT INT BIGINT int                       int
+DECIMAL                     decimal.Decimal at scale  decimal.Decimal
+FLOAT DOUBLE                float (one NaN, no -0.0)  float
+STRING                      str                       str
+BINARY                      bytes                     bytes
+DATE                        datetime.date             datetime.date
+TIMESTAMP                   naive datetime in UTC     naive datetime in UTC
+TIMESTAMP_NTZ               naive datetime            naive datetime
+ARRAY                       tuple                     list
+MAP                         tuple of pairs            dict
+STRUCT                      tuple, in field order     dict
+=========================== ========================= ===========================
 
 NULL is ``None`` everywhere.
 """
@@ -22,6 +25,7 @@ NULL is ``None`` everywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 MAX_PRECISION = 38
 
@@ -49,13 +53,56 @@ class Boolean(Type):
 
 
 @dataclass(frozen=True, slots=True)
-class Int(Type):
-    """A 32-bit integer."""
+class Integral(Type):
+    """An integer of so many bits, one of them for the sign."""
+
+    bits: ClassVar[int]
+
+    @property
+    def limit(self) -> int:
+        """The first integer that does not fit; the least that does is its negative.
+
+        >>> TINYINT.limit
+        128
+        """
+        return 1 << (self.bits - 1)
+
+    @property
+    def digits(self) -> int:
+        """The precision of the DECIMAL that stands for this type in arithmetic.
+
+        >>> TINYINT.digits, BIGINT.digits
+        (3, 20)
+        """
+        return {8: 3, 16: 5, 32: 10, 64: 20}[self.bits]
 
 
 @dataclass(frozen=True, slots=True)
-class BigInt(Type):
+class TinyInt(Integral):
+    """An 8-bit integer."""
+
+    bits: ClassVar[int] = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SmallInt(Integral):
+    """A 16-bit integer."""
+
+    bits: ClassVar[int] = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Int(Integral):
+    """A 32-bit integer."""
+
+    bits: ClassVar[int] = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BigInt(Integral):
     """A 64-bit integer."""
+
+    bits: ClassVar[int] = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +117,28 @@ class Decimal(Type):
 
 
 @dataclass(frozen=True, slots=True)
-class Double(Type):
+class Floating(Type):
+    """A binary floating-point number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Float(Floating):
+    """A 32-bit binary floating-point number. Inside it is the 64-bit one of the same value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Double(Floating):
     """A 64-bit binary floating-point number."""
 
 
 @dataclass(frozen=True, slots=True)
 class String(Type):
     """Text of any length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Type):
+    """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +152,14 @@ class Timestamp(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class TimestampNtz(Timestamp):
+    """A day and a time of day, of no time zone. Our clocks are UTC, so as an instant it is the same number."""
+
+    def __str__(self) -> str:
+        return "TIMESTAMP_NTZ"
+
+
+@dataclass(frozen=True, slots=True)
 class Array(Type):
     """A list of values of one type."""
 
@@ -97,6 +167,17 @@ class Array(Type):
 
     def __str__(self) -> str:
         return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Type):
+    """Values by keys, which are all different, in the order in which they were given."""
+
+    key: Type
+    value: Type
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +218,35 @@ class Struct(Type):
 
 VOID = Void()
 BOOLEAN = Boolean()
+TINYINT = TinyInt()
+SMALLINT = SmallInt()
 INT = Int()
 BIGINT = BigInt()
+FLOAT = Float()
 DOUBLE = Double()
 STRING = String()
+BINARY = Binary()
 DATE = Date()
 TIMESTAMP = Timestamp()
+TIMESTAMP_NTZ = TimestampNtz()
 
-INTEGRAL = (Int, BigInt)
-NUMERIC = (Int, BigInt, Decimal, Double)
+
+def is_comparable(type_: Type) -> bool:
+    """True if values of ``type_`` can be compared: they are no maps, and hold none.
+
+    >>> is_comparable(Array(INT)), is_comparable(Array(Map(STRING, INT)))
+    (True, False)
+    """
+    match type_:
+        case Map():
+            return False
+        case Array(element):
+            return is_comparable(element)
+        case Struct(fields):
+            return all(is_comparable(f.type) for f in fields)
+    return True
 
 
 def is_numeric(type_: Type) -> bool:
     """True if arithmetic applies to ``type_``."""
-    return isinstance(type_, NUMERIC)
+    return isinstance(type_, Integral | Decimal | Floating)

@@ -12,7 +12,7 @@ def comparable(column: Type | None, key: Type | None) -> bool:
     >>> comparable(t.INT, t.BIGINT), comparable(t.INT, t.STRING)
     (True, False)
     """
-    exact = (t.Int, t.BigInt, t.Decimal)
+    exact = (t.Integral, t.Decimal)
     return column is not None and (column == key or (isinstance(column, exact) and isinstance(key, exact)))
 
 
@@ -24,4 +24,4 @@ def sums_up(argument: Type, ring: Type) -> bool:
     """
     if isinstance(argument, t.Decimal) and isinstance(ring, t.Decimal):
         return argument.scale == ring.scale
-    return argument == ring or (ring == t.BIGINT and isinstance(argument, t.INTEGRAL))
+    return argument == ring or (ring == t.BIGINT and isinstance(argument, t.Integral))

@@ -8,8 +8,11 @@ Add an aggregate by declaring an ``AggregateFunction`` in the module of its them
 - ``partial_sums``: the ring values that an aggregate is computed from
 - ``moving``: aggregates of values between two ends that move forward
 - ``folds``: aggregates of values that are added one by one and never leave
-- ``sums``: COUNT, SUM, AVG, BOOL_AND and BOOL_OR
+- ``sums``: COUNT, SUM, AVG, their TRY_ forms, BOOL_AND and BOOL_OR
 - ``statistics``: variances, covariances and correlation
+- ``regression``: the REGR_ aggregates
+- ``moments``: SKEWNESS and KURTOSIS
+- ``bits``: BIT_AND, BIT_OR and BIT_XOR
 - ``extremes``: MIN, MAX, MIN_BY and MAX_BY
 - ``lists``: ARRAY_AGG and STRING_AGG
 - ``order_statistics``: MODE and percentiles

@@ -18,6 +18,7 @@ from tidemill.algebra.aggregates.function import (
 from tidemill.algebra.aggregates.moving import MovingExtreme
 from tidemill.algebra.aggregates.parameters import anything
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.model.types import Array
 
 
 def _extreme(greatest: bool, call: AggregateCall, members: WeightedArguments) -> Any:
@@ -30,8 +31,18 @@ def _extreme_by(greatest: bool, call: AggregateCall, members: WeightedArguments)
     return (max if greatest else min)(rows, key=lambda row: (order_key(row[1]), order_key(row[0])))[0]
 
 
-def _declared(name: str, greatest: bool) -> tuple[AggregateFunction, AggregateFunction]:
-    """The aggregate of that name, and the one that picks a row by its second argument."""
+def _extremes_by(greatest: bool, call: AggregateCall, members: WeightedArguments) -> tuple[Any, ...]:
+    """The arguments of as many rows, from the least other argument on; or from the greatest."""
+    (wanted,) = call.parameters
+    ordered = sorted(members, key=lambda member: (order_key(member[0][1]), order_key(member[0][0])), reverse=greatest)
+    found: list[Any] = []
+    for row, weight in ordered:
+        found += [row[0]] * min(weight, wanted - len(found))
+    return tuple(found)
+
+
+def _declared(name: str, greatest: bool) -> tuple[AggregateFunction, ...]:
+    """The aggregate of that name, and those that pick a row, or several, by their second argument."""
     end = MultisetEnd.GREATEST if greatest else MultisetEnd.LEAST
     plain = AggregateFunction(
         name,
@@ -60,7 +71,14 @@ def _declared(name: str, greatest: bool) -> tuple[AggregateFunction, AggregateFu
         # Of several with the same other argument, the least (or greatest) counts: Spark's own MIN_BY takes any.
         spark=f"({name}(named_struct('by', {{1}}, 'of', {{0}})) {{there}}).of",
     )
-    return plain, by_other
+    several = AggregateFunction(
+        f"{name}_by_several",
+        lambda argument: None if argument is None else Array(argument),
+        partial(_extremes_by, greatest),
+        required=OTHER_ARGUMENTS,
+        depends_on_order=True,
+    )
+    return plain, by_other, several
 
 
 EXTREMES = (*_declared("min", greatest=False), *_declared("max", greatest=True))

@@ -51,7 +51,7 @@ def _at(call: AggregateCall, ordered: WeightedArguments, share: float) -> Any:
     """The first value up to which at least that share of all values lies."""
     value = _nth(ordered, _reached(share, count_rows(call, ordered)))
     element = call.of.element if isinstance(call.of, t.Array) else call.of
-    return float(value) if element == t.DOUBLE else value
+    return float(value) if isinstance(element, t.Floating) else value
 
 
 def _position(share: float, count: int) -> float:

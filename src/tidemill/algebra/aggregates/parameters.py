@@ -8,7 +8,19 @@ from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.functions.function import Parameter, StrictParameter, expect
 from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Decimal, is_numeric
+from tidemill.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    VOID,
+    Decimal,
+    is_numeric,
+)
 
 ParameterType = Callable[[Scalar], Scalar]
 """An argument as the aggregate takes it; a TypeMismatch if it does not take it."""
@@ -33,6 +45,16 @@ def number(scalar: Scalar) -> Scalar:
     return scalar
 
 
+def number_or_moment(scalar: Scalar) -> Scalar:
+    """A number, or a timestamp as its seconds from 1970 on."""
+    return convert(scalar, DOUBLE) if scalar.type == TIMESTAMP else number(scalar)
+
+
+def whole_number(scalar: Scalar) -> Scalar:
+    """A value whose bits are read."""
+    return convert(scalar, INT) if scalar.type == VOID else scalar
+
+
 def of_type(parameter: Parameter) -> ParameterType:
     """A value of one type, or of those that Spark converts to it."""
 
@@ -54,7 +76,13 @@ separator = of_type(StrictParameter(STRING))
 flag = of_type(StrictParameter(BOOLEAN, null=False))
 """True or false as it is."""
 
-whole = of_type(StrictParameter(BIGINT, (INT,), null=False))
+real = of_type(DOUBLE)
+"""A DOUBLE."""
+
+count = of_type(INT)
+"""A number of values."""
+
+whole = of_type(StrictParameter(BIGINT, (TINYINT, SMALLINT, INT), null=False))
 """A whole number."""
 
 

@@ -15,6 +15,7 @@ BOOL_AND(x)     f: 1 where x is false; n                f = 0, NULL where n = 0
 BOOL_OR(x)      t: 1 where x is true; n                 t > 0, NULL where n = 0
 VAR_POP(x)      x; x * x; n                             (sum of x * x - (sum of x) squared / n) / n
 COVAR_POP(x,y)  x; y; x * y; n                          (sum of x * y - sum of x * sum of y / n) / n
+REGR_SXX(y,x)   x; x * x; n                             sum of x * x - (sum of x) squared / n
 ==============  ======================================  =================================================
 """
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tidemill.algebra.aggregates.bits import BIT_AGGREGATES
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.extremes import EXTREMES
 from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments
 from tidemill.algebra.aggregates.lists import LISTS
+from tidemill.algebra.aggregates.moments import MOMENTS
 from tidemill.algebra.aggregates.order_statistics import ORDER_STATISTICS
 from tidemill.algebra.aggregates.partial_sums import PartialSum, count_where, equals, filters, not_null, unless
+from tidemill.algebra.aggregates.regression import REGRESSIONS
 from tidemill.algebra.aggregates.statistics import STATISTICS
 from tidemill.algebra.aggregates.sums import SUMS
 from tidemill.algebra.expressions.conditions import conjunction
@@ -23,7 +26,9 @@ from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import BOOLEAN, Field, Type
 
 AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {
-    function.name: function for function in (*SUMS, *STATISTICS, *EXTREMES, *LISTS, *ORDER_STATISTICS)
+    function.name: function
+    for theme in (SUMS, STATISTICS, REGRESSIONS, MOMENTS, EXTREMES, BIT_AGGREGATES, LISTS, ORDER_STATISTICS)
+    for function in theme
 }
 """Every aggregate that an ``AggregateCall`` may name; those that users register are added by their keys."""
 

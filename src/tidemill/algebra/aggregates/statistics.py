@@ -29,17 +29,17 @@ def _variance(sample: bool, root: bool, call: AggregateCall, members: WeightedAr
     count = count_rows(call, members) - sample
     if count == 0:
         return None
-    mean = _deviation(members, 0, len(call.others)) / count + 0.0
+    mean = deviation_of(members, 0, len(call.others)) / count + 0.0
     return math.sqrt(mean) if root else mean
 
 
 def _correlation(call: AggregateCall, members: WeightedArguments) -> float | None:
     if count_rows(call, members) == 1:
         return None
-    return correlation(_deviation(members, 0, 1), _deviation(members, 0, 0), _deviation(members, 1, 1))
+    return correlation(deviation_of(members, 0, 1), deviation_of(members, 0, 0), deviation_of(members, 1, 1))
 
 
-def _deviation(members: WeightedArguments, one: int, other: int) -> float:
+def deviation_of(members: WeightedArguments, one: int, other: int) -> float:
     """The sum of products of the distances from the means, over the arguments at two positions, as DOUBLEs.
 
     It is the exact one. A product that leaves the range of DOUBLE leaves no number.
@@ -57,23 +57,25 @@ def _deviation(members: WeightedArguments, one: int, other: int) -> float:
 
 def _products(call: AggregateCall) -> tuple[PartialSum, ...]:
     """Sums of the arguments, and of the product of the two, or of one with itself."""
-    arguments = _doubles(call)
-    return _sums(call, arguments, [(arguments[0], arguments[-1])])
+    arguments = doubles(call)
+    return sums_of(call, arguments, [(arguments[0], arguments[-1])])
 
 
 def _products_and_squares(call: AggregateCall) -> tuple[PartialSum, ...]:
-    one, other = _doubles(call)
-    return _sums(call, [one, other], [(one, other), (one, one), (other, other)])
+    one, other = doubles(call)
+    return sums_of(call, [one, other], [(one, other), (one, one), (other, other)])
 
 
-def _sums(
+def sums_of(
     call: AggregateCall, arguments: Sequence[Scalar], pairs: Sequence[tuple[Scalar, Scalar]]
 ) -> tuple[PartialSum, ...]:
+    """Sums of ``arguments``, and for each of ``pairs`` that of its products and that of their rounding errors."""
     products = [Call(name, pair, DOUBLE) for pair in pairs for name in ("multiply", "product_error")]
     return tuple(PartialSum(where_seen(call, scalar), DOUBLE) for scalar in (*arguments, *products))
 
 
-def _doubles(call: AggregateCall) -> list[Scalar]:
+def doubles(call: AggregateCall) -> list[Scalar]:
+    """The arguments as DOUBLEs."""
     assert call.argument is not None
     return [one if one.type == DOUBLE else Cast(one, DOUBLE) for one in (call.argument, *call.others)]
 
@@ -81,7 +83,7 @@ def _doubles(call: AggregateCall) -> list[Scalar]:
 def _variance_value(sample: bool, root: bool, call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
     """A variance or covariance over at least one row; that of a sample needs two."""
     one, other = (sums[0], sums[1]) if call.others else (sums[0], sums[0])
-    deviation = _deviation_value(one, other, sums[-2:], count)
+    deviation = deviation_value(one, other, sums[-2:], count)
     if sample:
         rows = Call("subtract", (count, Literal(1, BIGINT)), BIGINT)
         variance = unless(equals(count, 1), Call("mean", (deviation, rows), DOUBLE), DOUBLE)
@@ -92,12 +94,12 @@ def _variance_value(sample: bool, root: bool, call: AggregateCall, sums: Sequenc
 
 def _correlation_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
     one, other, *products = sums
-    both = _deviation_value(one, other, products[0:2], count)
-    alone = [_deviation_value(x, x, products[i : i + 2], count) for x, i in ((one, 2), (other, 4))]
+    both = deviation_value(one, other, products[0:2], count)
+    alone = [deviation_value(x, x, products[i : i + 2], count) for x, i in ((one, 2), (other, 4))]
     return unless(equals(count, 1), Call("correlation", (both, *alone), DOUBLE), DOUBLE)
 
 
-def _deviation_value(one: Scalar, other: Scalar, products: Sequence[Scalar], count: Scalar) -> Scalar:
+def deviation_value(one: Scalar, other: Scalar, products: Sequence[Scalar], count: Scalar) -> Scalar:
     """The sum of products of the distances of two arguments from their means."""
     halves = [half for total in (one, other, *products) for half in (total, _low(total))]
     deviation = Call("deviation", (count, *halves), DOUBLE)

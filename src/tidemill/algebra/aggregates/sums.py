@@ -1,10 +1,11 @@
-"""COUNT, SUM, AVG, BOOL_AND and BOOL_OR."""
+"""COUNT, SUM, AVG, their TRY_ forms, BOOL_AND and BOOL_OR."""
 
 from __future__ import annotations
 
 import decimal
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from tidemill.algebra.aggregates.function import (
     converted_argument,
 )
 from tidemill.algebra.aggregates.moving import MovingCount, MovingSum
-from tidemill.algebra.aggregates.parameters import condition, number
+from tidemill.algebra.aggregates.parameters import condition, number, number_or_moment
 from tidemill.algebra.aggregates.partial_sums import (
     PartialSum,
     SumRule,
@@ -32,6 +33,7 @@ from tidemill.algebra.values.casts import checked
 from tidemill.algebra.values.decimals import EXACT, bounded, divided, quantized
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, Type, is_numeric
 
 # --------------------------------------------------------------------------------------------------------- over values
@@ -47,7 +49,7 @@ def _sum(call: AggregateCall, members: WeightedArguments) -> Any:
         case t.Decimal():
             return quantized(_sum_of_decimals(members), call.of)
         case t.Double():
-            return _sum_of_doubles(members)
+            return sum_of_doubles(members)
     return checked(t.BIGINT, sum(row[0] * weight for row, weight in members))
 
 
@@ -60,9 +62,21 @@ def _average(call: AggregateCall, members: WeightedArguments) -> Any:
             assert isinstance(call.of, t.Decimal)
             summed = quantized(_sum_of_decimals(members), t.Decimal(t.MAX_PRECISION, scale))
             return quantized(divided(summed, decimal.Decimal(count)), call.of)
-        case t.Double():
-            return canonical_double(_sum_of_doubles(members) / count)
+        case t.Floating():
+            return canonical_double(sum_of_doubles(members) / count)
     return float(sum(row[0] * weight for row, weight in members)) / count
+
+
+def _lenient(kernel: AggregateKernel) -> AggregateKernel:
+    """``kernel`` with NULL in place of an overflow: the TRY_ forms."""
+
+    def tried(call: AggregateCall, members: WeightedArguments) -> Any:
+        try:
+            return kernel(call, members)
+        except ArithmeticFault:
+            return None
+
+    return tried
 
 
 def _sum_of_decimals(members: WeightedArguments) -> decimal.Decimal:
@@ -72,7 +86,7 @@ def _sum_of_decimals(members: WeightedArguments) -> decimal.Decimal:
     return summed
 
 
-def _sum_of_doubles(members: WeightedArguments) -> float:
+def sum_of_doubles(members: WeightedArguments) -> float:
     """The double nearest to the exact sum. A NaN, or infinities of both signs, make it NaN."""
     special = [row[0] for row, weight in members if not math.isfinite(row[0]) and weight > 0]
     if special:
@@ -108,12 +122,17 @@ def _values(call: AggregateCall) -> tuple[PartialSum, ...]:
     assert call.argument is not None
     argument = call.argument
     match argument.type:
-        case t.Int():
-            return (PartialSum(where_seen(call, Cast(argument, BIGINT)), BIGINT),)
+        case t.Integral():
+            return (PartialSum(where_seen(call, _wide(argument, BIGINT)), BIGINT),)
+        case t.Floating():
+            return (PartialSum(where_seen(call, _wide(argument, DOUBLE)), DOUBLE),)
         case t.Decimal(_, scale):
             return (PartialSum(where_seen(call, argument), t.Decimal(t.MAX_PRECISION, scale)),)
-        case of:
-            return (PartialSum(where_seen(call, argument), of),)
+    raise AssertionError(f"a sum of {argument.type}")
+
+
+def _wide(argument: Scalar, of: Type) -> Scalar:
+    return argument if argument.type == of else Cast(argument, of)
 
 
 def _averaged_values(call: AggregateCall) -> tuple[PartialSum, ...]:
@@ -136,6 +155,18 @@ def _spark_sum(call: AggregateCall, total: Scalar) -> Scalar:
 def _sum_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
     total = _spark_sum(call, sums[0])
     return Call("bigint_checked", (total,), BIGINT) if call.of == BIGINT else total
+
+
+def _try_sum_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    return sums[0] if sums[0].type == call.of else Cast(sums[0], call.of, lenient=True)
+
+
+def _try_average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    if not isinstance(call.of, t.Decimal):
+        return _average_value(call, sums, count)
+    return Call(
+        "try_average", (_try_sum_value(replace(call, of=_spark_sum(call, sums[0]).type), sums, count), count), call.of
+    )
 
 
 def _average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
@@ -190,9 +221,9 @@ def _sum_type(argument: Type | None) -> Type | None:
     match argument:
         case t.Decimal(precision, scale):
             return bounded(precision + 10, scale)
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return BIGINT
-        case t.Double():
+        case t.Floating():
             return DOUBLE
     return None
 
@@ -201,7 +232,7 @@ def _average_type(argument: Type | None) -> Type | None:
     match argument:
         case t.Decimal(precision, scale):
             return bounded(precision + 4, scale + 4)
-        case t.Int() | t.BigInt() | t.Double():
+        case t.Integral() | t.Floating():
             return DOUBLE
     return None
 
@@ -210,13 +241,16 @@ def _condition_type(argument: Type | None) -> Type | None:
     return BOOLEAN if argument == BOOLEAN else None
 
 
+COUNT_RULE = SumRule(_no_parts, _the_count)
+"""The number of rows that an aggregate sees."""
+
 SUMS = (
     AggregateFunction(
         "count",
         _count_type,
         count_rows,
         empty=0,
-        sums=SumRule(_no_parts, _the_count),
+        sums=COUNT_RULE,
         over_one_row=lambda call: Literal(1, BIGINT),
         moving=_moving_count,
         fold=lambda call: CountFold(rows=call.argument is None),
@@ -240,6 +274,25 @@ SUMS = (
         sums=SumRule(_averaged_values, _average_value),
         moving=partial(_moving_sum, _average),
         fold=partial(_sum_fold, _average),
+    ),
+    AggregateFunction(
+        "try_sum",
+        _sum_type,
+        _lenient(_sum),
+        parameters=(number_or_moment,),
+        sums=SumRule(_averaged_values, _try_sum_value),
+        over_one_row=converted_argument,
+        moving=partial(_moving_sum, _lenient(_sum)),
+        fold=partial(_sum_fold, _lenient(_sum)),
+    ),
+    AggregateFunction(
+        "try_avg",
+        _average_type,
+        _lenient(_average),
+        parameters=(number_or_moment,),
+        sums=SumRule(_averaged_values, _try_average_value),
+        moving=partial(_moving_sum, _lenient(_average)),
+        fold=partial(_sum_fold, _lenient(_average)),
     ),
     AggregateFunction(
         "bool_and",

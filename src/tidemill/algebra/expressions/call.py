@@ -10,7 +10,15 @@ from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.functions.registry import FUNCTIONS, INTERNAL, OPERATORS
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
-from tidemill.model.types import VOID
+from tidemill.model.types import VOID, Map
+
+OF_MAPS = {
+    "size": "map_size",
+    "cardinality": "map_size",
+    "element_at": "map_element",
+    "try_element_at": "map_element",
+}
+"""Functions of arrays that are others of maps."""
 
 
 def call_named(name: str, *arguments: Scalar) -> Scalar:
@@ -26,6 +34,8 @@ def call(name: str, *arguments: Scalar) -> Scalar:
     Most names give a ``Call``; forms such as IF, NVL and BETWEEN give what they stand for.
     """
     name = name.lower()
+    if name in OF_MAPS and arguments and isinstance(arguments[0].type, Map):
+        name = OF_MAPS[name]
     name = ALIASES.get(name, name)
     if name in VOLATILE:
         raise Unsupported(
@@ -56,7 +66,8 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
         types, of = (), VOID
     if len(types) != len(given):
         raise TypeMismatch(f"it cannot take {len(given)} arguments")
-    if function.check is not None:
+    null = function.strict and any(isinstance(argument, Literal) and argument.value is None for argument in given)
+    if function.check is not None and not null:
         function.check([argument.value if isinstance(argument, Literal) else None for argument in given])
     converted = (convert(argument, type_) for argument, type_ in zip(given, types, strict=True))
     return Call(name, tuple(converted), of)

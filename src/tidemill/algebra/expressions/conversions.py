@@ -58,6 +58,6 @@ def narrow_literals(arguments: Sequence[Scalar]) -> list[Scalar]:
 
 def _narrow(argument: Scalar) -> Scalar:
     match argument:
-        case Literal(value=int(value), of=t.Int() | t.BigInt(), typed=False):
+        case Literal(value=int(value), of=t.Integral(), typed=False):
             return convert(argument, decimal_for_integer(value))
     return argument

@@ -12,8 +12,12 @@ from typing import Any
 from tidemill.algebra.expressions.conversions import cast, convert
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
 from tidemill.algebra.functions.arithmetic import unary
-from tidemill.algebra.functions.function import StrictParameter, expect, expect_count
+from tidemill.algebra.functions.bits import whole_number
+from tidemill.algebra.functions.function import Parameter, StrictParameter, expect, expect_count
+from tidemill.algebra.functions.hashes import type_code
+from tidemill.algebra.functions.number_formats import format_type
 from tidemill.algebra.values.coercion import common_type
+from tidemill.algebra.values.datetime_patterns import DEFAULT_PATTERN
 from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
@@ -24,21 +28,24 @@ DerivedFunction = Callable[[Builder, Sequence[Scalar]], Scalar]
 
 VOLATILE = frozenset({
     "curdate", "current_catalog", "current_database", "current_date", "current_schema", "current_time",
-    "current_timestamp", "current_timezone", "current_user", "input_file_name", "localtimestamp",
+    "current_timestamp", "current_user", "input_file_name", "localtimestamp",
     "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "session_user", "shuffle",
-    "spark_partition_id", "uniform", "user", "uuid",
+    "spark_partition_id", "uniform", "user", "uuid", "version",
 })  # fmt: skip
 """Functions whose value is not determined by the row."""
 
 ALIASES = {
     "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "~": "bitwise_not", "<<": "shiftleft",
+    ">>": "shiftright", ">>>": "shiftrightunsigned", "getbit": "bit_get",
     "=": "eq", "==": "eq", "<>": "ne", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
     "<=>": "null_safe_eq", "equal_null": "null_safe_eq", "isnull": "is_null", "isnotnull": "is_not_null",
     "negative": "negate", "signum": "sign", "ceiling": "ceil", "pow": "power", "||": "concat",
     "len": "length", "char_length": "length", "character_length": "length", "ucase": "upper", "lcase": "lower",
     "substr": "substring", "char": "chr", "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1",
     "cardinality": "size", "array_size": "size", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
-    "weekofyear": "week",
+    "weekofyear": "week", "make_timestamp_ltz": "timestamp_of_parts",
+    "try_make_timestamp_ltz": "try_timestamp_of_parts",
 }  # fmt: skip
 
 
@@ -80,6 +87,17 @@ def null_if_zero(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """NULLIFZERO(a): a, or NULL where it is 0."""
     _expect(arguments, 1, 1)
     return nullif(call, (arguments[0], Literal(0, t.INT)))
+
+
+def nanvl(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """NANVL(a, b): a, or b where a is NaN."""
+    _expect(arguments, 2, 2)
+    common = common_type([t.DOUBLE if argument.type == t.STRING else argument.type for argument in arguments])
+    of = common if isinstance(common, t.Floating) else t.DOUBLE
+    for argument in arguments:
+        expect(argument.type, of)
+    value, other = (convert(argument, of) for argument in arguments)
+    return Case(((call("isnan", value), other),), value, of)
 
 
 def between(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -125,8 +143,10 @@ def whole(name: str) -> DerivedFunction:
 def _placed(given: Type) -> Type:
     """The DECIMAL in which FLOOR and CEIL look for places."""
     match given:
-        case t.Int() | t.BigInt() | t.Decimal():
+        case t.Integral() | t.Decimal():
             return decimal_for(given)
+        case t.Float():
+            return t.Decimal(14, 7)
         case t.Double():
             return t.Decimal(30, 15)
         case t.String() | t.Void():
@@ -145,6 +165,15 @@ def rounded_type(type_: Type, places: int) -> Type:
     return t.Decimal(min(whole_digits + scale, MAX_PRECISION), scale)
 
 
+def bit_get(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """BIT_GET(value, position), with the width of the value, beyond which there is no position."""
+    _expect(arguments, 2, 2)
+    value, position = arguments
+    of = whole_number(value.type)
+    expect(position.type, t.INT)
+    return Call("bit_get", (convert(value, of), convert(position, t.INT), Literal(of.bits, t.INT)), t.TINYINT)
+
+
 def trimming(name: str) -> DerivedFunction:
     """TRIM, LTRIM and RTRIM: of blanks, where no characters are named."""
 
@@ -158,6 +187,107 @@ def trimming(name: str) -> DerivedFunction:
     return form
 
 
+def instr(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """INSTR(text, search), or from a position on, or the occurrence of a number from there on."""
+    _expect(arguments, 2, 4)
+    if len(arguments) == 2:
+        return _of_texts("instr", arguments)
+    return call("instr_from", *arguments, *[Literal(1, t.INT)] * (4 - len(arguments)))
+
+
+def levenshtein(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """LEVENSHTEIN(a, b), or with a threshold beyond which it is -1."""
+    _expect(arguments, 2, 3)
+    if len(arguments) == 3:
+        return call("levenshtein_within", *arguments)
+    return _of_texts("levenshtein", arguments)
+
+
+def _of_texts(name: str, arguments: Sequence[Scalar]) -> Scalar:
+    """A function of texts that gives an INT and has the name of a derived one."""
+    for argument in arguments:
+        expect(argument.type, t.STRING)
+    return Call(name, tuple(convert(argument, t.STRING) for argument in arguments), t.INT)
+
+
+def assert_true(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """ASSERT_TRUE(condition, message): NULL, or an error where the condition is not true."""
+    _expect(arguments, 1, 2)
+    condition, message = (*arguments, Literal("a condition of ASSERT_TRUE is not true", t.STRING))[:2]
+    expect(condition.type, t.BOOLEAN)
+    return Case(((convert(condition, t.BOOLEAN), Literal(None, t.VOID)),), call("raise_error", message), t.VOID)
+
+
+def decode(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """DECODE(value, one, result, other, result, ..., default): the result that stands behind an equal value."""
+    if len(arguments) < 3:
+        raise Unsupported("DECODE with a character set reads bytes, and there is no type for them yet")
+    value, *rest = arguments
+    default = rest.pop() if len(rest) % 2 else Literal(None, t.VOID)
+    of = common_type([*(result.type for result in rest[1::2]), default.type])
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    branches = tuple((call("null_safe_eq", value, sought), convert(result, of)) for sought, result in pairs)
+    return Case(branches, convert(default, of), of)
+
+
+def hashing(name: str, of: Type) -> DerivedFunction:
+    """HASH and XXHASH64, with the form in which each value is hashed: an INT hashes unlike a BIGINT."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 1)
+        coded = [one for value in arguments for one in (value, Literal(type_code(value.type), t.STRING))]
+        return Call(name, tuple(coded), of)
+
+    return form
+
+
+def to_number(name: str) -> DerivedFunction:
+    """TO_NUMBER and TRY_TO_NUMBER: the format is a constant, as it makes the type."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 2, 2)
+        text, pattern = arguments[0], str(_constant(arguments[1], t.STRING, "the format"))
+        expect(text.type, t.STRING)
+        return Call(name, (convert(text, t.STRING), Literal(pattern, t.STRING)), format_type(pattern))
+
+    return form
+
+
+def type_of(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """TYPEOF(value): the name of its type, a constant."""
+    _expect(arguments, 1, 1)
+    return Literal(_type_name(arguments[0].type), t.STRING)
+
+
+def _type_name(of: Type) -> str:
+    match of:
+        case t.Array(element):
+            return f"array<{_type_name(element)}>"
+        case t.Struct(fields):
+            return f"struct<{','.join(f'{field.name}:{_type_name(field.type)}' for field in fields)}>"
+    return str(of).lower()
+
+
+def collation(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """COLLATION(text): texts are compared by their bytes."""
+    _expect(arguments, 1, 1)
+    expect(arguments[0].type, StrictParameter(t.STRING))
+    return Literal("SYSTEM.BUILTIN.UTF8_BINARY", t.STRING)
+
+
+def valid_text(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """VALIDATE_UTF8(text) and the like: every text is valid here."""
+    _expect(arguments, 1, 1)
+    expect(arguments[0].type, t.STRING)
+    return convert(arguments[0], t.STRING)
+
+
+def is_valid_text(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """IS_VALID_UTF8(text): true, unless it is NULL."""
+    known = call("is_not_null", valid_text(call, arguments))
+    return Case(((known, Literal(True, t.BOOLEAN)),), Literal(None, t.BOOLEAN), t.BOOLEAN)
+
+
 def logarithm(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """LOG(x), the natural one, or LOG(base, x)."""
     _expect(arguments, 1, 2)
@@ -165,20 +295,51 @@ def logarithm(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 
 
 def conversion(of: Type, lenient: bool = False) -> DerivedFunction:
-    """A function that is a cast: ``TO_DATE(x)``."""
+    """A function that is a cast, ``TO_DATE(x)``, or that reads a text in a pattern, ``TO_DATE(x, 'd.M.yyyy')``."""
 
     def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-        _expect(arguments, 1, 1)
-        return cast(arguments[0], of, lenient)
+        _expect(arguments, 1, 2)
+        if len(arguments) == 1:
+            return cast(arguments[0], of, lenient)
+        taken = t.STRING if of == t.DATE else StrictParameter(t.STRING, (t.BOOLEAN,))
+        return convert(_parsed(call, arguments[0], arguments[1], taken, lenient), of)
 
     return form
 
 
+def _parsed(call: Builder, value: Scalar, pattern: Scalar, taken: Parameter, lenient: bool = False) -> Scalar:
+    """The timestamp of a text in a pattern; for a date or timestamp the pattern does not matter."""
+    expect(pattern.type, t.STRING)
+    if isinstance(value.type, t.Date | t.Timestamp):
+        return convert(value, t.TIMESTAMP)
+    value = convert(value, expect(value.type, taken))
+    return call("try_parse_timestamp" if lenient else "parse_timestamp", value, pattern)
+
+
 def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """UNIX_TIMESTAMP(x): the seconds from 1970 to a date or timestamp. Spark reads texts in one format only."""
-    _expect(arguments, 1, 1)
-    of = expect(arguments[0].type, StrictParameter(t.TIMESTAMP, (t.DATE,)))
-    return call("unix_seconds", convert(arguments[0], of))
+    """UNIX_TIMESTAMP(x, pattern): the seconds from 1970 to a date or timestamp, or to that of a text in a pattern."""
+    if not arguments:
+        return call("now")
+    _expect(arguments, 1, 2)
+    value, pattern = (*arguments, Literal(DEFAULT_PATTERN, t.STRING))[:2]
+    return call("whole_seconds", _parsed(call, value, pattern, StrictParameter(t.STRING)))
+
+
+def make_timestamp(function: str) -> DerivedFunction:
+    """MAKE_TIMESTAMP of a date alone, or of all parts."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        if len(arguments) == 1:
+            return convert(convert(arguments[0], expect(arguments[0].type, StrictParameter(t.DATE))), t.TIMESTAMP)
+        return call(function, *arguments)
+
+    return form
+
+
+def current_timezone(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """CURRENT_TIMEZONE(): sessions are in UTC."""
+    _expect(arguments, 0, 0)
+    return Literal("UTC", t.STRING)
 
 
 def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -192,6 +353,7 @@ def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 
 PARTS = {
     **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
+    "yearofweek": "year_of_week",
     **dict.fromkeys(("quarter", "qtr"), "quarter"),
     **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
     **dict.fromkeys(("week", "w", "weeks"), "week"),
@@ -225,6 +387,8 @@ def get_field(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     _expect(arguments, 2, 2)
     record, wanted = arguments
     name = str(_constant(wanted, t.STRING, "a field's name")).lower()
+    if isinstance(record.type, t.Map):
+        return call("map_value", record, wanted)
     if not isinstance(record.type, t.Struct):
         raise TypeMismatch(f"{record.type} has no fields")
     for position, field in enumerate(record.type.fields):
@@ -253,25 +417,44 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "nullif": nullif,
     "zeroifnull": zero_if_null,
     "nullifzero": null_if_zero,
+    "nanvl": nanvl,
     "between": between,
     "ilike": ilike,
     "round": rounding("round"),
     "bround": rounding("bround"),
     "floor": whole("floor"),
     "ceil": whole("ceil"),
+    "bit_get": bit_get,
     "trim": trimming("trim"),
     "ltrim": trimming("ltrim"),
     "rtrim": trimming("rtrim"),
+    "btrim": trimming("trim"),
+    "instr": instr,
+    "levenshtein": levenshtein,
+    "assert_true": assert_true,
+    "decode": decode,
+    "hash": hashing("hash", t.INT),
+    "xxhash64": hashing("xxhash64", t.BIGINT),
+    "to_number": to_number("to_number"),
+    "try_to_number": to_number("try_to_number"),
+    "typeof": type_of,
+    "collation": collation,
+    "is_valid_utf8": is_valid_text,
+    **dict.fromkeys(("make_valid_utf8", "validate_utf8", "try_validate_utf8"), valid_text),
     "log": logarithm,
     "extract": extract,
     "date_part": extract,
     "datepart": extract,
+    "current_timezone": current_timezone,
+    "make_timestamp": make_timestamp("timestamp_of_parts"),
+    "try_make_timestamp": make_timestamp("try_timestamp_of_parts"),
     "named_struct": named_struct,
     "get_field": get_field,
     "unix_timestamp": unix_timestamp,
     "to_unix_timestamp": unix_timestamp,
     "to_date": conversion(t.DATE),
     "to_timestamp": conversion(t.TIMESTAMP),
+    "to_timestamp_ltz": conversion(t.TIMESTAMP),
     "try_to_date": conversion(t.DATE, lenient=True),
     "try_to_timestamp": conversion(t.TIMESTAMP, lenient=True),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.node import Relation, memoized
-from tidemill.model.types import BOOLEAN, DOUBLE, Decimal, Field, Type
+from tidemill.model.types import BOOLEAN, Decimal, Field, Floating, Type
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -163,7 +163,7 @@ def is_nullable(scalar: Scalar) -> bool:
         case Literal(value=value):
             return value is None
         case Cast(input=input_, of=of, lenient=lenient):
-            undefined = input_.type == DOUBLE and isinstance(of, Decimal)  # infinity and NaN become NULL
+            undefined = isinstance(input_.type, Floating) and isinstance(of, Decimal)  # infinity and NaN become NULL
             return lenient or undefined or is_nullable(input_)
         case Case(branches=branches, default=default):
             return is_nullable(default) or any(is_nullable(value) for _, value in branches)

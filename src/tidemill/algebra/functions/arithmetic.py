@@ -13,6 +13,7 @@ from tidemill.algebra.values import decimals
 from tidemill.algebra.values.casts import checked
 from tidemill.algebra.values.coercion import beside_string, common_type
 from tidemill.algebra.values.decimals import EXACT, quantized
+from tidemill.algebra.values.singles import single
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
@@ -99,7 +100,7 @@ def remainder(of: Type, left: Any, right: Any) -> Any:
         raise decimals.division_by_zero()
     if isinstance(of, t.Decimal):
         return quantized(EXACT.remainder(left, right), of)
-    if isinstance(of, t.Double):
+    if isinstance(of, t.Floating):
         return canonical_double(math.fmod(left, right)) if math.isfinite(left) else math.nan
     result = abs(left) % abs(right)
     return -result if left < 0 else result
@@ -110,8 +111,7 @@ def positive_remainder(of: Type, left: Any, right: Any) -> Any:
     result = remainder(of, left, right)
     if not result < 0:
         return result
-    total = EXACT.add(result, right) if isinstance(of, t.Decimal) else result + right
-    return remainder(of, total, right)
+    return remainder(of, add(of, result, right), right)
 
 
 def quotient(of: Type, left: Any, right: Any) -> int:
@@ -150,6 +150,8 @@ def mean(total: Any, count: int) -> float:
 def _settled(of: Type, value: Any) -> Any:
     """A raw result as a value of its type, or the error that it does not fit."""
     match of:
+        case t.Float():
+            return single(value)
         case t.Double():
             return canonical_double(value)
         case t.Decimal():
@@ -173,9 +175,9 @@ def _quotient_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 2)
     left, right = operands(types[0], types[1])
     common = common_type((left, right))
-    if isinstance(common, t.Double):
+    if isinstance(common, t.Floating):
         raise TypeMismatch("DIV divides whole numbers and DECIMALs, not DOUBLEs", hint="Use / and then FLOOR.")
-    wide = t.BIGINT if isinstance(common, t.Int) else common
+    wide = t.BIGINT if isinstance(common, t.Integral) else common
     return (wide, wide), t.BIGINT
 
 
@@ -222,6 +224,15 @@ ARITHMETIC = (
     ),
     Function("try_mod", _REMAINDER, lenient(remainder), "try_mod({0}, {1})", typed=True, null_when=always, total=True),
     Function("average", _average_types, average, "CAST({0} / CAST({1} AS DECIMAL(20,0)) AS {type})", typed=True),
+    Function(
+        "try_average",
+        _average_types,
+        lenient(average),
+        "try_cast({0} / CAST({1} AS DECIMAL(20,0)) AS {type})",
+        typed=True,
+        null_when=always,
+        total=True,
+    ),
     Function("mean", _mean_types, mean, "(CAST({0} AS DOUBLE) / {1})"),
     Function("bigint_checked", unary, lambda value: checked(t.BIGINT, value), "{0}"),
 )

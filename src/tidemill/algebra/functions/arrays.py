@@ -75,6 +75,21 @@ def array_repeat(value: Any, times: int | None) -> ArrayValue | None:
     return None if times is None else (value,) * times
 
 
+def array_insert(array: ArrayValue, position: int, value: Any) -> ArrayValue:
+    """``array`` with ``value`` at ``position``, which counts from the end where negative; NULLs fill a gap.
+
+    >>> array_insert((1, 2), 4, 9), array_insert((1, 2), -1, 9)
+    ((1, 2, None, 9), (1, 2, 9))
+    """
+    if position == 0:
+        raise ArithmeticFault("ARRAY_INSERT counts from 1, or from -1 at the end; 0 is no position")
+    if position > 0:
+        missing = (None,) * (position - 1 - len(array))
+        return (*array[: position - 1], *missing, value, *array[position - 1 :])
+    place = len(array) + position + 1
+    return (*array[:place], value, *array[place:]) if place >= 0 else (value, *(None,) * -place, *array)
+
+
 def cut(array: ArrayValue, start: int, length: int) -> ArrayValue:
     """SLICE: ``length`` elements from ``start`` on, which counts from the end where negative.
 
@@ -211,7 +226,7 @@ def _repeat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 def _sequence_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 3)
     common = common_type(types)
-    if not isinstance(common, t.INTEGRAL):
+    if not isinstance(common, t.Integral):
         raise TypeMismatch(f"a sequence runs over integers, dates or timestamps, not over {common}")
     return (common,) * len(types), t.Array(common)
 
@@ -230,6 +245,12 @@ def _numbered_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 def _zip_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     members = tuple(t.Field(str(place), element_of(type_)) for place, type_ in enumerate(types))
     return tuple(types), t.Array(t.Struct(members))
+
+
+def _inserted(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 3, 3)
+    (array, value), of = _with_value()([types[0], types[2]])
+    return (array, expect(types[1], StrictParameter(t.INT, (t.TINYINT, t.SMALLINT), null=False)), value), of
 
 
 ARRAYS = (
@@ -252,6 +273,16 @@ ARRAYS = (
         strict=False,
         null_when=lambda nullable: nullable[0],
         total=True,
+    ),
+    Function(
+        "array_insert",
+        _inserted,
+        lambda array, position, value: (
+            None if array is None or position is None else array_insert(array, position, value)
+        ),
+        "array_insert({args})",
+        strict=False,
+        null_when=lambda nullable: any(nullable[:2]),
     ),
     Function(
         "array_compact",

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.functions.function import Function, Inference, expect_count, never, takes
+from tidemill.algebra.functions.function import Function, Inference, always, expect_count, never, takes
 from tidemill.algebra.values.coercion import common_type, widest_type
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
 
 
@@ -105,7 +106,7 @@ def _operator(symbol: str) -> Callable[[Sequence[Type], Type], str]:
     """Python's own comparison, where it agrees with SQL: not on NaN, nor on nested values that may hold NULL."""
 
     def specialize(types: Sequence[Type], of: Type) -> str:
-        agrees = not any(isinstance(type_, t.Double | t.Array | t.Struct) for type_ in types)
+        agrees = not any(isinstance(type_, t.Floating | t.Array | t.Struct) for type_ in types)
         return f"({{0}} {symbol} {{1}})" if agrees else ""
 
     return specialize
@@ -116,6 +117,11 @@ def _comparison(name: str, symbol: str, python: str, holds: Callable[[int], bool
         return holds(compare(left, right))
 
     return Function(name, pair(), apply, f"({{0}} {symbol} {{1}})", specialize=_operator(python), total=True)
+
+
+def raise_error(message: str | None) -> None:
+    """The error that a query asks for."""
+    raise ArithmeticFault(message or "RAISE_ERROR was called")
 
 
 def _is_nan(value: float) -> bool:
@@ -168,6 +174,9 @@ COMPARISON = (
     ),
     Function(
         "isnan", takes(t.DOUBLE, gives=t.BOOLEAN), _is_nan, "isnan({0})", strict=False, null_when=never, total=True
+    ),
+    Function(
+        "raise_error", takes(t.STRING, gives=t.VOID), raise_error, "raise_error({0})", strict=False, null_when=always
     ),
     Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False, total=True),
     Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all, total=True),

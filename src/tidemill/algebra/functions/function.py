@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tidemill.algebra.values.coercion import fits
@@ -25,6 +26,7 @@ class Function:
     all but the first and ``{type}`` for the result type; ``spell`` fills it in.
     ``python`` is an expression of the same form, valid for arguments that are not NULL; empty means: call ``apply``.
     ``strict``: a NULL argument gives NULL without a call. ``typed``: ``apply`` takes the result type first.
+    ``of_types``: ``apply`` takes the types of the arguments first.
     ``null_when``: tells if the result can be NULL, given which arguments can be.
     ``constants``: the positions of arguments that must be constants in Spark.
     ``specialize``: a Python expression for arguments of certain types, if one for all types would be slow or wrong.
@@ -40,6 +42,7 @@ class Function:
     python: str = ""
     strict: bool = True
     typed: bool = False
+    of_types: bool = False
     null_when: Callable[[Sequence[bool]], bool] = any
     constants: tuple[int, ...] = ()
     specialize: Callable[[Sequence[Type], Type], str] | None = None
@@ -52,6 +55,10 @@ class Function:
         """True if a call with a result ``of`` can raise an error. Spark's rules widen decimals up to 38 digits."""
         roomy = of == DOUBLE or (isinstance(of, Decimal) and of.precision < MAX_PRECISION)
         return not self.total and not (self.overflows and roomy)
+
+    def bound(self, types: Sequence[Type], of: Type) -> Callable[..., Any]:
+        """``apply`` for arguments of ``types`` and a result ``of``, without the types that it takes first."""
+        return partial(self.apply, of) if self.typed else partial(self.apply, types) if self.of_types else self.apply
 
     def nullable(self, arguments: Sequence[bool]) -> bool:
         """True if the result can be NULL, given which arguments can be."""

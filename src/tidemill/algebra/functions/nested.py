@@ -136,7 +136,7 @@ def _record_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     raise TypeMismatch("the names of a record's fields are part of its type")
 
 
-_POSITION = StrictParameter(t.INT, null=False)
+_POSITION = StrictParameter(t.INT, (t.TINYINT, t.SMALLINT), null=False)
 
 NESTED = (
     Function("array", _array_types, lambda *values: values, "array({args})", strict=False, null_when=never, total=True),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tidemill.algebra.functions import java_regex
-from tidemill.algebra.functions.function import Function, takes
+from tidemill.algebra.functions.function import Function, always, takes
 from tidemill.algebra.functions.java_regex import RegexTranslation
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, Unsupported
@@ -208,6 +208,35 @@ def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
     return (found.group(group) or b"").decode() if found else ""
 
 
+def regexp_extract_all(text: str, pattern: str, group: int = 1) -> tuple[str, ...]:
+    """That group of every match; empty for a match without it.
+
+    >>> regexp_extract_all("100-200, 300-400", "([0-9]+)-")
+    ('100', '300')
+    """
+    expression = _with_places(pattern)
+    if not 0 <= group <= expression.expression.groups:
+        raise ArithmeticFault(f"the regular expression {pattern!r} has no group {group}")
+    return tuple((match.group(group) or b"").decode() for match in expression.all(text.encode()))
+
+
+def regexp_count(text: str, pattern: str) -> int:
+    """The number of matches."""
+    return sum(1 for _ in _with_places(pattern).all(text.encode()))
+
+
+def regexp_substr(text: str, pattern: str) -> str | None:
+    """The first match; NULL where nothing matches, or nothing is matched."""
+    return regexp_extract(text, pattern, 0) or None
+
+
+def regexp_instr(text: str, pattern: str, group: int = 0) -> int:
+    """Where the first match begins, counted from 1; 0 where nothing matches. Spark takes a group and ignores it."""
+    encoded = text.encode()
+    found = _with_places(pattern).find(encoded)
+    return len(encoded[: found.start()].decode()) + 1 if found else 0
+
+
 def split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
     """``text`` cut at every match of a regular expression, into at most ``limit`` parts where that is positive.
 
@@ -252,6 +281,35 @@ PATTERNS = (
         takes(t.STRING, t.STRING, t.INT, gives=t.STRING, optional=1),
         regexp_extract,
         "regexp_extract({args})",
+        check=check_places,
+    ),
+    Function(
+        "regexp_extract_all",
+        takes(t.STRING, t.STRING, t.INT, gives=t.Array(t.STRING), optional=1),
+        regexp_extract_all,
+        "regexp_extract_all({args})",
+        check=check_places,
+    ),
+    Function(
+        "regexp_count",
+        takes(t.STRING, t.STRING, gives=t.INT),
+        regexp_count,
+        "regexp_count({args})",
+        check=check_places,
+    ),
+    Function(
+        "regexp_substr",
+        takes(t.STRING, t.STRING, gives=t.STRING),
+        regexp_substr,
+        "regexp_substr({args})",
+        null_when=always,
+        check=check_places,
+    ),
+    Function(
+        "regexp_instr",
+        takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1),
+        regexp_instr,
+        "regexp_instr({args})",
         check=check_places,
     ),
     Function(

@@ -51,7 +51,7 @@ def scaled(combine: Callable[[int, int], int]) -> Callable[[Sequence[Type]], tup
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, 2, 2)
         for type_ in types:
-            if not isinstance(type_, t.Int | t.BigInt | t.Decimal):
+            if not isinstance(type_, t.Integral | t.Decimal):
                 raise TypeMismatch(f"an exact number was expected, not {type_}")
         wanted = tuple(type_ if isinstance(type_, t.Decimal) else t.BIGINT for type_ in types)
         if not any(isinstance(type_, t.Decimal) for type_ in types):

@@ -146,8 +146,15 @@ def _seconds_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 def _moment_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     """A DATE or a TIMESTAMP and a number; the result is of the same type as the first."""
     expect_count(types, 2, 2)
-    moment = types[0] if types[0] == t.TIMESTAMP else t.DATE
+    moment = types[0] if isinstance(types[0], t.Timestamp) else t.DATE
     return takes(moment, t.INT, gives=moment)(types)
+
+
+def _instant_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    """A TIMESTAMP, with or without a time zone, and a number; the result is of the same type as the first."""
+    expect_count(types, 2, 2)
+    instant = types[0] if isinstance(types[0], t.Timestamp) else t.TIMESTAMP
+    return takes(instant, t.BIGINT, gives=instant)(types)
 
 
 def _date_part(name: str, compute: Callable[[datetime.date], int], python: str = "", spark: str = "") -> Function:
@@ -163,10 +170,10 @@ def _time_part(name: str) -> Function:
     return Function(name, types, compute, spelling, python=f"{{0}}.{name}", total=True)
 
 
-_DAYS = takes(t.DATE, StrictParameter(t.INT, (t.STRING,)), gives=t.DATE)
+_DAYS = takes(t.DATE, StrictParameter(t.INT, (t.TINYINT, t.SMALLINT, t.STRING)), gives=t.DATE)
 _MONTHS = takes(t.DATE, t.INT, gives=t.DATE)
-_COUNT = takes(StrictParameter(t.BIGINT, (t.INT,)), gives=t.TIMESTAMP)
-_SINCE_1970 = takes(StrictParameter(t.TIMESTAMP), gives=t.BIGINT)
+_COUNT = takes(StrictParameter(t.BIGINT, (t.TINYINT, t.SMALLINT, t.INT)), gives=t.TIMESTAMP)
+_SINCE_1970 = takes(StrictParameter(t.TIMESTAMP, (t.TIMESTAMP_NTZ,)), gives=t.BIGINT)
 
 TIME = (
     _date_part("year", lambda day: day.year, "{0}.year"),
@@ -201,9 +208,9 @@ TIME = (
     Function("add_months_to", _moment_types, add_months, "({0} + make_ym_interval(0, {1}))"),
     Function(
         "add_microseconds",
-        takes(t.TIMESTAMP, t.BIGINT, gives=t.TIMESTAMP),
+        _instant_types,
         add_microseconds,
-        "timestamp_micros(unix_micros({0}) + {1})",
+        "CAST(timestamp_micros(unix_micros(CAST({0} AS TIMESTAMP)) + {1}) AS {type})",
     ),
     Function("last_day", takes(t.DATE, gives=t.DATE), last_day, "last_day({0})"),
     Function(

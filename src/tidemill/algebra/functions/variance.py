@@ -1,4 +1,4 @@
-"""The last steps of variances and correlations: differences of sums in which almost all digits cancel.
+"""The last steps of variances, correlations and regressions: differences of sums in which almost all digits cancel.
 
 For values that are close together and far from zero, the sum of their squares and the square of their sum agree in most
 digits. So a product comes with its rounding error, a sum as a double-double, and the difference is taken with about 32
@@ -65,6 +65,24 @@ def correlation(both: float, one: float, other: float) -> float | None:
     return both / scale + 0.0 if scale else None
 
 
+def slope(both: float, alone: float) -> float | None:
+    """The slope of the line through pairs, from their deviation and that of x; NULL where x does not vary."""
+    return both / alone + 0.0 if alone else None
+
+
+def intercept(both: float, alone: float, y: float, x: float, count: int) -> float | None:
+    """The value of that line at zero, from the sums of y and x besides."""
+    steep = slope(both, alone)
+    return None if steep is None else y / count - steep * (x / count) + 0.0
+
+
+def determination(both: float, y: float, x: float) -> float | None:
+    """The share of the deviation of y that the line explains: all where y does not vary, NULL where x does not."""
+    if not x:
+        return None
+    return both * both / y / x if y else 1.0
+
+
 # ---------------------------------------------------------------------------------------------------------- in Spark
 
 
@@ -111,6 +129,8 @@ def spell_deviation(arguments: Sequence[str], types: Sequence[Type], of: Type) -
 
 _CORRELATION = "({0} / nullif(sqrt({1}) * sqrt({2}), 0D))"
 
+_SLOPE = "({0} / nullif({1}, 0D))"
+
 VARIANCE_FUNCTIONS = (
     Function(
         "product_error", takes(t.DOUBLE, t.DOUBLE, gives=t.DOUBLE), product_error, "", spelling=spell_product_error
@@ -121,6 +141,21 @@ VARIANCE_FUNCTIONS = (
         takes(t.DOUBLE, t.DOUBLE, t.DOUBLE, gives=t.DOUBLE),
         correlation,
         _CORRELATION,
+        null_when=always,
+    ),
+    Function("slope", takes(t.DOUBLE, t.DOUBLE, gives=t.DOUBLE), slope, _SLOPE, null_when=always),
+    Function(
+        "intercept",
+        takes(t.DOUBLE, t.DOUBLE, t.DOUBLE, t.DOUBLE, t.BIGINT, gives=t.DOUBLE),
+        intercept,
+        f"({{2}} / {{4}} - {_SLOPE} * ({{3}} / {{4}}))",
+        null_when=always,
+    ),
+    Function(
+        "determination",
+        takes(t.DOUBLE, t.DOUBLE, t.DOUBLE, gives=t.DOUBLE),
+        determination,
+        "CASE WHEN {1} = 0D AND {2} <> 0D THEN 1D ELSE {0} * {0} / nullif({1}, 0D) / nullif({2}, 0D) END",
         null_when=always,
     ),
 )

@@ -10,13 +10,11 @@ from typing import Any
 
 from tidemill.algebra.values import formats
 from tidemill.algebra.values.decimals import EXACT, quantized
+from tidemill.algebra.values.singles import nearest_single, single
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
-
-LIMITS: dict[type[Type], int] = {t.Int: 2**31, t.BigInt: 2**63}
-"""The first integer that does not fit; the least that does is its negative."""
 
 MIDNIGHT = datetime.time()
 ORIGIN = datetime.datetime(1970, 1, 1)
@@ -48,6 +46,8 @@ def can_cast(source: Type, target: Type) -> bool:
             return True
         case t.Array(one), t.Array(other):
             return can_cast(one, other)
+        case t.Map(key, value), t.Map(new_key, new_value):
+            return can_cast(key, new_key) and can_cast(value, new_value)
         case t.Struct(one), t.Struct(other):
             return len(one) == len(other) and all(can_cast(a.type, b.type) for a, b in zip(one, other, strict=True))
     return type(source) in _SOURCES.get(type(target), ())
@@ -58,26 +58,25 @@ def widens(source: Type, target: Type) -> bool:
     match source, target:
         case _ if source == target or isinstance(source, t.Void):
             return True
-        case t.Int(), t.BigInt() | t.Double():
+        case t.Integral(), t.Integral():
+            return source.bits < target.bits
+        case ((t.Integral() | t.Decimal() | t.Floating()), t.Floating()):
             return True
-        case t.BigInt(), t.Double():
-            return True
-        case t.Int() | t.BigInt(), t.Decimal(precision, scale):
-            return precision - scale >= (10 if source == t.INT else 19)
+        case t.Integral(), t.Decimal(precision, scale):
+            return precision - scale >= min(source.digits, 19)
         case t.Decimal(old_precision, old_scale), t.Decimal(precision, scale):
             return scale >= old_scale and precision - scale >= old_precision - old_scale
-        case t.Decimal(), t.Double():
+        case ((t.Date() | t.Timestamp()), t.Timestamp()):
             return True
-        case t.Date(), t.Timestamp():
-            return True
-        case t.Boolean() | t.Int() | t.BigInt() | t.Decimal() | t.Double() | t.Date() | t.Timestamp(), t.String():
+        case t.Boolean() | t.Integral() | t.Decimal() | t.Floating() | t.Date() | t.Timestamp(), t.String():
             return True
     return False
 
 
 def checked(type_: Type, value: int) -> int:
-    """``value`` if it is in the range of INT or BIGINT; else an error."""
-    limit = LIMITS[type(type_)]
+    """``value`` if it is in the range of an integer type; else an error."""
+    assert isinstance(type_, t.Integral)
+    limit = type_.limit
     if -limit <= value < limit:
         return value
     raise ArithmeticFault(f"{value} does not fit {type_}", hint="Convert an operand to a wider type first.")
@@ -116,11 +115,12 @@ def _to_boolean(value: Any, source: Type, target: Type, lenient: bool) -> bool:
 
 
 def _to_integer(value: Any, source: Type, target: Type, lenient: bool) -> int:
-    limit = LIMITS[type(target)]
+    assert isinstance(target, t.Integral)
+    limit = target.limit
     number = _whole_number(value, source, target)
     if -limit <= number < limit:
         return number
-    if isinstance(source, t.Double) and value == limit == LIMITS[t.BigInt]:
+    if isinstance(source, t.Floating) and value == limit == t.BIGINT.limit:
         return limit - 1  # the double next above the largest BIGINT, which Spark accepts
     raise fault(value, source, target)
 
@@ -131,14 +131,14 @@ def _whole_number(value: Any, source: Type, target: Type) -> int:
             return int(_found(formats.read_integer(value), value, source, target))
         case t.Timestamp():
             return microseconds(value) // 1_000_000
-        case t.Double() if not math.isfinite(value):
+        case t.Floating() if not math.isfinite(value):
             raise fault(value, source, target)
     return int(value)
 
 
 def _to_decimal(value: Any, source: Type, target: Type, lenient: bool) -> decimal.Decimal | None:
     assert isinstance(target, t.Decimal)
-    if isinstance(source, t.Double) and not math.isfinite(value):
+    if isinstance(source, t.Floating) and not math.isfinite(value):
         return None  # the one conversion that Spark leaves undefined instead of refusing it
     return quantized(_exact_number(value, source, target), target)
 
@@ -147,7 +147,7 @@ def _exact_number(value: Any, source: Type, target: Type) -> decimal.Decimal:
     match source:
         case t.String():
             return decimal.Decimal(_found(formats.read_decimal(value), value, source, target))
-        case t.Double():
+        case t.Floating():
             # By way of the shortest text: 0.1 becomes 0.1 and not the binary fraction next to it.
             return decimal.Decimal(repr(value))
         case t.Timestamp():
@@ -164,8 +164,24 @@ def _to_double(value: Any, source: Type, target: Type, lenient: bool) -> float:
     return canonical_double(float(value))
 
 
+def _to_float(value: Any, source: Type, target: Type, lenient: bool) -> float:
+    match source:
+        case t.String():
+            return float(_found(formats.read_float(value), value, source, target))
+        case t.Integral() | t.Decimal():
+            return nearest_single(value)
+    return single(_to_double(value, source, target, lenient))
+
+
 def _to_string(value: Any, source: Type, target: Type, lenient: bool) -> str:
+    if isinstance(source, t.Binary):
+        return str(_found(formats.decoded(value), value, source, target))
     return formats.write(value, source)
+
+
+def _to_binary(value: Any, source: Type, target: Type, lenient: bool) -> bytes:
+    encoded: bytes = value.encode()
+    return encoded
 
 
 def _to_date(value: Any, source: Type, target: Type, lenient: bool) -> datetime.date:
@@ -178,11 +194,16 @@ def _to_date(value: Any, source: Type, target: Type, lenient: bool) -> datetime.
 def _to_timestamp(value: Any, source: Type, target: Type, lenient: bool) -> datetime.datetime:
     match source:
         case t.String():
-            found: datetime.datetime = _found(formats.read_timestamp(value), value, source, target)
+            found: datetime.datetime = _found(
+                formats.read_timestamp(value, zoned=target == t.TIMESTAMP), value, source, target
+            )
             return found
+        case t.Timestamp():
+            moment: datetime.datetime = value
+            return moment
         case t.Date():
             return datetime.datetime.combine(value, MIDNIGHT)
-        case t.Double() if not math.isfinite(value):
+        case t.Floating() if not math.isfinite(value):
             raise fault(value, source, target)
         case t.Decimal():
             return timestamp_of(int(EXACT.scaleb(value, 6)))
@@ -195,6 +216,15 @@ def _to_array(value: Any, source: Type, target: Type, lenient: bool) -> tuple[An
     return tuple(cast_value(v, source.element, target.element, lenient) for v in value)
 
 
+def _to_map(value: Any, source: Type, target: Type, lenient: bool) -> tuple[tuple[Any, Any], ...]:
+    assert isinstance(source, t.Map)
+    assert isinstance(target, t.Map)
+    return tuple(
+        (cast_value(k, source.key, target.key, lenient), cast_value(v, source.value, target.value, lenient))
+        for k, v in value
+    )
+
+
 def _to_struct(value: Any, source: Type, target: Type, lenient: bool) -> tuple[Any, ...]:
     assert isinstance(source, t.Struct)
     assert isinstance(target, t.Struct)
@@ -202,26 +232,32 @@ def _to_struct(value: Any, source: Type, target: Type, lenient: bool) -> tuple[A
     return tuple(cast_value(v, one.type, other.type, lenient) for v, one, other in parts)
 
 
-_NUMBERS = (t.Boolean, t.Int, t.BigInt, t.Decimal, t.Double, t.String)
+_INTEGERS = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
+_NUMBERS = (t.Boolean, *_INTEGERS, t.Decimal, t.Float, t.Double, t.String)
 _SOURCES: dict[type[Type], tuple[type[Type], ...]] = {
     t.Boolean: _NUMBERS,
-    t.Int: (*_NUMBERS, t.Timestamp),
-    t.BigInt: (*_NUMBERS, t.Timestamp),
+    **dict.fromkeys(_INTEGERS, (*_NUMBERS, t.Timestamp)),
     t.Decimal: (*_NUMBERS, t.Timestamp),
+    t.Float: (*_NUMBERS, t.Timestamp),
     t.Double: (*_NUMBERS, t.Timestamp),
-    t.Date: (t.String, t.Timestamp),
-    t.Timestamp: (t.String, t.Date, t.Int, t.BigInt, t.Decimal, t.Double),
+    t.Binary: (t.String,),
+    t.Date: (t.String, t.Timestamp, t.TimestampNtz),
+    t.Timestamp: (t.String, t.Date, t.TimestampNtz, *_INTEGERS, t.Decimal, t.Float, t.Double),
+    t.TimestampNtz: (t.String, t.Date, t.Timestamp),
 }
 
 _TARGETS: dict[type[Type], Callable[[Any, Type, Type, bool], Any]] = {
     t.Boolean: _to_boolean,
-    t.Int: _to_integer,
-    t.BigInt: _to_integer,
+    **dict.fromkeys(_INTEGERS, _to_integer),
     t.Decimal: _to_decimal,
+    t.Float: _to_float,
     t.Double: _to_double,
     t.String: _to_string,
     t.Date: _to_date,
+    t.Binary: _to_binary,
     t.Timestamp: _to_timestamp,
+    t.TimestampNtz: _to_timestamp,
     t.Array: _to_array,
+    t.Map: _to_map,
     t.Struct: _to_struct,
 }

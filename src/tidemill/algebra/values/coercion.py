@@ -10,7 +10,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Field, Type
 
-ATOMIC = (t.Boolean, t.Int, t.BigInt, t.Decimal, t.Double, t.String, t.Date, t.Timestamp)
+ATOMIC = (t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Binary, t.Date, t.Timestamp)
 
 
 def common_type(types: Sequence[Type]) -> Type:
@@ -36,11 +36,13 @@ def widest_type(types: Sequence[Type]) -> Type:
 
 
 def tightest_type(left: Type, right: Type) -> Type:
-    """The one of two types that holds every value of both, as functions of arrays want it: no DECIMAL is widened.
+    """The later of two types, as functions of arrays want it: no DECIMAL is widened, and FLOAT comes after integers.
 
-    >>> str(tightest_type(t.INT, t.DOUBLE))
-    'DOUBLE'
+    >>> str(tightest_type(t.INT, t.DOUBLE)), str(tightest_type(t.BIGINT, t.FLOAT))
+    ('DOUBLE', 'FLOAT')
     """
+    if isinstance(left, t.Integral | t.Float) and isinstance(right, t.Integral | t.Float) and t.FLOAT in (left, right):
+        return t.FLOAT
     of = widest_type((left, right))
     if isinstance(of, t.Decimal) and of not in (left, right):
         raise _apart(left, right)
@@ -59,16 +61,18 @@ def _common(left: Type, right: Type) -> Type:
             return other
         case (t.String(), other) | (other, t.String()) if isinstance(other, ATOMIC):
             return beside_string(other)
-        case (t.Double(), other) | (other, t.Double()) if t.is_numeric(other):
+        case (t.Floating(), other) | (other, t.Floating()) if t.is_numeric(other):
             return t.DOUBLE
         case (t.Decimal(), other) | (other, t.Decimal()) if t.is_numeric(other):
             return wider(decimal_for(left), decimal_for(right))
-        case ((t.Int() | t.BigInt()), (t.Int() | t.BigInt())):
-            return t.BIGINT
+        case t.Integral(), t.Integral():
+            return max(left, right, key=lambda type_: type_.bits)
         case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
-            return t.TIMESTAMP
+            return t.TIMESTAMP if t.TIMESTAMP in (left, right) else t.TIMESTAMP_NTZ
         case (t.Array(one), t.Array(other)):
             return t.Array(_common(one, other))
+        case (t.Map(), t.Map()):
+            return t.Map(_common(left.key, right.key), _common(left.value, right.value))
         case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
             return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
     raise _apart(left, right)
@@ -81,9 +85,9 @@ def _common_field(left: Field, right: Field) -> Field:
 def beside_string(other: Type) -> Type:
     """The type that a STRING becomes next to ``other``: Spark reads it as a value of that kind, in its widest form."""
     match other:
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return t.BIGINT
-        case t.Decimal() | t.Double():
+        case t.Decimal() | t.Floating():
             return t.DOUBLE
     return other
 
@@ -101,4 +105,6 @@ def fits(source: Type, target: Type) -> bool:
             return True
         case t.Array(one), t.Array(other):
             return fits(one, other)
+        case t.Map(), t.Map():
+            return fits(source.key, target.key) and fits(source.value, target.value)
     return t.is_numeric(source) and t.is_numeric(target)

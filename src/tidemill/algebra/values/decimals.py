@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP
 from functools import lru_cache
 
 from tidemill.model.errors import ArithmeticFault
-from tidemill.model.types import MAX_PRECISION, BigInt, Decimal, Int, Type
+from tidemill.model.types import MAX_PRECISION, Decimal, Integral, Type
 
 DecimalTypeRule = Callable[[Decimal, Decimal], Decimal]
 """The type of a result, from those of the two operands."""
@@ -48,10 +48,8 @@ def decimal_for(type_: Type) -> Decimal:
     match type_:
         case Decimal():
             return type_
-        case Int():
-            return Decimal(10, 0)
-        case BigInt():
-            return Decimal(20, 0)
+        case Integral():
+            return Decimal(type_.digits, 0)
     raise ValueError(f"{type_} has no decimal form")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
 from typing import Any
 
+from tidemill.algebra.values.singles import nearest_single, shortest_text
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -41,16 +43,23 @@ def write(value: Any, type_: Type) -> str:
     match type_:
         case t.Boolean():
             return "true" if value else "false"
+        case t.Float():
+            return write_number(value, shortest_text(value))
         case t.Double():
-            return write_double(value)
+            return write_number(value, repr(value))
         case t.Decimal():
             return format(value if value else value.copy_abs(), "f")
         case t.Date():
             return f"{value:%Y-%m-%d}".rjust(10, "0")
         case t.Timestamp():
             return write_timestamp(value)
+        case t.Binary():
+            return bytes(value).decode(errors="replace")
         case t.Array(element):
             return "[" + ", ".join(_write_inner(v, element) for v in value) + "]"
+        case t.Map(key, element):
+            entries = (f"{write(k, key)} -> {_write_inner(v, element)}" for k, v in value)
+            return "{" + ", ".join(entries) + "}"
         case t.Struct(fields):
             return "{" + ", ".join(_write_inner(v, f.type) for v, f in zip(value, fields, strict=True)) + "}"
     return str(value)
@@ -60,10 +69,10 @@ def _write_inner(value: Any, type_: Type) -> str:
     return "null" if value is None else write(value, type_)
 
 
-def write_double(value: float) -> str:
-    """A double as Java writes it: plain from 0.001 up to ten million, else with an exponent.
+def write_number(value: float, shortest: str) -> str:
+    """A number, of which ``shortest`` has the digits, as Java writes it: from ten million on with an exponent.
 
-    >>> write_double(0.5), write_double(1e7), write_double(1.25e-5)
+    >>> write_number(0.5, "0.5"), write_number(1e7, "1e7"), write_number(1.25e-5, "0.0000125")
     ('0.5', '1.0E7', '1.25E-5')
     """
     if value != value:
@@ -71,9 +80,9 @@ def write_double(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        plain = format(decimal.Decimal(repr(value)), "f")
+        plain = format(decimal.Decimal(shortest), "f")
         return plain if "." in plain else plain + ".0"
-    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
+    sign, digits, exponent = decimal.Decimal(shortest).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) + int(exponent) - 1
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
@@ -83,6 +92,14 @@ def write_timestamp(value: datetime.datetime) -> str:
     """A timestamp with as many digits of its second as it needs."""
     whole = f"{value:%Y-%m-%d %H:%M:%S}".rjust(19, "0")
     return f"{whole}.{value.microsecond:06}".rstrip("0") if value.microsecond else whole
+
+
+def decoded(value: bytes) -> str | None:
+    """The text that bytes are in UTF-8; None where they are none."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def read_boolean(text: str) -> bool | None:
@@ -113,6 +130,14 @@ def read_double(text: str) -> float | None:
     return None
 
 
+def read_float(text: str) -> float | None:
+    """As ``read_double``, rounded to 32 bits once."""
+    double = read_double(text)
+    if double is None or not math.isfinite(double):
+        return double
+    return nearest_single(decimal.Decimal(text.strip(BLANKS).rstrip("dDfF")))
+
+
 def read_date(text: str) -> datetime.date | None:
     """``yyyy``, ``yyyy-m``, ``yyyy-m-d``, and anything after a ``T`` or a blank."""
     found = _DATE.fullmatch(text.strip(BLANKS))
@@ -125,8 +150,8 @@ def read_date(text: str) -> datetime.date | None:
         return None
 
 
-def read_timestamp(text: str) -> datetime.datetime | None:
-    """A date, or a date and a time of day with up to six digits of the second; a zone offset is taken off.
+def read_timestamp(text: str, zoned: bool = True) -> datetime.datetime | None:
+    """A date, or a date and a time of day with up to six digits of the second. If ``zoned``, its offset is taken off.
 
     >>> read_timestamp("2024-5-1T1:30+02:00")
     datetime.datetime(2024, 4, 30, 23, 30)
@@ -141,9 +166,12 @@ def read_timestamp(text: str) -> datetime.datetime | None:
     year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
     hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
     try:
-        return datetime.datetime(year, month, day, hour, minute, second, micros) - offset
+        return datetime.datetime(year, month, day, hour, minute, second, micros) - (offset if zoned else NO_TIME)
     except (ValueError, OverflowError):
         return None
+
+
+NO_TIME = datetime.timedelta()
 
 
 def _read_zone(text: str | None) -> datetime.timedelta | None:

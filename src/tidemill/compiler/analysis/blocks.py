@@ -18,7 +18,7 @@ from tidemill.algebra.relational.relations import Change, Filter, Join, Project,
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.compiler.analysis.failures import is_exact, may_fail
 from tidemill.compiler.analysis.fold_constants import fold_constants
-from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
+from tidemill.model.types import Boolean, Date, Decimal, Floating, Integral, String, Timestamp
 from tidemill.program.statements import ArrayLoop
 
 Leaf = Scan | Change
@@ -29,7 +29,7 @@ RelationKeys = Mapping[str, frozenset[str]]
 AliasPair = tuple[str, str]
 """Two aliases in the order of their leaves, or a column of each."""
 
-_PLAIN = (BOOLEAN, INT, BIGINT, STRING, DATE, TIMESTAMP)
+_PLAIN = (Boolean, Integral, Decimal, String, Date, Timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _plain(side: Scalar) -> Column | None:
 
 def indexable(key: Scalar) -> bool:
     """True if an index lookup finds what ``=`` finds; a computed NaN may differ from a stored one."""
-    return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
+    return isinstance(key.type, _PLAIN) or (isinstance(key.type, Floating) and isinstance(key, Column))
 
 
 def _constant(row: tuple[object, ...], values: Values) -> QueryBlock:

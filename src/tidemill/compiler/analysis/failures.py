@@ -51,5 +51,5 @@ def is_exact(cast: Cast) -> bool:
     >>> is_exact(Cast(Column("x", INT), BIGINT)), is_exact(Cast(Column("x", BIGINT), DOUBLE))
     (True, False)
     """
-    exact = (t.Int, t.BigInt, t.Decimal)
+    exact = (t.Integral, t.Decimal)
     return isinstance(cast.input.type, exact) and isinstance(cast.of, exact) and widens(cast.input.type, cast.of)

@@ -17,7 +17,7 @@ ONE: Scalar = Literal(1, BIGINT)
 
 def is_ring(type_: Type) -> bool:
     """True if sums of this type are exact, so that a product of sums is the sum of products."""
-    return isinstance(type_, t.Int | t.BigInt | t.Decimal)
+    return isinstance(type_, t.Integral | t.Decimal)
 
 
 def ring_type(type_: Type) -> Type:

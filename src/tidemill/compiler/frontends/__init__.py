@@ -2,6 +2,7 @@
 
 - ``translate``: ``parse`` a script, ``translate`` a query, and INSERT, UPDATE and DELETE: the entry points of the
   engine
+- ``refuse_compared_maps``: of a query, what would compare maps
 - ``script``: the statements of a script, of whichever language, as plain data
 - ``viewdf``: views that are defined by partitions, and PARTITION BY
 - ``oql``: queries over objects, through the monoid calculus

@@ -14,6 +14,7 @@ from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.algebra.values.casts import can_cast
+from tidemill.compiler.frontends.refuse_compared_maps import refuse_compared_maps
 from tidemill.compiler.frontends.script.readers import read_script
 from tidemill.compiler.frontends.script.statements import Delete, Insert, Statement, Update
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
@@ -104,11 +105,13 @@ def translate(
     if name is None:
         found = queries.ordered(tree.node)
         refuse_untranslated(tree.node, tree.source)
+        refuse_compared_maps(found.relation, [place for place, *_ in found.order])
         return TranslatedQuery(
             around(definitions, found.relation), len(found.names), found.order, found.limit, found.offset
         )
     relation = queries.rows(tree.node).relation
     refuse_untranslated(tree.node, tree.source)
+    refuse_compared_maps(around(definitions, relation))
     return TranslatedQuery(around(definitions, relation), len(relation.fields))
 
 

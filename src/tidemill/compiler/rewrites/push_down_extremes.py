@@ -30,7 +30,7 @@ from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.plain_joins import key_of, plain_join, reads_streams
 from tidemill.model.schema import Table
-from tidemill.model.types import DOUBLE
+from tidemill.model.types import Floating
 
 EXTREMES = ("min", "max")
 
@@ -152,7 +152,7 @@ class _JoinOfUnits:
         columns = [column(f) for f in unit.relation.fields if f.name in read]
         is_one_row = unit.unique is not None and unit.unique <= {c.name for c in columns}
         # Without columns it would have a row even if it is empty. Grouping makes the two zeros of DOUBLE one.
-        groups = columns and all(indexable(c) and c.type != DOUBLE for c in columns)
+        groups = columns and all(indexable(c) and not isinstance(c.type, Floating) for c in columns)
         if not calls or is_one_row or not groups:
             return None
         extremes = {call: replace(call, name=self._fresh(call.name)) for call in calls}

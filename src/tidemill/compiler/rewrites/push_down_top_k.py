@@ -28,7 +28,7 @@ from tidemill.compiler.analysis.failures import may_fail
 from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.rewrites.plain_joins import key_of, plain_join, reads_streams
 from tidemill.model.schema import Table
-from tidemill.model.types import DOUBLE
+from tidemill.model.types import Floating
 
 
 def push_down_top_k(relation: Relation, tables: Mapping[str, Table]) -> Relation:
@@ -93,7 +93,7 @@ class _RankedJoin:
         key = key_of(leaf, tables)
         free = any(not columns_in(term.scalar) <= names for term in order)
         # Partitions take the two zeros of DOUBLE for one.
-        if not free or (key is not None and key <= names) or any(c.type == DOUBLE for c in met):
+        if not free or (key is not None and key <= names) or any(isinstance(c.type, Floating) for c in met):
             return None
         # Ties are ordered by the columns of the view, from left to right.
         shown = [name for o in self.block.outputs for name in columns_in(o.scalar) if name in fields]

@@ -45,7 +45,15 @@ ENTRY_BYTES = 16
 ROW_BYTES = 64
 """Bytes of a row of a relation, in the mean."""
 
-WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 16, t.String: 24}
+WIDTHS: dict[type[Type], int] = {
+    t.Boolean: 1,
+    t.TinyInt: 4,
+    t.SmallInt: 4,
+    t.Int: 4,
+    t.Date: 4,
+    t.Decimal: 16,
+    t.String: 24,
+}
 """Bytes of a value; those of other types take 8."""
 
 PARTITIONS = 100.0

@@ -20,7 +20,7 @@ from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, Table, names_of
-from tidemill.model.types import Array, Field, Struct, Void
+from tidemill.model.types import Array, Field, Map, Struct, Void
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.storage.store import Store
 
@@ -138,7 +138,7 @@ def _analyze(catalog: Catalog, store: Store, relation: str, fields: Sequence[Fie
 
 def has_plain_values(field: Field) -> bool:
     """True if the values of a column can be counted."""
-    return not isinstance(field.type, Array | Struct | Void)
+    return not isinstance(field.type, Array | Map | Struct | Void)
 
 
 def analyze_relations(

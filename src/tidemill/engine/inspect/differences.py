@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
-from tidemill.model.types import DOUBLE, Field
+from tidemill.model.types import Field, Floating
 
 RELATIVE_TOLERANCE = 1e-9
 """Relative difference up to which doubles count as equal: SQL does not define the order of addition."""
@@ -23,7 +23,7 @@ def differences(expected: ZSet, actual: ZSet, fields: Sequence[Field]) -> tuple[
     difference = expected - actual
     missing = ZSet({row: weight for row, weight in difference.items() if weight > 0})
     extra = ZSet({row: -weight for row, weight in difference.items() if weight < 0})
-    inexact = tuple(f.type == DOUBLE for f in fields)
+    inexact = tuple(isinstance(f.type, Floating) for f in fields)
     if any(inexact) and missing and extra:
         _forgive(missing, extra, inexact)
     return missing, extra

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.changes.arrow import arrow_type, canonical_double, to_arrow
+from tidemill.changes.arrow import arrow_type, canonical_double, to_arrow, without_negative_zeros
 from tidemill.changes.run_end_encoding import plain, taken
 from tidemill.changes.zset import Row
 from tidemill.model.coerce import coerce
 from tidemill.model.errors import UnknownName, Unsupported
 from tidemill.model.schema import names_of
-from tidemill.model.types import BIGINT, DOUBLE, INT, Array, Field, Struct
+from tidemill.model.types import BIGINT, INT, Array, Field, Floating, Map, Struct
 
 Where = Mapping[str, Any]
 """Columns, each with a value or a collection of values."""
@@ -85,8 +85,8 @@ class RowFilter:
         near = self._near[place]
         if near is not None and not column.null_count:
             return near.places(column.to_numpy())
-        if field.type == DOUBLE:
-            column = pc.add(column, 0.0)  # turns -0.0 into 0.0
+        if isinstance(field.type, Floating):
+            column = without_negative_zeros(column)
         found = pc.fill_null(pc.index_in(column, value_set=self._values[place]), -1)
         return np.asarray(found.to_numpy(), dtype=np.int64)
 
@@ -192,7 +192,7 @@ def parse_where(where: Where, fields: Sequence[Field], view: str) -> RowFilter:
 
 
 def _values_of(given: Any, field: Field, place: str) -> Iterable[Any]:
-    if isinstance(field.type, Array | Struct):
+    if isinstance(field.type, Array | Map | Struct):
         raise Unsupported(
             f"{place} cannot be filtered by",
             detail=f"Values of type {field.type} are not looked up.",
@@ -201,4 +201,4 @@ def _values_of(given: Any, field: Field, place: str) -> Iterable[Any]:
     several = isinstance(given, Collection) and not isinstance(given, str | bytes)
     for value in given if several else (given,):
         inner = coerce(value, field.type, where=place)
-        yield canonical_double(inner) if field.type == DOUBLE and inner is not None else inner
+        yield canonical_double(inner) if isinstance(field.type, Floating) and inner is not None else inner

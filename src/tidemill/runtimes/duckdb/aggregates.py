@@ -59,7 +59,7 @@ def _average(call: AggregateCall, lower: Lower, over: Over) -> str:
         digits = _given(call, decimals.unscaled_sql(lower(argument), argument.type))
         average = decimals.average_sql(f"sum({digits}){over}", count, argument.type, call.of)
         return f"CASE WHEN {count} > 0 THEN {average} END"
-    if not isinstance(argument.type, t.INTEGRAL):
+    if not isinstance(argument.type, t.Integral):
         raise NotLowered(f"AVG of {argument.type}")
     total = cast_sql(cast_sql(f"sum({text}){over}", t.BIGINT), t.DOUBLE)
     return f"CASE WHEN {count} > 0 THEN {total} / {cast_sql(count, t.DOUBLE)} END"

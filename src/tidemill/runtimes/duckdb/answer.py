@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.algebra.node import Relation
-from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.arrow import arrow_schema, without_negative_zeros
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.duckdb.relations import LoweredQuery, ScannedTable, lower_query
@@ -185,7 +185,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.timestamp("us"))
     if pa.types.is_floating(column.type):
-        return pc.add(column, 0.0)
+        return without_negative_zeros(column)
     return column
 
 

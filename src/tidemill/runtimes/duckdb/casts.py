@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -44,30 +45,25 @@ def _not_zero(text: str, target: Type) -> str:
     return f"({text} <> 0)"
 
 
+_INTEGERS = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
+
 CONVERSIONS: dict[tuple[type[Type], type[Type]], Conversion] = {
-    (t.Int, t.BigInt): _plain,
-    (t.Int, t.Double): _plain,
-    (t.Int, t.Decimal): _plain,
-    (t.Int, t.String): _plain,
-    (t.Int, t.Boolean): _not_zero,
-    (t.BigInt, t.Int): _plain,
-    (t.BigInt, t.Double): _plain,
-    (t.BigInt, t.Decimal): _plain,
-    (t.BigInt, t.String): _plain,
-    (t.BigInt, t.Boolean): _not_zero,
+    **dict.fromkeys(product(_INTEGERS, [*_INTEGERS, t.Double, t.Decimal, t.String]), _plain),
+    **dict.fromkeys(product(_INTEGERS, [t.Boolean]), _not_zero),
+    (t.Float, t.Double): _plain,
     (t.Decimal, t.Decimal): _plain,
     (t.Decimal, t.Double): _plain,
-    (t.Decimal, t.Int): _truncated,
-    (t.Decimal, t.BigInt): _truncated,
+    **dict.fromkeys(product([t.Decimal, t.Double], _INTEGERS), _truncated),
     (t.Decimal, t.String): _plain,
-    (t.Double, t.Int): _truncated,
-    (t.Double, t.BigInt): _truncated,
-    (t.Boolean, t.Int): _plain,
-    (t.Boolean, t.BigInt): _plain,
+    **dict.fromkeys(product([t.Boolean], _INTEGERS), _plain),
     (t.Boolean, t.String): _plain,
     (t.Date, t.Timestamp): _plain,
     (t.Date, t.String): _plain,
     (t.Timestamp, t.Date): _plain,
+    (t.TimestampNtz, t.Date): _plain,
+    (t.Date, t.TimestampNtz): _plain,
+    (t.Timestamp, t.TimestampNtz): _plain,
+    (t.TimestampNtz, t.Timestamp): _plain,
     (t.Timestamp, t.String): _plain,
 }
 """Every conversion that has a translation."""

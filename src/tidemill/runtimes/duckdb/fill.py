@@ -25,7 +25,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan, TopK
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.values.decimals import EXACT
-from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.arrow import arrow_schema, to_arrow, without_negative_zeros
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
@@ -55,7 +55,7 @@ SAMPLED_ROWS = 20_000
 FEW_GONE = 20
 """Rows of a relation for each that takes back another, from which on both are read rather than summed."""
 
-ORDERED_TYPES = (t.Int, t.BigInt, t.Decimal, t.Date, t.Timestamp, t.String)
+ORDERED_TYPES = (t.Integral, t.Decimal, t.Date, t.Timestamp, t.String)
 """Types of which Arrow and SQL have the same order and equality."""
 
 EVALUATED_ENTRIES = 100_000
@@ -285,7 +285,7 @@ def _are_mostly_distinct(rows: pa.Table) -> bool:
 
 def _clustered(entries: pa.Table, keys: Sequence[Field]) -> pa.Table:
     """Entries in the order of their first key: then a change that looks some up reads few row groups of their file."""
-    if entries.num_rows <= ROW_GROUP or not keys or isinstance(keys[0].type, t.Array | t.Struct):
+    if entries.num_rows <= ROW_GROUP or not keys or isinstance(keys[0].type, t.Array | t.Map | t.Struct):
         return entries
     order = pc.sort_indices(entries.column(0).combine_chunks())
     weights = entries.column(WEIGHT)
@@ -324,4 +324,4 @@ def _canonical(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column with one zero and one NaN, as all state has them."""
     if not pa.types.is_floating(column.type):
         return column
-    return pc.if_else(pc.is_nan(column), math.nan, pc.add(column, 0.0))
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), without_negative_zeros(column))

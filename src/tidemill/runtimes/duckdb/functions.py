@@ -107,7 +107,7 @@ def _whole_division(symbol: str) -> FunctionSql:
     """DIV and ``%`` of whole numbers: both engines cut the quotient off towards zero."""
 
     def translation(call: Call, arguments: Sequence[str]) -> str:
-        if any(not isinstance(type_, t.INTEGRAL) for type_ in _types(call)):
+        if any(not isinstance(type_, t.Integral) for type_ in _types(call)):
             raise NotLowered(f"{call.function} of {call.of}")
         result = cast_sql(f"({arguments[0]} {symbol} {arguments[1]})", call.of)
         return _with_divisor(call, arguments, result)
@@ -129,7 +129,7 @@ def _with_divisor(call: Call, arguments: Sequence[str], result: str) -> str:
 
 def _negate(call: Call, arguments: Sequence[str]) -> str:
     _require_same_types(call)
-    if isinstance(call.of, t.INTEGRAL):
+    if isinstance(call.of, t.Integral):
         # As a subtraction: DuckDB's parser widens a negated constant, and the overflow would go unnoticed.
         return cast_sql(f"({cast_sql('0', call.of)} - {arguments[0]})", call.of)
     return cast_sql(f"(- {arguments[0]})", call.of)
@@ -146,7 +146,7 @@ def _round(call: Call, arguments: Sequence[str]) -> str:
     source = call.arguments[0].type
     if not isinstance(places, Literal) or places.value is None or places.value < 0:
         raise NotLowered("ROUND to tens")
-    if source == call.of and isinstance(source, t.INTEGRAL):
+    if source == call.of and isinstance(source, t.Integral):
         return arguments[0]
     if isinstance(source, t.Decimal) and isinstance(call.of, t.Decimal):
         if call.of.scale != min(places.value, source.scale):
@@ -216,7 +216,7 @@ def _average(call: Call, arguments: Sequence[str]) -> str:
 
 def _mean(call: Call, arguments: Sequence[str]) -> str:
     total, _ = _types(call)
-    if not (isinstance(total, t.INTEGRAL) or (isinstance(total, t.Decimal) and not total.scale)):
+    if not (isinstance(total, t.Integral) or (isinstance(total, t.Decimal) and not total.scale)):
         raise NotLowered(f"a mean of {total}")
     whole = cast_sql(cast_sql(arguments[0], t.BIGINT), t.DOUBLE)
     return f"({whole} / {cast_sql(arguments[1], t.DOUBLE)})"

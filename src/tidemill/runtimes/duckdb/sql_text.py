@@ -19,12 +19,17 @@ class NotLowered(NotAnswered):
 
 _TYPES: dict[Type, str] = {
     t.BOOLEAN: "BOOLEAN",
+    t.TINYINT: "TINYINT",
+    t.SMALLINT: "SMALLINT",
     t.INT: "INTEGER",
     t.BIGINT: "BIGINT",
+    t.FLOAT: "FLOAT",
     t.DOUBLE: "DOUBLE",
     t.STRING: "VARCHAR",
     t.DATE: "DATE",
     t.TIMESTAMP: "TIMESTAMP",
+    t.TIMESTAMP_NTZ: "TIMESTAMP",
+    t.BINARY: "BLOB",
 }
 
 
@@ -60,12 +65,14 @@ def literal_sql(value: Any, of: Type) -> str:
     match of:
         case t.Boolean():
             return "true" if value else "false"
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return cast_sql(str(value), of)
-        case t.Double():
+        case t.Floating():
             return cast_sql(string_sql(_DOUBLE_WORDS.get(repr(value), repr(value))), of)
         case t.Decimal():
             return cast_sql(string_sql(format(value, "f")), of)
+        case t.Binary():
+            return f"from_hex('{value.hex()}')"
         case t.Timestamp():
             return cast_sql(string_sql(value.isoformat(sep=" ")), of)
     return cast_sql(string_sql(str(value)), of)

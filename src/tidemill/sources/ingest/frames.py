@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.changes.arrow import arrow_schema, arrow_type
+from tidemill.changes.arrow import arrow_schema, arrow_type, without_negative_zeros
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
@@ -29,7 +29,7 @@ __all__ = ["changes_of", "check_names", "weight_of"]
 SMALL_CHUNK = 2_000
 """Rows of a chunk below which the work for each chunk outweighs that for its rows: then chunks are combined."""
 
-_REMADE = (t.Double, t.Array, t.Struct)
+_REMADE = (t.Floating, t.Array, t.Map, t.Struct)
 """Types whose columns may hold values that are not in our normal form, such as -0.0."""
 
 
@@ -224,8 +224,9 @@ def _cast(column: pa.ChunkedArray, field: Field, target: pa.DataType) -> pa.Chun
         if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
             # Arrow first requires space for any 64-bit integer, and only then looks at the values.
             column = column.cast(pa.decimal128(t.MAX_PRECISION, target.scale))
-        # Adding zero leaves every double as it is, except that -0.0 becomes 0.0.
-        converted = pc.add(column.cast(target), 0.0) if field.type == t.DOUBLE else column.cast(target)
+        converted = column.cast(target)
+        if isinstance(field.type, t.Floating):
+            converted = without_negative_zeros(converted)
     except pa.ArrowInvalid:
         return None
     return converted if _fits(converted, field.length) else None
@@ -244,14 +245,18 @@ def _casts(source: pa.DataType, target: t.Type) -> bool:
     match target:
         case t.Boolean():
             return bool(kinds.is_boolean(source))
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return bool(kinds.is_integer(source) or kinds.is_floating(source))
         case t.Decimal(_, scale):
             return bool(kinds.is_decimal(source) or (kinds.is_integer(source) and scale < 19))
+        case t.Float():
+            return bool(kinds.is_float16(source) or kinds.is_float32(source))
         case t.Double():
             return bool(kinds.is_floating(source) or kinds.is_integer(source))
         case t.String():
             return bool(kinds.is_string(source) or kinds.is_large_string(source) or kinds.is_string_view(source))
+        case t.Binary():
+            return bool(kinds.is_binary(source) or kinds.is_large_binary(source) or kinds.is_fixed_size_binary(source))
         case t.Date():
             return bool(kinds.is_date(source))
         case t.Timestamp():

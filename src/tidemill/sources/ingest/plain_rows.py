@@ -13,9 +13,8 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidemill.changes.arrow import arrow_schema, arrow_type
+from tidemill.changes.arrow import arrow_schema, arrow_type, without_negative_zeros
 from tidemill.model import types as t
 from tidemill.model.schema import LARGEST_WEIGHT
 from tidemill.model.types import Field
@@ -64,17 +63,20 @@ def _column(values: Sequence[Any], field: Field) -> pa.Array | None:
         column = pa.array(values, arrow_type(field.type))
     except (pa.ArrowException, OverflowError, UnicodeError):
         return None
-    # Adding zero leaves every double as it is, except that -0.0 becomes 0.0.
-    return pc.add(column, 0.0) if isinstance(field.type, t.Double) else column
+    return without_negative_zeros(column) if isinstance(field.type, t.Double) else column
 
 
 _PLAIN: dict[type[t.Type], type] = {
     t.Boolean: bool,
+    t.TinyInt: int,
+    t.SmallInt: int,
     t.Int: int,
     t.BigInt: int,
     t.Decimal: decimal.Decimal,
     t.Double: float,
     t.String: str,
     t.Date: datetime.date,
+    t.Binary: bytes,
     t.Timestamp: datetime.datetime,
+    t.TimestampNtz: datetime.datetime,
 }

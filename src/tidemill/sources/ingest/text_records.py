@@ -123,11 +123,11 @@ def parser_of(type_: Type) -> Callable[[str], Any]:
     match type_:
         case t.Boolean():
             return lambda text: {"true": True, "false": False}.get(text.strip().lower(), text)
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return lambda text: _number(int, text)
-        case t.Double():
+        case t.Floating():
             return lambda text: _number(float, text)
-        case t.Array() | t.Struct():
+        case t.Array() | t.Map() | t.Struct():
             return _nested
     return lambda text: text
 

@@ -106,7 +106,7 @@ def decoder(column: RemoteColumn, widened: bool = False) -> Callable[[str], Any]
     type_ = column.field.type
     convert = coercer(type_)
     match type_:
-        case t.Int() | t.BigInt():
+        case t.Integral():
             return int
         case t.Boolean():
             return lambda text: text in ("t", "true")

@@ -25,6 +25,8 @@ __all__ = ["POSTGRES", "SQLITE", "Dialect", "quoted", "quoted_text"]
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _ORDERS = ("lt", "le", "gt", "ge")
 _KINDS: dict[type[Type], str] = {
+    t.TinyInt: "exact",
+    t.SmallInt: "exact",
     t.Int: "exact",
     t.BigInt: "exact",
     t.Decimal: "exact",
@@ -158,7 +160,12 @@ def widens(type_: Type, of: Type) -> bool:
     >>> widens(t.INT, t.BIGINT), widens(t.BIGINT, t.Decimal(12, 2)), widens(t.BIGINT, t.DOUBLE)
     (True, False, False)
     """
-    digits = {t.Int: (10, 0), t.BigInt: (19, 0)}
+    digits: dict[type[Type], tuple[int, int]] = {
+        t.TinyInt: (3, 0),
+        t.SmallInt: (5, 0),
+        t.Int: (10, 0),
+        t.BigInt: (19, 0),
+    }
 
     def room(some: Type) -> tuple[int, int] | None:
         if isinstance(some, t.Decimal):
@@ -168,7 +175,7 @@ def widens(type_: Type, of: Type) -> bool:
     if type_ == of:
         return True
     before, after = room(type_), room(of)
-    if before is None or after is None or isinstance(of, t.Int):
+    if before is None or after is None or (isinstance(of, t.Integral) and of != t.BIGINT):
         return False
     return before[0] <= after[0] and before[1] <= after[1]
 

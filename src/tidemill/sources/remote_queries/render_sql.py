@@ -35,6 +35,8 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm
 __all__ = ["AnswerReader", "RemotePlan", "SqlStatement", "describe_remote_plan", "plan_remote"]
 
 _SQL_OF: dict[type[Type], str] = {
+    t.TinyInt: "int8",
+    t.SmallInt: "int8",
     t.Int: "int8",
     t.BigInt: "int8",
     t.Decimal: "numeric",

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.changes.arrow import from_arrow
+from tidemill.model import types as t
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.model.types import DOUBLE, Array, Field, Struct, Type
+from tidemill.model.types import DOUBLE, Field, Type
 from tidemill.program.maps import Map, map_fields
 from tidemill.storage.runs import RunEntry
 
@@ -168,7 +169,7 @@ def _groupable(table: pa.Table, key: Field) -> pa.ChunkedArray | pa.Array:
 
 
 def _nested(type_: Type) -> bool:
-    return isinstance(type_, Array | Struct)
+    return isinstance(type_, t.Array | t.Map | t.Struct)
 
 
 def _sum_doubles(table: pa.Table, name: str, order: IntegerArray, starts: IntegerArray) -> tuple[pa.Array, pa.Array]:

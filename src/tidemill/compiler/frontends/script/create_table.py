@@ -15,7 +15,7 @@ from tidemill.compiler.frontends.script.constraints import (
     refuse_unenforced,
 )
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.names.data_types import from_column_type, is_required, max_length
+from tidemill.compiler.frontends.sql.names.data_types import from_type, is_required, max_length
 from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, check_identifier
 from tidemill.model.errors import NameTaken, ParseError, Unsupported
 from tidemill.model.schema import Table
@@ -79,7 +79,7 @@ def read_fields(columns: Sequence[exp.ColumnDef], source: SqlText) -> tuple[Fiel
         if not isinstance(column.kind, exp.DataType):
             raise ParseError(f'column "{name}" has no type', where=source.place(column.this))
         refuse_undeclared_arguments(column, source)
-        type_, length = from_column_type(column.kind, source), max_length(column.kind, source)
+        type_, length = from_type(column.kind, source), max_length(column.kind, source)
         fields[name] = Field(name, type_, not is_required(column), length)
     return tuple(fields.values())
 

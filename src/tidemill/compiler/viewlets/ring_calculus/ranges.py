@@ -21,7 +21,7 @@ from tidemill.model import types as t
 from tidemill.model.types import BIGINT
 from tidemill.program.statements import RangeBound
 
-ORDERED = (t.Int, t.BigInt, t.Decimal, t.Date, t.Timestamp)
+ORDERED = (t.Integral, t.Decimal, t.Date, t.Timestamp)
 """Types whose order every runtime has in its ordered maps."""
 
 INTEGER_BOUNDS = {"gt": "integer_above", "ge": "integer_from", "lt": "integer_below", "le": "integer_to"}
@@ -63,7 +63,7 @@ def _plain(name: str, left: Scalar, right: Scalar, variable: str) -> VariableBou
     """The variable stands alone on one side."""
     for function, side, other in ((name, left, right), (FLIPPED[name], right, left)):
         match side:
-            case Cast(input=Column(of=t.Int() | t.BigInt()) as column, of=t.Double()):
+            case Cast(input=Column(of=t.Integral()) as column, of=t.Double()):
                 if column.name == variable and variable not in columns_in(other):
                     whole = Call(INTEGER_BOUNDS[function], (other,), BIGINT)
                     return VariableBound(variable, function in ("gt", "ge"), RangeBound(whole, closed=True))
@@ -168,7 +168,7 @@ def _direction(scalar: Scalar, numbers: Set[str]) -> int | None:
     match scalar:
         case Column():
             return 1
-        case Cast(input=input_, of=t.Int() | t.BigInt() | t.Decimal(), lenient=False) if is_ring(input_.type):
+        case Cast(input=input_, of=t.Integral() | t.Decimal(), lenient=False) if is_ring(input_.type):
             return _direction(input_, numbers)
         case Call(function="bigint_checked", arguments=(input_,)):
             return _direction(input_, numbers)

@@ -243,10 +243,10 @@ class PythonExpressions:
 
     def _apply(self, call: Call, texts: Sequence[str]) -> str:
         function = FUNCTIONS[call.function]
-        if function.typed:
-            name = self._globals.give(f"{call.function} {call.type}", partial(function.apply, call.type), call.type)
-        else:
-            name = self._globals.give(call.function, function.apply)
+        types = tuple(argument.type for argument in call.arguments) if function.of_types else ()
+        label = f"{call.function} {call.type}" if function.typed or types else call.function
+        key = (call.type, *types) if types else call.type if function.typed else None
+        name = self._globals.give(label, function.bound(types, call.type), key)
         return f"{name}({', '.join(texts)})"
 
     def _part(self, text: str) -> tuple[str, str]:

@@ -274,7 +274,7 @@ class LoopWriter:
         prefix = self._in_order(step, fields)
         place = names.index(column)
         positions = tuple(names.index(name) for name, _ in prefix)
-        floats = isinstance(fields[place].type, t.Double)
+        floats = isinstance(fields[place].type, t.Floating)
         access = Access(step.map, Version.STATE, AccessForm.ORDER, positions, place, floats)
         return self._access(access, f"{step.map}_ordered_by_{column}"), _key(
             [self.settled(simplified(key)) for _, key in prefix]

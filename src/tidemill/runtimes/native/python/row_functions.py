@@ -65,7 +65,7 @@ def _items(term: SortOrder, value: str, known: GlobalNames) -> list[str]:
     """The items that ``value`` adds to a sort key, in the order of ``term``."""
     nullable = not isinstance(term.scalar, Column) or term.scalar.nullable
     null = [f"{value} is not None" if term.nulls_first else f"{value} is None"] if nullable else []
-    if isinstance(term.scalar.type, t.Double):
+    if isinstance(term.scalar.type, t.Floating):
         # NaN is the greatest number. In Python it does not equal itself, so zero stands in for it.
         null.append(f"{value} {'==' if term.descending else '!='} {value}")
     sortable = _sortable(term.scalar.type, value, known)
@@ -76,16 +76,16 @@ def _items(term: SortOrder, value: str, known: GlobalNames) -> list[str]:
 
 def _sortable(type_: Type, value: str, known: GlobalNames) -> str:
     match type_:
-        case t.Double():
+        case t.Floating():
             return f"(0.0 if {value} != {value} else {value})"
-        case t.Array() | t.Struct():
+        case t.Array() | t.Map() | t.Struct():
             return f"{known.give('order_key', order_key)}({value})"
     return value
 
 
 def _descending(type_: Type, value: str, known: GlobalNames) -> str:
     match type_:
-        case t.Int() | t.BigInt() | t.Decimal() | t.Double():
+        case t.Integral() | t.Decimal() | t.Floating():
             return f"-{value}"
         case t.Boolean():
             return f"not {value}"

@@ -21,15 +21,15 @@ def conversion(source: Type, target: Type) -> str:
     match source, target:
         case _ if source == target:
             return "{0}"
-        case t.Int(), t.BigInt():
+        case t.Integral(), t.Integral() if source.bits < target.bits:
             return "{0}"
-        case ((t.Int() | t.BigInt() | t.Decimal()), t.Double()):
+        case t.Float(), t.Double():
+            return "{0}"
+        case ((t.Integral() | t.Decimal()), t.Double()):
             return "float({0})"
         case t.Decimal(p, s), t.Decimal(precision, scale) if scale >= s and precision - scale >= p - s:
             return "{0}" if s == scale else "{0}.quantize({unit})"
-        case t.Int(), t.Decimal(precision, scale) if precision - scale >= 10:
-            return "Decimal({0})" if scale == 0 else "Decimal({0}).quantize({unit})"
-        case t.BigInt(), t.Decimal(precision, scale) if precision - scale >= 19:
+        case t.Integral(), t.Decimal(precision, scale) if precision - scale >= min(source.digits, 19):
             return "Decimal({0})" if scale == 0 else "Decimal({0}).quantize({unit})"
     return ""
 
@@ -77,7 +77,7 @@ def is_plain_membership(scalar: Scalar) -> bool:
     """True if ``scalar`` is an IN that Python's ``in`` decides as SQL does: no NULL, no NaN, nothing nested."""
     if not isinstance(scalar, Call) or scalar.function != "in":
         return False
-    nested = t.Double | t.Array | t.Struct
+    nested = t.Floating | t.Array | t.Map | t.Struct
     return all(
         isinstance(other, Literal) and other.value is not None and not isinstance(other.type, nested)
         for other in scalar.arguments[1:]

@@ -23,8 +23,6 @@ _RANGED = {name: f"{{0}} {symbol} {{1}}" for name, symbol in _SYMBOLS.items()} |
     "bigint_checked": "{0}",
 }
 
-_LIMITS: dict[type[Type], str] = {t.Int: "2**31", t.BigInt: "2**63"}
-
 # In SQL NaN equals itself and is greater than every number; Python's comparisons do neither.
 _DOUBLES = {
     "eq": "({0} == {1} or ({0} != {0} and {1} != {1}))",
@@ -42,21 +40,21 @@ def template(name: str, types: Sequence[Type], of: Type) -> str:
     >>> template("add", (t.DOUBLE, t.DOUBLE), t.DOUBLE)
     '{0} + {1}'
     """
-    doubles = bool(types) and all(isinstance(type_, t.Double) for type_ in types)
+    doubles = bool(types) and all(isinstance(type_, t.Floating) for type_ in types)
     if name in _DOUBLES and doubles:
         return _DOUBLES[name]
     if name in _RING:
         return _RING[name]
     if name in _SYMBOLS:
         symbol = _SYMBOLS[name]
-        if doubles or (isinstance(of, t.Decimal) and of.precision < t.MAX_PRECISION):
+        if of == t.DOUBLE or (isinstance(of, t.Decimal) and of.precision < t.MAX_PRECISION):
             return f"{{0}} {symbol} {{1}}"
     return FUNCTIONS[name].inline(types, of)
 
 
 def checked_template(name: str, of: Type) -> str:
     """The expression of integer arithmetic; ``{temporary}`` holds the result while its range is checked. Or empty."""
-    if name not in _RANGED or type(of) not in _LIMITS:
+    if name not in _RANGED or not isinstance(of, t.Integral):
         return ""
-    limit = _LIMITS[type(of)]
+    limit = f"2**{of.bits - 1}"
     return f"{{temporary}} if -{limit} <= ({{temporary}} := {_RANGED[name]}) < {limit} else {{overflow}}"

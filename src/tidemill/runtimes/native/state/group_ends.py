@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tidemill.changes.arrow import ZERO, from_arrow, plain_array
 from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import BigInt, Date, Decimal, Field, Int, String, Timestamp
+from tidemill.model.types import Date, Decimal, Field, Integral, String, Timestamp
 from tidemill.storage.segments import has_values
 
 END_ENTRIES = 16
@@ -21,7 +21,7 @@ END_ENTRIES = 16
 SMALL_GROUP = 64
 """Average number of rows up to which groups are loaded as they are: to look for their ends would take longer."""
 
-ORDERED_TYPES = (Int, BigInt, Decimal, Date, Timestamp, String)
+ORDERED_TYPES = (Integral, Decimal, Date, Timestamp, String)
 """Types of which Arrow, Python and SQL have the same order and equality."""
 
 

@@ -34,7 +34,7 @@ from tidemill.storage.store import RunFile
 LOOKUP_ROWS = 10_000_000
 """Stored rows up to which this process makes mapped files of a table, to look rows up in them."""
 
-_KEYS = (t.Int, t.BigInt, t.String, t.Date, t.Timestamp)
+_KEYS = (t.Integral, t.String, t.Date, t.Timestamp)
 """Types of columns by which Arrow finds rows."""
 
 _OFFENDER = f"{VIEW_PREFIX}offender"

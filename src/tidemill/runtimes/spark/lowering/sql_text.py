@@ -74,16 +74,25 @@ def literal_sql(value: Any, of: Type) -> str:
             return f"CAST({value} AS INT)" if value < 0 else str(value)
         case t.BigInt():
             return f"{value}L"
+        case t.Integral():
+            return f"CAST({value} AS {of})"
         case t.String():
             return _string_sql(value)
         case t.Date():
             return f"DATE '{value.isoformat()}'"
+        case t.Binary():
+            return f"X'{value.hex()}'"
+        case t.TimestampNtz():
+            return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
         case t.Timestamp():
             return f"TIMESTAMP '{value.isoformat(sep=' ')}Z'"
-        case t.Double():
-            return f"CAST('{_DOUBLE_WORDS.get(repr(value), repr(value))}' AS DOUBLE)"
+        case t.Floating():
+            return f"CAST('{_DOUBLE_WORDS.get(repr(value), repr(value))}' AS {of})"
         case t.Array(element):
             return f"CAST(array({comma_list(literal_sql(v, element) for v in value)}) AS {type_sql(of)})"
+        case t.Map(key, element):
+            entries = comma_list(f"{literal_sql(k, key)}, {literal_sql(v, element)}" for k, v in value)
+            return f"CAST(map({entries}) AS {type_sql(of)})"
         case t.Struct(fields):
             parts = zip(fields, value, strict=True)
             members = comma_list(f"{_string_sql(f.name)}, {literal_sql(v, f.type)}" for f, v in parts)
@@ -112,6 +121,8 @@ def type_sql(type_: Type) -> str:
     match type_:
         case t.Array(element):
             return f"ARRAY<{type_sql(element)}>"
+        case t.Map(key, value):
+            return f"MAP<{type_sql(key)}, {type_sql(value)}>"
         case t.Struct(fields):
             return f"STRUCT<{comma_list(f'{quote(f.name)}: {type_sql(f.type)}' for f in fields)}>"
     return str(type_)
@@ -123,7 +134,12 @@ def with_nullable_members(text: str, type_: Type) -> str:
 
 
 def _has_struct(type_: Type) -> bool:
-    return isinstance(type_, t.Struct) or (isinstance(type_, t.Array) and _has_struct(type_.element))
+    match type_:
+        case t.Array(element):
+            return _has_struct(element)
+        case t.Map(key, value):
+            return _has_struct(key) or _has_struct(value)
+    return isinstance(type_, t.Struct)
 
 
 def schema_sql(fields: Iterable[Field]) -> str:

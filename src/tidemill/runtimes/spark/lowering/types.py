@@ -10,15 +10,17 @@ from tidemill.model.types import Field, Type
 _PLAIN: dict[type[s.DataType], Type] = {
     s.NullType: t.VOID,
     s.BooleanType: t.BOOLEAN,
-    s.ByteType: t.INT,
-    s.ShortType: t.INT,
+    s.ByteType: t.TINYINT,
+    s.ShortType: t.SMALLINT,
     s.IntegerType: t.INT,
     s.LongType: t.BIGINT,
-    s.FloatType: t.DOUBLE,
+    s.FloatType: t.FLOAT,
     s.DoubleType: t.DOUBLE,
     s.StringType: t.STRING,
+    s.BinaryType: t.BINARY,
     s.DateType: t.DATE,
     s.TimestampType: t.TIMESTAMP,
+    s.TimestampNTZType: t.TIMESTAMP_NTZ,
 }
 
 
@@ -32,6 +34,8 @@ def type_of(spark: s.DataType) -> Type:
         return t.Decimal(spark.precision, spark.scale)
     if isinstance(spark, s.ArrayType):
         return t.Array(type_of(spark.elementType))
+    if isinstance(spark, s.MapType):
+        return t.Map(type_of(spark.keyType), type_of(spark.valueType))
     if isinstance(spark, s.StructType):
         return t.Struct(fields_of(spark))
     return _PLAIN[type(spark)]
@@ -45,12 +49,17 @@ def fields_of(schema: s.StructType) -> tuple[Field, ...]:
 _SPARK: dict[Type, s.DataType] = {
     t.VOID: s.NullType(),
     t.BOOLEAN: s.BooleanType(),
+    t.TINYINT: s.ByteType(),
+    t.SMALLINT: s.ShortType(),
     t.INT: s.IntegerType(),
     t.BIGINT: s.LongType(),
+    t.FLOAT: s.FloatType(),
     t.DOUBLE: s.DoubleType(),
     t.STRING: s.StringType(),
+    t.BINARY: s.BinaryType(),
     t.DATE: s.DateType(),
     t.TIMESTAMP: s.TimestampType(),
+    t.TIMESTAMP_NTZ: s.TimestampNTZType(),
 }
 
 
@@ -65,6 +74,8 @@ def spark_type(type_: Type) -> s.DataType:
             return s.DecimalType(precision, scale)
         case t.Array(element):
             return s.ArrayType(spark_type(element))
+        case t.Map(key, value):
+            return s.MapType(spark_type(key), spark_type(value))
         case t.Struct(fields):
             return s.StructType([s.StructField(f.name, spark_type(f.type), f.nullable) for f in fields])
     return _SPARK[type_]

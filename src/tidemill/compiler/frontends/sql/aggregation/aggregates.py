@@ -18,9 +18,11 @@ from tidemill.algebra.aggregates.parameters import (
     ParameterType,
     anything,
     condition,
+    count,
     flag,
     fraction,
     number,
+    real,
     separator,
     text,
     whole,
@@ -36,10 +38,11 @@ from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.text import function_text
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, STRING, Type
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Type
 
 MAX_ACCURACY = 2**31 - 1
 MAX_RELATIVE_ERROR = 0.39
+MOST_EXTREMES = 100_000
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,27 @@ def from_any_value(given: AggregateArguments) -> AggregateCall:
     return given.to_call("min", given.arguments[0], distinct=False)
 
 
+def regression_mean(place: int) -> AggregateRule:
+    """REGR_AVGX(y, x) and REGR_AVGY(y, x): AVG of one argument over the rows in which none is NULL."""
+
+    def rule(given: AggregateArguments) -> AggregateCall:
+        known = conjunction([call("is_not_null", real(argument)) for argument in given.arguments])
+        return _restricted(given, known).to_call("avg", number(given.arguments[place]))
+
+    return rule
+
+
+def from_extreme_by(given: AggregateArguments) -> AggregateCall:
+    """``MAX_BY(x, y)``, or with a third argument the array of so many x with the greatest y; MIN_BY alike."""
+    argument, by, *counts = given.arguments
+    if not counts:
+        return given.to_call(given.name, argument, [by], distinct=False)
+    wanted = given.constant(counts[0], INT)
+    if wanted is None or not 0 < wanted <= MOST_EXTREMES:
+        raise TypeMismatch(f"{given.name.upper()} takes a number between 1 and {MOST_EXTREMES}")
+    return given.to_call(f"{given.name}_several", argument, [by], parameters=[wanted])
+
+
 def from_collect_set(given: AggregateArguments) -> AggregateCall:
     """COLLECT_SET is ARRAY_AGG over DISTINCT."""
     return given.to_call("array_agg", given.arguments[0], distinct=True)
@@ -205,8 +229,13 @@ def from_string_agg(given: AggregateArguments) -> AggregateCall:
 
 
 def from_mode(given: AggregateArguments) -> AggregateCall:
-    """``MODE(x)``, or ``MODE() WITHIN GROUP (ORDER BY x)``: the first of several most frequent values."""
-    if bool(given.order) == bool(given.arguments):
+    """``MODE(x)``, or ``MODE() WITHIN GROUP (ORDER BY x)``: the first of several most frequent values.
+
+    ``MODE(x, true)`` asks for the least of them, which it is anyway.
+    """
+    if len(given.arguments) > 1 and given.constant(given.arguments[1], BOOLEAN) is None:
+        raise TypeMismatch("MODE takes true or false as its second argument")
+    if bool(given.order) == bool(given.arguments) or (given.order and len(given.arguments) > 1):
         raise TypeMismatch("MODE takes an argument, or WITHIN GROUP (ORDER BY one expression)")
     argument, descending = _ordered(given) if given.order else (given.arguments[0], False)
     return _unordered(given).to_call("mode", argument, parameters=[descending])
@@ -289,10 +318,13 @@ RULES: dict[str, AggregateRule] = {
     "any_value": with_parameters(from_any_value, anything, flag, optional=1),
     "approx_count_distinct": with_parameters(from_count_distinct, anything, fraction, optional=1),
     "collect_set": with_parameters(from_collect_set, anything),
+    **dict.fromkeys(("max_by", "min_by"), with_parameters(from_extreme_by, anything, anything, count, optional=1)),
+    "regr_avgx": with_parameters(regression_mean(1), anything, anything, distinct=False),
+    "regr_avgy": with_parameters(regression_mean(0), anything, anything, distinct=False),
     "count": from_count,
     "count_if": with_parameters(from_count_if, condition),
     "median": with_parameters(from_median, number),
-    "mode": with_parameters(from_mode, anything, optional=1, distinct=False),
+    "mode": with_parameters(from_mode, anything, flag, optional=2, distinct=False),
     "percentile": with_parameters(from_percentile, number, anything),
 }
 """Names in SQL whose arguments differ from those of the aggregate, with the rule of each."""

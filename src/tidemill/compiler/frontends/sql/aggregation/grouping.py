@@ -27,7 +27,7 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, INT
+from tidemill.model.types import BIGINT, INT, TINYINT
 
 
 @dataclass
@@ -86,7 +86,7 @@ class SelectGrouping:
         """GROUPING(key) and GROUPING_ID() as a column, which is replaced once GROUP BY has been read."""
         name = self._name(node.name.lower())
         self.grouping_calls[name] = (node, tuple(map(self.operand, node.expressions)))
-        return Column(name, INT if node.name.lower() == "grouping" else BIGINT, nullable=False)
+        return Column(name, TINYINT if node.name.lower() == "grouping" else BIGINT, nullable=False)
 
     def group_by(self, sets: Sequence[Sequence[Scalar]]) -> None:
         """Group by each of ``sets``; their keys have been added."""

@@ -19,7 +19,7 @@ from tidemill.algebra.relational.relations import Aggregate, Project, UnionAll
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.text.names import NameAllocator
-from tidemill.model.types import BIGINT, BOOLEAN, INT
+from tidemill.model.types import BIGINT, BOOLEAN, INT, TINYINT
 
 Nodes = list[exp.Expr]
 
@@ -96,10 +96,10 @@ class GroupingSets:
         """GROUPING(scalar): 1 in the groups of sets that leave the key out, else 0."""
         numbers = [number for number, one in enumerate(self.sets) if scalar not in one]
         if not numbers:
-            return Literal(0, INT)
+            return Literal(0, TINYINT)
         options = tuple(Literal(number, INT) for number in numbers)
         there = Call("in", (self.number, *options), BOOLEAN)
-        return Case(((there, Literal(1, INT)),), Literal(0, INT), INT)
+        return Case(((there, Literal(1, TINYINT)),), Literal(0, TINYINT), TINYINT)
 
     def identity(self, keys: Sequence[Named]) -> Scalar:
         """GROUPING_ID(): a number with a bit for each key, of which the first is the highest; 1 is left out."""

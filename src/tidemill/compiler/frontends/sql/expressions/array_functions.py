@@ -14,7 +14,7 @@ from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, DATE, INT, TIMESTAMP, Array, Field, Struct
+from tidemill.model.types import BIGINT, DATE, INT, Array, Date, Field, Struct, Timestamp
 
 
 def from_sequence(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
@@ -23,7 +23,7 @@ def from_sequence(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
         raise TypeMismatch("SEQUENCE takes a start, a stop, and perhaps a step")
     bounds, steps = [expressions.scalar(bound) for bound in node.expressions[:2]], node.expressions[2:]
     of = common_type([bound.type for bound in bounds])
-    if of not in (DATE, TIMESTAMP):
+    if not isinstance(of, Date | Timestamp):
         return call("sequence", *bounds, *map(expressions.scalar, steps))
     if not all(map(is_interval, steps)):
         raise TypeMismatch(

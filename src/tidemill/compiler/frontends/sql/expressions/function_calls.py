@@ -10,13 +10,29 @@ from sqlglot import exp
 from tidemill.algebra.expressions.call import call, call_named
 from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
+from tidemill.algebra.functions.time_units import DIFFERENCE_UNITS, UNITS
 from tidemill.algebra.values.casts import can_cast
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.data_types import from_type
-from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
+from tidemill.model.errors import ParseError, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    Decimal,
+    Type,
+)
 
 
 def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
@@ -39,6 +55,15 @@ def _is_suffixed(node: exp.Expr) -> bool:
         and "end" in node.meta
         and (not node.is_string and node.meta["end"] - node.meta["start"] + 1 > len(node.name))
     )
+
+
+def from_hex_string(expressions: ExpressionTranslator, node: exp.HexString) -> Scalar:
+    """``X'1F'``: bytes; of an odd number of digits the first stands alone."""
+    digits = str(node.this)
+    try:
+        return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), BINARY)
+    except ValueError:
+        raise ParseError(f"{digits!r} are not hexadecimal digits", where=expressions.source.place(node)) from None
 
 
 def check_castable(source: Type, target: Type) -> None:
@@ -72,6 +97,12 @@ def from_position(expressions: ExpressionTranslator, node: exp.StrPosition) -> S
     return call("position", *expressions.present(node.args["substr"], node.this, node.args.get("position")))
 
 
+def from_overlay(expressions: ExpressionTranslator, node: exp.Overlay) -> Scalar:
+    """``OVERLAY(text PLACING replacement FROM start FOR length)``, or with commas."""
+    parts = (node.this, node.expression, node.args.get("from_"), node.args.get("for_"))
+    return call("overlay", *expressions.present(*parts))
+
+
 def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """A function by the name that the user wrote; an aggregate goes to the grouping."""
     name = node.name.lower()
@@ -82,6 +113,19 @@ def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
     if refusal := refusals.REFUSED_FUNCTIONS.get(name):
         raise refusal.at(expressions.source.head(node))
     return call_named(name, *map(expressions.scalar, node.expressions))
+
+
+def from_time_unit(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """``TIMESTAMPADD(DAY, 1, x)``, whose unit is a word; ``DATEADD`` and ``DATEDIFF`` also have two arguments."""
+    name, arguments = node.name.lower(), node.expressions
+    unit = arguments[0] if len(arguments) == 3 else None
+    if not isinstance(unit, exp.Column) or unit.table:
+        return call_named(name, *map(expressions.scalar, arguments))
+    mark_translated(unit, unit.this)
+    function, units = ("timestamp_add", UNITS) if name.endswith("add") else ("timestamp_difference", DIFFERENCE_UNITS)
+    if unit.name.upper() not in units:
+        raise UnknownName(f"there is no unit {unit.name}", hint=f"Units are {', '.join(units)}.")
+    return call(function, Literal(unit.name.upper(), STRING), *map(expressions.scalar, arguments[1:]))
 
 
 def from_side_trim(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
@@ -153,13 +197,17 @@ def from_array(expressions: ExpressionTranslator, node: exp.Array) -> Scalar:
 
 CAST_FUNCTIONS = {
     "bigint": BIGINT,
+    "binary": BINARY,
     "boolean": BOOLEAN,
     "date": DATE,
     "decimal": Decimal(),
     "double": DOUBLE,
+    "float": FLOAT,
     "int": INT,
+    "smallint": SMALLINT,
     "string": STRING,
     "timestamp": TIMESTAMP,
+    "tinyint": TINYINT,
 }
 """Types whose names are functions, too."""
 
@@ -170,6 +218,7 @@ CALL_FUNCTIONS: dict[str, Callable[[ExpressionTranslator, exp.Anonymous], Scalar
     "ltrim": from_side_trim,
     "rtrim": from_side_trim,
     "struct": from_struct,
+    **dict.fromkeys(("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff"), from_time_unit),
 }
 """Functions with a rule of their own, by name."""
 
@@ -183,6 +232,8 @@ CALL_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] 
     exp.CurrentUser: from_current_time,
     exp.Extract: from_extract,
     exp.Filter: from_aggregate,
+    exp.HexString: from_hex_string,
+    exp.Overlay: from_overlay,
     exp.StrPosition: from_position,
     exp.Substring: from_substring,
     exp.Trim: from_trim,

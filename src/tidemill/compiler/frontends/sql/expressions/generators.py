@@ -20,7 +20,7 @@ from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_trans
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import INT, STRING, VOID, Field, Struct
+from tidemill.model.types import INT, STRING, VOID, Field, Map, Struct
 
 GENERATORS = frozenset(
     ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack")
@@ -61,10 +61,11 @@ class GeneratedRows:
             return Unnest(relation, array, tuple(Field(c.name, c.of, c.nullable) for c in made), self.outer)
         element = element_of(array.type)
         record = Field(f"{alias}.element", element)
+        position = [Field(made[0].name, INT, self.outer)] if self.positions else []
         fields = element.fields if isinstance(element, Struct) else ()
         members = [call("get_field", column(record), Literal(f.name, STRING)) for f in fields]
-        outputs = [Named(c.name, member) for c, member in zip(made, members, strict=True)]
-        return Project(Unnest(relation, array, (record,), self.outer), (*all_columns(relation), *outputs))
+        outputs = [Named(c.name, part) for c, part in zip(made, [*map(column, position), *members], strict=True)]
+        return Project(Unnest(relation, array, (*position, record), self.outer), (*all_columns(relation), *outputs))
 
     def called(self, names: Sequence[str]) -> GeneratedRows:
         """The same with its columns called ``names``, where any are given."""
@@ -112,6 +113,10 @@ def _elements(expressions: ExpressionTranslator, node: exp.Anonymous) -> Generat
     if len(node.expressions) != 1:
         raise TypeMismatch(f"{name.upper()} takes one argument")
     array = expressions.scalar(node.expressions[0])
+    if isinstance(array.type, Map) and not name.startswith("inline"):
+        positions = name.startswith("pos")
+        names = ("pos", "key", "value") if positions else ("key", "value")
+        return GeneratedRows(call("map_entries", array), names, positions, members=True)
     element = element_of(array.type)
     if name.startswith("explode"):
         return GeneratedRows(array, ("col",))

@@ -9,7 +9,9 @@ from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Lambda, Scalar
+from tidemill.algebra.functions.maps import as_map
 from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.text.names import unknown_name
@@ -63,6 +65,23 @@ def from_element_function(expressions: ExpressionTranslator, node: exp.Anonymous
     return call(f"{node.name}_placed" if len(given.parameters) == 2 else node.name, array, given)
 
 
+def from_entry_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """MAP_FILTER, TRANSFORM_KEYS and TRANSFORM_VALUES: of each key and its value."""
+    first, function = _arguments(node, 2)
+    map_ = expressions.scalar(first)
+    of = as_map(map_.type)
+    return call(node.name, map_, from_lambda(expressions, function, of.key, of.value))
+
+
+def from_map_zip_with(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """``MAP_ZIP_WITH(m, n, (key, x, y) -> ...)``."""
+    first, second, function = _arguments(node, 3)
+    one, other = expressions.scalar(first), expressions.scalar(second)
+    left, right = as_map(one.type), as_map(other.type)
+    key = common_type((left.key, right.key))
+    return call(node.name, one, other, from_lambda(expressions, function, key, left.value, right.value))
+
+
 def from_zip_with(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``ZIP_WITH(a, b, (x, y) -> ...)``."""
     first, second, function = _arguments(node, 3)
@@ -103,8 +122,12 @@ HIGHER_ORDER_FUNCTIONS: dict[str, Callable[[ExpressionTranslator, exp.Anonymous]
     "exists": from_element_test,
     "filter": from_element_function,
     "forall": from_element_test,
+    "map_filter": from_entry_function,
+    "map_zip_with": from_map_zip_with,
     "reduce": from_reduce,
     "transform": from_element_function,
+    "transform_keys": from_entry_function,
+    "transform_values": from_entry_function,
     "zip_with": from_zip_with,
 }
 """Functions that take a function, by name."""

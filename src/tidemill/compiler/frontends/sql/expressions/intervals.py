@@ -12,7 +12,7 @@ from tidemill.algebra.expressions.scalars import Literal, Scalar
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP
+from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Date, Timestamp
 
 MONTHS = {"YEAR": 12, "MONTH": 1}
 DAYS = {"WEEK": 7, "DAY": 1}
@@ -49,7 +49,7 @@ class Interval:
         """``moment`` moved by this span: months first, then days, then time. A date stays one unless time is added."""
         if moment.type == STRING:
             moment = convert(moment, TIMESTAMP)
-        if moment.type not in (DATE, TIMESTAMP):
+        if not isinstance(moment.type, Date | Timestamp):
             raise TypeMismatch(f"an interval is added to a DATE or TIMESTAMP, not to {moment.type}")
         if self.months:
             moment = call("add_months_to", moment, Literal(self.months, INT))
@@ -58,7 +58,8 @@ class Interval:
         elif self.days:
             moment = call("add_microseconds", moment, Literal(self.days * DAY, BIGINT))
         if self.microseconds:
-            moment = call("add_microseconds", convert(moment, TIMESTAMP), Literal(self.microseconds, BIGINT))
+            instant = moment if isinstance(moment.type, Timestamp) else convert(moment, TIMESTAMP)
+            moment = call("add_microseconds", instant, Literal(self.microseconds, BIGINT))
         return moment
 
 

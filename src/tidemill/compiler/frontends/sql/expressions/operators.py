@@ -25,7 +25,7 @@ from tidemill.compiler.frontends.sql.expressions.subquery_predicates import (
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import ParseError, Unsupported
-from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
+from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Integral
 
 BINARY: dict[type[exp.Expr], str] = {
     exp.Sub: "subtract",
@@ -43,12 +43,17 @@ BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "null_safe_eq",
     exp.And: "and",
     exp.Or: "or",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "shiftleft",
+    exp.BitwiseRightShift: "shiftright",
     exp.DPipe: "concat",
     exp.ILike: "ilike",
     exp.Like: "like",
     exp.RegexpLike: "rlike",
 }
-UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate"}
+UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate", exp.BitwiseNot: "~"}
 
 LONG_CHAIN = 32
 """Number of operands above which a chain of AND or OR becomes a balanced tree."""
@@ -94,9 +99,9 @@ def from_plus(expressions: ExpressionTranslator, node: exp.Add) -> Scalar:
         return add_interval(expressions, node.expression, from_interval(node.this, expressions.source))
     left, right = expressions.scalar(node.this), expressions.scalar(node.expression)
     match left.type, right.type:
-        case Date(), Int():
+        case Date(), Integral():
             return call("date_add", left, right)
-        case Int(), Date():
+        case Integral(), Date():
             return call("date_add", right, left)
     return call("add", left, right)
 
@@ -107,7 +112,7 @@ def from_minus(expressions: ExpressionTranslator, node: exp.Sub) -> Scalar:
         return add_interval(expressions, node.this, -from_interval(node.expression, expressions.source))
     left, right = expressions.scalar(node.this), expressions.scalar(node.expression)
     match left.type, right.type:
-        case Date(), Int():
+        case Date(), Integral():
             return call("date_sub", left, right)
         case Date(), Date():
             raise Unsupported("there is no type for the time between two dates", hint="Use DATEDIFF(end, start).")

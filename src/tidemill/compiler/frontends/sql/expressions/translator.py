@@ -22,7 +22,7 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
-from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Struct
+from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Map, Struct
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,13 @@ def from_dot(expressions: ExpressionTranslator, node: exp.Dot) -> Scalar:
 
 
 def from_bracket(expressions: ExpressionTranslator, node: exp.Bracket) -> Scalar:
-    """``array[index]``, counted from 0."""
+    """``array[index]``, counted from 0, or ``map[key]``."""
     if len(node.expressions) != 1:
         raise ParseError("an array takes one index", where=expressions.source.place(node))
     (index,) = node.expressions
-    return call("get_item", expressions.scalar(node.this), expressions.scalar(index))
+    collection = expressions.scalar(node.this)
+    name = "map_value" if isinstance(collection.type, Map) else "get_item"
+    return call(name, collection, expressions.scalar(index))
 
 
 def from_constant(expressions: ExpressionTranslator, node: exp.Literal) -> Scalar:

@@ -22,7 +22,7 @@ from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternGramm
 
 E = TypeVar("E", bound=exp.Expr)
 
-OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
 
 
@@ -146,6 +146,8 @@ class TidemillDialect(Spark):
     class Tokenizer(Spark.Tokenizer):
         # sqlglot swallows the rest of SHOW, EXPLAIN and the like as one string; our statements read them word by word.
         COMMANDS: ClassVar[set[TokenType]] = set()
+        # 0x1F is a column under a name in Spark, and no number.
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
 
     Parser = TidemillParser
 

@@ -8,6 +8,7 @@ minus before a number is part of the number, so that ``-1::STRING`` is text.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import ClassVar, TypeVar
 
 from sqlglot import exp
@@ -15,6 +16,9 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 T = TypeVar("T")
+
+BitOperator = Callable[..., exp.Expr]
+"""From the operands ``this`` and ``expression`` to the node of an operator on bits."""
 
 PREDICATES = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IS)
 
@@ -71,7 +75,7 @@ class OperatorGrammar(SparkParser):
 
     def _parse_bitwise(self) -> exp.Expr | None:
         """Operators on bits, each kind tighter than the one before; in one frame, as expressions may be deep."""
-        operands, pending = [self._parse_term()], list[tuple[int, type[exp.Binary]]]()
+        operands, pending = [self._parse_term()], list[tuple[int, BitOperator]]()
         while (found := self._bit_operator()) is not None:
             self._combine(operands, pending, found[0])
             pending.append(found)
@@ -79,24 +83,31 @@ class OperatorGrammar(SparkParser):
         self._combine(operands, pending, 0)
         return operands[0]
 
-    def _combine(
-        self, operands: list[exp.Expr | None], pending: list[tuple[int, type[exp.Binary]]], level: int
-    ) -> None:
+    def _combine(self, operands: list[exp.Expr | None], pending: list[tuple[int, BitOperator]], level: int) -> None:
         """Combine operands by the operators that bind at least as tightly as ``level``."""
         while pending and pending[-1][0] >= level:
             _, kind = pending.pop()
             right = operands.pop()
+            if right is None:
+                self.raise_error("an expression was expected after this operator")
             operands.append(self.expression(kind(this=operands.pop(), expression=right)))
 
-    def _bit_operator(self) -> tuple[int, type[exp.Binary]] | None:
+    def _bit_operator(self) -> tuple[int, BitOperator] | None:
         """The operator that comes next, with how tightly it binds."""
         for level, (sign, kind) in enumerate(BITWISE_OPERATORS, start=1):
             if self._match(sign):
                 return level, kind
-        for sign, kind in SHIFT_OPERATORS:
-            if self._match_pair(sign, sign):
-                return len(BITWISE_OPERATORS) + 1, kind
+        for signs, shift in SHIFT_OPERATORS:
+            if self._are_next(signs):
+                self._advance(len(signs))
+                return len(BITWISE_OPERATORS) + 1, shift
         return None
+
+    def _are_next(self, signs: tuple[TokenType, ...]) -> bool:
+        """True if these signs come next, with nothing between them."""
+        tokens = self._tokens[self._index : self._index + len(signs)]
+        adjacent = all(one.end + 1 == other.start for one, other in pairwise(tokens))
+        return tuple(token.token_type for token in tokens) == signs and adjacent
 
     def _positive(self) -> exp.Expr:
         """``+ x``, which is a function in Spark: a text becomes a number."""
@@ -121,11 +132,20 @@ class OperatorGrammar(SparkParser):
         return self._parse_column_ops(self.expression(exp.Neg(this=self._parse_primary())))
 
 
-BITWISE_OPERATORS: tuple[tuple[TokenType, type[exp.Binary]], ...] = (
+def _shift_right_unsigned(this: exp.Expr | None, expression: exp.Expr | None) -> exp.Expr:
+    """``this >>> expression``, for which sqlglot has no node."""
+    return exp.Anonymous(this="shiftrightunsigned", expressions=[this, expression])
+
+
+BITWISE_OPERATORS: tuple[tuple[TokenType, BitOperator], ...] = (
     (TokenType.PIPE, exp.BitwiseOr),
     (TokenType.CARET, exp.BitwiseXor),
     (TokenType.AMP, exp.BitwiseAnd),
 )
-"""Operators on bits, from the loosest on; shifts, whose sign comes twice, bind tighter than all of them."""
+"""Operators on bits, from the loosest on; shifts, whose sign is repeated, bind tighter than all of them."""
 
-SHIFT_OPERATORS = ((TokenType.LT, exp.BitwiseLeftShift), (TokenType.GT, exp.BitwiseRightShift))
+SHIFT_OPERATORS: tuple[tuple[tuple[TokenType, ...], BitOperator], ...] = (
+    ((TokenType.LT,) * 2, exp.BitwiseLeftShift),
+    ((TokenType.GT,) * 3, _shift_right_unsigned),
+    ((TokenType.GT,) * 2, exp.BitwiseRightShift),
+)

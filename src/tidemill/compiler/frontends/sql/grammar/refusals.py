@@ -63,7 +63,11 @@ UNORDERED = Refusal(
     "The rows of a group have no order, so the result would be arbitrary.",
     "Use MIN_BY(x, y) or MAX_BY(x, y); or ANY_VALUE(x) for any of them.",
 )
-OTHER_AGGREGATE = Refusal("this aggregate", "It is not implemented.", "AVG, SUM and VAR_POP over expressions may do.")
+OTHER_AGGREGATE = Refusal(
+    "this aggregate",
+    "Its bins depend on the order in which the rows come.",
+    "Use WIDTH_BUCKET(x, low, high, bins) as a key of GROUP BY, and COUNT(*).",
+)
 INTERVAL = Refusal(
     "an interval as a value",
     "No column can have the type INTERVAL.",
@@ -78,14 +82,7 @@ REFUSED_NODES: dict[type[exp.Expr], Refusal] = {
 
 REFUSED_FUNCTIONS: dict[str, Refusal] = {
     **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
-    **dict.fromkeys(
-        (
-            "bit_and", "bit_or", "bit_xor", "histogram_numeric", "kurtosis", "regr_avgx", "regr_avgy", "regr_count",
-            "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "skewness", "try_avg",
-            "try_sum",
-        ),
-        OTHER_AGGREGATE,
-    ),
+    "histogram_numeric": OTHER_AGGREGATE,
     **dict.fromkeys(
         ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"), GENERATOR
     ),

@@ -36,6 +36,9 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.DPipe), _BINARY),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ), _BINARY),
     **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.RegexpLike, exp.Escape), _BINARY),
+    **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _BINARY),
+    **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _BINARY),
+    exp.BitwiseNot: _THIS,
     exp.Div: _BINARY | {"typed", "safe"},
     exp.Not: _THIS,
     exp.Neg: _THIS,
@@ -50,6 +53,7 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Anonymous: frozenset(("this", "expressions")),
     exp.Array: frozenset(("expressions", "bracket_notation")),
     exp.Boolean: _THIS,
+    exp.HexString: _THIS,
     exp.Bracket: frozenset(("this", "expressions")),
     exp.Cast: frozenset(("this", "to")),
     exp.TryCast: frozenset(("this", "to", "safe", "requires_string")),
@@ -67,6 +71,7 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.RespectNulls: _THIS,
     exp.Literal: frozenset(("this", "is_string")),
     exp.Null: frozenset(),
+    exp.Overlay: frozenset(("this", "expression", "from_", "for_")),
     exp.Paren: _THIS,
     exp.RawString: _THIS,
     exp.Slice: _BINARY,
@@ -161,6 +166,7 @@ CLAUSE_KEYWORDS = {
 UNPLACED_KEYWORDS = frozenset(
     (
         *("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "BOTH", "LEADING", "TRAILING"),
+        *("OVERLAY", "PLACING"),
         *("WITHIN", "GROUP", "IGNORE", "RESPECT", "NULLS", "LAST"),
         *("UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING", "EXCLUDE", "GROUPS"),
         *("BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),

@@ -7,53 +7,57 @@ import re
 from sqlglot import exp
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     MAX_PRECISION,
+    SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
     VOID,
     Array,
     Decimal,
     Field,
+    Map,
     Struct,
     Type,
+    is_comparable,
 )
 
 DType = exp.DType
 
-# Every clock of ours is UTC, so the timestamps with and without a time zone are the same type.
 PLAIN_TYPES: dict[exp.DType, Type] = {
     DType.BOOLEAN: BOOLEAN,
+    DType.TINYINT: TINYINT,
+    DType.SMALLINT: SMALLINT,
     DType.INT: INT,
     DType.BIGINT: BIGINT,
+    DType.FLOAT: FLOAT,
     DType.DOUBLE: DOUBLE,
     DType.TEXT: STRING,
     DType.DATE: DATE,
     DType.TIMESTAMP: TIMESTAMP,
     DType.TIMESTAMPTZ: TIMESTAMP,
     DType.TIMESTAMPLTZ: TIMESTAMP,
-    DType.TIMESTAMPNTZ: TIMESTAMP,
+    DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+    DType.BINARY: BINARY,
     DType.NULL: VOID,
 }
 
 CHARACTER_TYPES = (DType.VARCHAR, DType.CHAR)
 
-NARROW_INTEGERS = (DType.TINYINT, DType.SMALLINT)
-
-SUPPORTED_TYPES = "BOOLEAN, INT, BIGINT, DECIMAL, DOUBLE, STRING, DATE, TIMESTAMP, ARRAY and STRUCT"
-
-TYPE_HINTS = {
-    DType.FLOAT: "Use DOUBLE: a 32-bit sum would lose digits with every change.",
-    DType.TINYINT: "Use INT.",
-    DType.SMALLINT: "Use INT.",
-    DType.MAP: "Use an ARRAY of STRUCT<key, value>.",
-}
+SUPPORTED_TYPES = (
+    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, "
+    "ARRAY, MAP and STRUCT"
+)
 
 
 def from_type(kind: exp.DataType, source: SqlText) -> Type:
@@ -66,6 +70,8 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
         return STRING
     if kind.this == DType.ARRAY and len(kind.expressions) == 1:
         return Array(from_type(kind.expressions[0], source))
+    if kind.this == DType.MAP and len(kind.expressions) == 2:
+        return from_map(kind, source)
     if kind.this == DType.STRUCT:
         return Struct(tuple(_member(member, source) for member in kind.expressions))
     if isinstance(kind.this, exp.DType) and kind.this in PLAIN_TYPES:
@@ -73,8 +79,16 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
     raise Unsupported(
         f"there is no type {kind.sql('spark')}",
         where=source.place(kind),
-        hint=TYPE_HINTS.get(kind.this, f"Types are {SUPPORTED_TYPES}."),
+        hint=f"Types are {SUPPORTED_TYPES}.",
     )
+
+
+def from_map(kind: exp.DataType, source: SqlText) -> Map:
+    """``MAP<key, value>``; keys can be compared."""
+    key, value = (from_type(part, source) for part in kind.expressions)
+    if not is_comparable(key):
+        raise TypeMismatch("a key of a map cannot be a map, or hold one", where=source.place(kind))
+    return Map(key, value)
 
 
 def from_decimal(kind: exp.DataType, source: SqlText) -> Decimal:
@@ -90,11 +104,6 @@ def from_decimal(kind: exp.DataType, source: SqlText) -> Decimal:
             hint=f"The precision is 1 to {MAX_PRECISION}, and the scale at most the precision.",
         )
     return decimal
-
-
-def from_column_type(kind: exp.DataType, source: SqlText) -> Type:
-    """The type of a column. TINYINT and SMALLINT columns are INT: every value fits, and nothing is lost."""
-    return INT if kind.this in NARROW_INTEGERS else from_type(kind, source)
 
 
 def max_length(kind: exp.DataType, source: SqlText) -> int | None:
@@ -137,4 +146,4 @@ def is_required(definition: exp.ColumnDef) -> bool:
 def _member(member: exp.Expr, source: SqlText) -> Field:
     if not isinstance(member, exp.ColumnDef) or not isinstance(member.kind, exp.DataType):
         raise ParseError("a member of a STRUCT has a name and a type", where=source.place(member))
-    return Field(member.name.lower(), from_column_type(member.kind, source), not is_required(member))
+    return Field(member.name.lower(), from_type(member.kind, source), not is_required(member))

@@ -31,7 +31,7 @@ from tidemill.compiler.frontends.sql.patterns.match_recognize import variables_o
 from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
-from tidemill.model.types import BIGINT, DATE, TIMESTAMP
+from tidemill.model.types import BIGINT, Date, Timestamp
 
 CLAUSES_WITHOUT_PATTERN = ("joins", "laterals", "having", "qualify", "windows")
 """Clauses that a SELECT with a pattern does not have."""
@@ -135,8 +135,8 @@ def _keys(node: exp.Select, source: SqlText) -> list[exp.Expr]:
 def _time(scope: Scope, clause: exp.Expr, source: SqlText) -> tuple[SortOrder, ...]:
     """Rows are ordered by their only column of type TIMESTAMP or DATE."""
     times: list[Binding] = []
-    for kind in (TIMESTAMP, DATE):
-        times = times or [binding for binding in scope.star() if binding.column.type == kind]
+    for kind in (Timestamp, Date):
+        times = times or [binding for binding in scope.star() if isinstance(binding.column.type, kind)]
     if len(times) != 1:
         raise ParseError(
             "a pattern needs an order of rows",

@@ -5,6 +5,7 @@
 - ``common_tables``: WITH
 - ``recursion``: WITH RECURSIVE
 - ``joins``: ON, USING and NATURAL; inner, outer, semi and anti
+- ``table_functions``: RANGE
 - ``lateral``: LATERAL VIEW, UNNEST and LATERAL
 - ``select``: the SELECT list, GROUP BY, HAVING, QUALIFY and DISTINCT
 - ``set_operations``: UNION, INTERSECT and EXCEPT

@@ -21,8 +21,9 @@ from tidemill.compiler.frontends.sql.patterns.pattern_clause import refuse_mispl
 from tidemill.compiler.frontends.sql.query.context import FromItem, NamedRelation, QueryContext
 from tidemill.compiler.frontends.sql.query.joins import from_join
 from tidemill.compiler.frontends.sql.query.lateral import from_lateral, from_lateral_join, is_lateral
+from tidemill.compiler.frontends.sql.query.table_functions import from_table_function
 from tidemill.compiler.frontends.text.names import unknown_name
-from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.errors import TypeMismatch
 
 
 def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
@@ -109,11 +110,7 @@ def from_table(context: QueryContext, node: exp.Table, alias: str) -> NamedRelat
     """A table, stream, view or common table expression by its name, or a table of a source as ``source.table``."""
     name = ".".join(part.lower() for part in (node.catalog, node.db, node.name) if part)
     if not isinstance(node.this, exp.Identifier):
-        raise Unsupported(
-            "a function that makes a table is not supported",
-            where=context.source.place(node),
-            hint="Put its rows into a table, or list them with VALUES.",
-        )
+        return from_table_function(context, node, alias)
     if name in context.tables:
         return context.tables[name](alias)
     if name not in context.relations:

@@ -16,7 +16,7 @@ from tidemill.algebra.values.casts import can_cast
 from tidemill.compiler.frontends.sql.expressions.intervals import MICROSECONDS, Interval, from_interval, is_interval
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import DATE, INT, TIMESTAMP, Type, is_numeric
+from tidemill.model.types import DATE, INT, Timestamp, Type, is_numeric
 
 RUNNING_FRAME = Frame(False, None, 0)
 """From the first row of the partition to the last peer: the default with ORDER BY."""
@@ -81,7 +81,7 @@ def _span(span: Interval, of: Type) -> int:
         )
     if of == DATE and not span.microseconds:
         return span.days
-    if of != TIMESTAMP:
+    if not isinstance(of, Timestamp):
         raise TypeMismatch(f"RANGE cannot add this interval to a value of type {of}")
     return span.days * 24 * MICROSECONDS["HOUR"] + span.microseconds
 

@@ -8,7 +8,7 @@ INT, DATE              i32
 BIGINT, TIMESTAMP      i64
 DECIMAL(p <= 18)       i64, scaled
 wider DECIMAL          i128, scaled
-DOUBLE                 f64, one NaN and no -0.0
+FLOAT, DOUBLE          f64, one NaN and no -0.0
 window of time         i128, its start in the low half and its end in the high half
 STRING, ARRAY, STRUCT  i32, the id of an interned value
 =====================  ==========================================================
@@ -85,6 +85,20 @@ def is_window(type_: Type) -> bool:
     return type_ == WINDOW
 
 
+def is_interned(type_: Type) -> bool:
+    """True if a cell is the id of an interned value: of texts, bytes, arrays, maps and structs.
+
+    >>> is_interned(t.BINARY), is_interned(t.INT), is_interned(WINDOW)
+    (True, False, False)
+    """
+    return isinstance(type_, t.String | t.Binary | t.Array | t.Map | t.Struct) and not is_window(type_)
+
+
+def is_object(type_: Type) -> bool:
+    """True if interned values are objects of Python: all but texts."""
+    return is_interned(type_) and not isinstance(type_, t.String)
+
+
 def cell_type(type_: Type) -> ir.Type:
     """The LLVM type of a cell.
 
@@ -98,7 +112,7 @@ def cell_type(type_: Type) -> ir.Type:
             return I64
         case t.Decimal(precision=precision):
             return I64 if precision <= 18 else I128
-        case t.Double():
+        case t.Floating():
             return F64
         case t.Struct() if is_window(type_):
             return I128

@@ -16,7 +16,7 @@ from tidemill.changes.arrow import arrow_type, from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field, Type
-from tidemill.runtimes.native.llvm.codegen.layout import NO_INSTANT, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import NO_INSTANT, is_object, is_window
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 
 CellArray = npt.NDArray[Any]
@@ -24,15 +24,18 @@ NullFlags = npt.NDArray[np.bool_]
 
 _PLAIN: dict[type[Type], tuple[pa.DataType, np.dtype[Any] | None]] = {
     t.Boolean: (arrow_type(t.BOOLEAN), None),
+    t.TinyInt: (arrow_type(t.TINYINT), np.dtype(np.int32)),
+    t.SmallInt: (arrow_type(t.SMALLINT), np.dtype(np.int32)),
     t.Int: (arrow_type(t.INT), np.dtype(np.int32)),
     t.Date: (arrow_type(t.DATE), np.dtype(np.int32)),
     t.BigInt: (arrow_type(t.BIGINT), np.dtype(np.int64)),
     t.Timestamp: (arrow_type(t.TIMESTAMP), np.dtype(np.int64)),
+    t.TimestampNtz: (arrow_type(t.TIMESTAMP_NTZ), np.dtype(np.int64)),
 }
-"""The Arrow type of types that are plain numbers, and that of their cells where these lie as Arrow has them."""
+"""The Arrow type of types that are plain numbers, and that of their cells; BOOLEANs are bits in Arrow."""
 
 _NARROW = 18
-_UNITS = {t.DATE: "datetime64[D]", t.TIMESTAMP: "datetime64[us]"}
+_UNITS = {t.DATE: "datetime64[D]", t.TIMESTAMP: "datetime64[us]", t.TIMESTAMP_NTZ: "datetime64[us]"}
 _FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _LIMIT = 10**t.MAX_PRECISION
 
@@ -64,21 +67,22 @@ def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellAr
             return strings.intern_column(column)
         case t.Struct() if is_window(type_):
             return _window_cells(column)
-        case t.Array() | t.Struct():
+        case _ if is_object(type_):
             return _nested_cells(column, type_, strings)
         case t.Decimal(precision=precision):
             return _decimal_cells(column.cast(arrow_type(type_)), precision)
-        case t.Double():
+        case t.Floating():
             given: CellArray = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
             found = given + 0.0  # no -0.0
             found[np.isnan(found)] = np.nan  # and one NaN
             return found
     kind, cell = _PLAIN[type(type_)]
-    if column.type == kind and not column.null_count and (data := column.buffers()[1]) is not None and cell is not None:
+    alike = column.type == kind and not column.null_count
+    if alike and (data := column.buffers()[1]) is not None and cell is not None and kind.bit_width == 8 * cell.itemsize:
         return np.frombuffer(data, cell, len(column), column.offset * cell.itemsize)
     plain = pa.int8() if cell is None else pa.from_numpy_dtype(cell)
     numbers = column.cast(kind)
-    numbers = numbers.view(plain) if type_ in (t.DATE, t.TIMESTAMP) else numbers.cast(plain)
+    numbers = numbers.view(plain) if type_ in _UNITS else numbers.cast(plain)
     cells: CellArray = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
     return cells
 
@@ -91,7 +95,7 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
             found = strings.column(cells)
         case t.Struct() if is_window(type_):
             return _window_column(_pairs(cells), nulls, kind)
-        case t.Array() | t.Struct():
+        case _ if is_object(type_):
             return _nested_column(cells, nulls, type_, strings)
         case t.Decimal(precision=precision):
             pairs = _widened(cells) if precision <= _NARROW else _pairs(cells)
@@ -101,7 +105,7 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
         case t.Date() | t.Timestamp():
             found = pa.array(np.ascontiguousarray(cells)).view(kind)
         case _:
-            found = pa.array(np.ascontiguousarray(cells), kind)
+            found = pa.array(np.ascontiguousarray(cells)).cast(kind)
     return found if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, kind), found)
 
 
@@ -113,7 +117,7 @@ def values_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
     [datetime.date(1970, 1, 2), None, datetime.date(1970, 1, 4)]
     """
     match type_:
-        case t.Int() | t.BigInt():
+        case t.Integral():
             found = cells.tolist()
         case t.Boolean():
             found = cells.astype(np.bool_).tolist()

@@ -159,7 +159,7 @@ class EventEntryCode(PythonObjectReader):
         """Read an object of the very type that is expected; anything else is left to the converter."""
         builder = self._builder
         match field.type:
-            case t.BigInt() | t.Int():
+            case t.Integral():
                 with builder.if_then(self._is_a(given, "PyLong_Type"), likely=True):
                     number, fits = self._integer(given, field.type)
                     with builder.if_then(fits, likely=True):

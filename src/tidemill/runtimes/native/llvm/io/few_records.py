@@ -15,7 +15,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm.codegen.layout import I128, MapRecord, cell_type, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import I128, MapRecord, cell_type, is_object, is_window
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.scalars.conversions import inner_value
 from tidemill.runtimes.native.state import double_sums
@@ -96,13 +96,13 @@ class RecordReader:
 def _reader(type_: Type, strings: StringDictionary) -> Callable[[Cell], Any]:
     """From a cell to its inner value."""
     match type_:
-        case t.BigInt() | t.Int():
+        case t.Integral():
             return int
-        case t.Double():
+        case t.Floating():
             return canonical_double
         case t.Struct() if is_window(type_):
             return lambda cell: inner_value(int.from_bytes(cell, "little", signed=True), type_, strings.value)
-        case t.Array() | t.Struct():
+        case _ if is_object(type_):
             return strings.nested
     if cell_type(type_) == I128:
         return lambda cell: _sum(cell, type_)

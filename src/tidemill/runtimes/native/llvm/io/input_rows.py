@@ -31,7 +31,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     StructLayout,
     at,
     cell_type,
-    is_window,
+    is_interned,
 )
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
@@ -76,12 +76,18 @@ def load_cell(builder: ir.IRBuilder, columns: ir.Value, number: int, row: ir.Val
 def _load_value(builder: ir.IRBuilder, values: ir.Value, place: ir.Value, type_: Type) -> ir.Value:
     if isinstance(type_, t.Boolean):
         return _bit(builder, values, place)
-    kind = I128 if isinstance(type_, t.Decimal) else cell_type(type_)
+    kind = _STORED.get(type_, I128 if isinstance(type_, t.Decimal) else cell_type(type_))
     spot = builder.gep(values, [place], source_etype=kind)
-    value = builder.load(spot, typ=kind, align=4 if kind == I32 else 8)
-    if isinstance(type_, t.Double):
-        return canonical(builder, value)
+    value = builder.load(spot, typ=kind, align=1 if type_ in _STORED else 4 if kind == I32 else 8)
+    if isinstance(type_, t.Floating):
+        return canonical(builder, builder.fpext(value, F64) if kind != F64 else value)
+    if type_ in _STORED:
+        return builder.sext(value, cell_type(type_))
     return builder.trunc(value, I64) if kind == I128 and cell_type(type_) == I64 else value
+
+
+_STORED: dict[Type, ir.Type] = {t.TINYINT: I8, t.SMALLINT: ir.IntType(16), t.FLOAT: ir.FloatType()}
+"""The types that are narrower in Arrow than as cells."""
 
 
 def _bit(builder: ir.IRBuilder, bits: ir.Value, place: ir.Value) -> ir.Value:
@@ -121,7 +127,7 @@ class InputBatch:
     def _column(self, array: pa.Array, type_: Type, strings: StringDictionary) -> tuple[int, int, int]:
         validity = array.buffers()[0] if array.null_count else None
         valid = 0 if validity is None else int(validity.address)
-        if isinstance(type_, t.String | t.Array | t.Struct):
+        if isinstance(type_, t.String | t.Binary | t.Array | t.Map | t.Struct):
             ids = cells_of(array, type_, strings)
             # Ids begin at the array's first row, its validity bits where the buffer does.
             padded: CellArray = np.concatenate([np.zeros(array.offset, ids.dtype), ids])
@@ -228,12 +234,12 @@ def _slot_type(type_: Type) -> ir.Type:
 
 def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Sequence[float]]:
     """From an inner value to the words of its cell; NULL becomes 0."""
-    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
+    if is_interned(type_):
         return lambda value: (0 if value is None else strings.intern(value),)
     if cell_type(type_) == I128:
         wide = number_converter(type_)
         return lambda value: (0, 0) if value is None else _halves(int(wide(value)))
-    if isinstance(type_, t.Int | t.BigInt | t.Double):
+    if isinstance(type_, t.Integral | t.Floating):
         return lambda value: (0 if value is None else value,)
     number = number_converter(type_)
     return lambda value: (0 if value is None else number(value),)

@@ -18,7 +18,7 @@ from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import PythonCall
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I128, cell_type, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I128, cell_type, is_interned, is_object
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.scalars.conversions import inner_number, inner_value
 from tidemill.runtimes.native.llvm.scalars.python_calls import FUNCTION, NULL, RESULT, SLOTS, VALUE
@@ -117,7 +117,7 @@ def _writer(type_: Type, strings: StringDictionary) -> Callable[[Any], bytes]:
     wide = cell_type(type_) == I128
     packed = struct.Struct("<" + _format(type_, wide=wide) + ("q" if wide else "8xq"))
     null = struct.pack("<16xq", NULL)
-    is_text = isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_)
+    is_text = is_interned(type_)
 
     def write(value: Any) -> bytes:
         if value is None:
@@ -137,10 +137,10 @@ def _format(type_: Type, *, wide: bool) -> str:
 def _decoder(type_: Type, strings: StringDictionary) -> Callable[[Any], Any]:
     """From the number in a cell to its value."""
     match type_:
-        case t.BigInt() | t.Int() | t.Double():
+        case t.Integral() | t.Floating():
             return lambda number: number
         case t.String():
             return strings.value
-        case t.Array() | t.Struct() if not is_window(type_):
+        case _ if is_object(type_):
             return strings.nested
     return lambda number: inner_value(number, type_, strings.value)

@@ -91,8 +91,9 @@ class PythonObjectReader:
         convert = external(self._module, "PyLong_AsLongLongAndOverflow", I64, [PTR, PTR])
         number = builder.call(convert, [given, beyond])
         fits = builder.icmp_signed("==", builder.load(beyond, typ=I32), ir.Constant(I32, 0))
-        if isinstance(type_, t.Int):
-            kept = builder.sext(builder.trunc(number, I32), I64)
+        assert isinstance(type_, t.Integral)
+        if type_.bits < 64:
+            kept = builder.sext(builder.trunc(number, ir.IntType(type_.bits)), I64)
             fits = builder.and_(fits, builder.icmp_signed("==", kept, number))
         return number, fits
 

@@ -89,10 +89,11 @@ class StringDictionary:
     def intern(self, value: Any) -> int:
         """The id of a text, or of an array or a struct in its inner form."""
         if not isinstance(value, str):
-            if value not in self._nested:
-                self._nested[value] = len(self._nested_values)
+            key = _with_kinds(value)
+            if key not in self._nested:
+                self._nested[key] = len(self._nested_values)
                 self._nested_values.append(value)
-            return self._nested[value]
+            return self._nested[key]
         text = value.encode()
         id_: int = self._code.intern(self.address, text, len(text))
         _refuse(-min(id_, 0))
@@ -150,6 +151,15 @@ class StringDictionary:
         bytes_ = self._read("data", "count")
         data = pa.foreign_buffer(self._read("data", "data"), bytes_, self) if bytes_ else pa.py_buffer(b"")
         return pa.LargeStringArray.from_buffers(len(self), ends, data)
+
+
+def _with_kinds(value: Any) -> Any:
+    """A value with the Python type of each part: ``(1,)``, ``(1.0,)`` and ``(True,)`` are equal to Python.
+
+    >>> len({_with_kinds(value) for value in [(1,), (1.0,), (True,)]})
+    3
+    """
+    return tuple(map(_with_kinds, value)) if isinstance(value, tuple) else (type(value), value)
 
 
 def declare_intern(module: ir.Module) -> ir.Function:

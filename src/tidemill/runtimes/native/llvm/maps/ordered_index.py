@@ -32,7 +32,7 @@ TREE = StructLayout()
 TREE.part("pool", POOL)
 TREE.field("root", I32)
 
-UNORDERED = (t.String, t.Array, t.Struct)
+UNORDERED = (t.String, t.Binary, t.Array, t.Map, t.Struct)
 """Ids of interned values say nothing about the order of the values."""
 
 

@@ -23,6 +23,7 @@ from tidemill.runtimes.native.llvm.scalars.exact_numbers import (
     canonical,
     from_cell,
     is_exact,
+    rounded_to,
     scale_of,
     to_cell,
     to_decimal,
@@ -53,17 +54,21 @@ def _settled(builder: ir.IRBuilder, number: WideInteger, scale: int, of: Type) -
 
 def _additive(exact: Callable[..., WideInteger], double: str) -> EmitOperator:
     def emit(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
-        if isinstance(call.type, t.Double):
-            return Outcome(canonical(builder, getattr(builder, double)(*values)))
+        if isinstance(call.type, t.Floating):
+            return _rounded(builder, getattr(builder, double)(*values), call.type)
         numbers, scale = _aligned(builder, call, values)
         return _settled(builder, exact(builder, *numbers), scale, call.type)
 
     return emit
 
 
+def _rounded(builder: ir.IRBuilder, value: ir.Value, of: Type) -> Outcome:
+    return Outcome(canonical(builder, rounded_to(builder, value, of)))
+
+
 def _multiply(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
-    if isinstance(call.type, t.Double):
-        return Outcome(canonical(builder, builder.fmul(*values)))
+    if isinstance(call.type, t.Floating):
+        return _rounded(builder, builder.fmul(*values), call.type)
     product = wide_integers.times(builder, *_numbers(call, values))
     return _settled(builder, product, sum(scale_of(a.type) for a in call.arguments), call.type)
 
@@ -95,7 +100,7 @@ def _first(builder: ir.IRBuilder, zero: ir.Value, found: Outcome) -> Outcome:
 
 
 def _remainder(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
-    if isinstance(call.type, t.Double):
+    if isinstance(call.type, t.Floating):
         return _double_remainder(builder, values)
     (one, other), scale = _aligned(builder, call, values)
     divisor, zero = _safe(builder, other)
@@ -120,7 +125,7 @@ def _safe(builder: ir.IRBuilder, divisor: WideInteger) -> tuple[WideInteger, ir.
 
 
 def _negate(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
-    if isinstance(call.type, t.Double):
+    if isinstance(call.type, t.Floating):
         return Outcome(canonical(builder, builder.fneg(values[0])))
     (number,) = _numbers(call, values)
     negated = wide_integers.minus(builder, wide_integers.constant(0), number)
@@ -128,7 +133,7 @@ def _negate(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Ou
 
 
 def _absolute(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
-    if isinstance(call.type, t.Double):
+    if isinstance(call.type, t.Floating):
         return Outcome(builder.call(builder.module.declare_intrinsic("llvm.fabs", [ir.DoubleType()]), values))
     (number,) = _numbers(call, values)
     return to_cell(
@@ -220,13 +225,13 @@ def never_fails(call: Call) -> bool:
         return True
     if call.function not in ("add", "subtract", "multiply", "negate", "abs"):
         return False
-    if isinstance(call.type, t.Double):
+    if isinstance(call.type, t.Floating):
         return True
     return isinstance(call.type, t.Decimal) and call.type.precision < MAX_PRECISION
 
 
 def emit_operator(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
     """The result of an operator on exact numbers or doubles."""
-    if not all(is_exact(a.type) or isinstance(a.type, t.Double) for a in call.arguments):
+    if not all(is_exact(a.type) or isinstance(a.type, t.Floating) for a in call.arguments):
         raise NotCompiled(f"{call.function} of {', '.join(str(a.type) for a in call.arguments)}")
     return OPERATORS[TRY_OPERATORS.get(call.function, call.function)](builder, call, values)

@@ -7,6 +7,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+from tidemill.runtimes.native.llvm.codegen.layout import is_interned, is_window
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import from_cell, is_exact
 
@@ -18,8 +19,8 @@ SWAPPED = {"gt": "lt", "ge": "le"}
 
 def is_native(name: str, type_: Type) -> bool:
     """True if ``compare`` compares two values of ``type_`` in that way."""
-    ordered = is_exact(type_) or isinstance(type_, t.Boolean | t.Double)
-    return ordered or (name in ("eq", "ne") and isinstance(type_, t.String | t.Array | t.Struct))
+    ordered = is_exact(type_) or isinstance(type_, t.Boolean | t.Floating)
+    return ordered or (name in ("eq", "ne") and _is_whole(type_))
 
 
 def compare(builder: ir.IRBuilder, name: str, one: ir.Value, other: ir.Value, type_: Type) -> ir.Value:
@@ -29,12 +30,17 @@ def compare(builder: ir.IRBuilder, name: str, one: ir.Value, other: ir.Value, ty
     match type_:
         case t.Boolean():
             return builder.icmp_unsigned(SYMBOLS[name], one, other)
-        case t.Double():
+        case t.Floating():
             return _compare_doubles(builder, name, one, other)
-        case t.String() | t.Array() | t.Struct() if name in ("eq", "ne"):
+        case _ if _is_whole(type_) and name in ("eq", "ne"):
             # Equal values have one id, and only they.
             return builder.icmp_unsigned(SYMBOLS[name], one, other)
     raise NotCompiled(f"{SYMBOLS[name]} between values of type {type_}")
+
+
+def _is_whole(type_: Type) -> bool:
+    """True of values that are equal if their cells are."""
+    return is_interned(type_) or is_window(type_)
 
 
 def _compare_doubles(builder: ir.IRBuilder, name: str, one: ir.Value, other: ir.Value) -> ir.Value:

@@ -16,7 +16,16 @@ from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I1, I8, NO_INSTANT, NullableValue, cell_type, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import (
+    F64,
+    I1,
+    I8,
+    NO_INSTANT,
+    NullableValue,
+    cell_type,
+    is_interned,
+    is_window,
+)
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import (
     Outcome,
@@ -24,6 +33,7 @@ from tidemill.runtimes.native.llvm.scalars.exact_numbers import (
     canonical,
     from_cell,
     is_exact,
+    rounded_to,
     scale_of,
     to_cell,
     to_decimal,
@@ -82,7 +92,7 @@ def number_converter(type_: Type) -> Callable[[Any], int | float]:
             return lambda value: value.toordinal() - EPOCH_DAY
         case t.Timestamp():
             return microseconds
-        case t.Double():
+        case t.Floating():
             return float
         case t.Struct() if is_window(type_):
             return _window_number
@@ -124,7 +134,7 @@ def literal(frame: FunctionFrame, value: Any, type_: Type) -> NullableValue:
     """A constant as a cell; a text by its id, which is read when the code runs."""
     if value is None:
         return null_of(type_)
-    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
+    if is_interned(type_):
         return NullableValue(frame.builder.load(frame.texts.place(value), typ=cell_type(type_)), None)
     return NullableValue(ir.Constant(value_type(type_), inner_number(value, type_)), None)
 
@@ -138,17 +148,21 @@ def convert(builder: ir.IRBuilder, value: ir.Value, source: Type, target: Type) 
             # Taken as the unsigned digit that it is: a signed bit would be minus one.
             digit = WideInteger(builder.zext(value, ir.IntType(32)), 1)
             return _to_exact(builder, digit, 0, target)
-        case t.Boolean(), t.Double():
+        case t.Boolean(), t.Floating():
             return Outcome(builder.uitofp(value, F64))
-        case ((t.Int() | t.BigInt() | t.Decimal()), t.Boolean()):
+        case t.Floating(), t.Floating():
+            return Outcome(canonical(builder, rounded_to(builder, value, target)))
+        case t.Integral(), t.Float() if value.type.width <= 64:
+            return Outcome(builder.fpext(builder.sitofp(value, ir.FloatType()), F64))
+        case ((t.Integral() | t.Decimal()), t.Boolean()):
             return Outcome(builder.icmp_signed("!=", value, ir.Constant(value.type, 0)))
-        case t.Double(), t.Boolean():
+        case t.Floating(), t.Boolean():
             return Outcome(builder.fcmp_unordered("!=", value, ir.Constant(F64, 0.0)))
-        case ((t.Int() | t.BigInt() | t.Decimal()), (t.Int() | t.BigInt() | t.Decimal())):
+        case ((t.Integral() | t.Decimal()), (t.Integral() | t.Decimal())):
             return _to_exact(builder, from_cell(value, source), scale_of(source), target)
-        case ((t.Int() | t.BigInt() | t.Decimal()), t.Double()):
+        case ((t.Integral() | t.Decimal()), t.Double()):
             return Outcome(wide_integers.to_double(builder, from_cell(value, source), scale_of(source)))
-        case t.Double(), (t.Int() | t.BigInt()):
+        case t.Floating(), t.Integral():
             return _truncated(builder, value, target)
     return _convert_time(builder, value, source, target)
 
@@ -174,8 +188,9 @@ def _to_exact(builder: ir.IRBuilder, number: WideInteger, scale: int, target: Ty
 
 
 def _truncated(builder: ir.IRBuilder, value: ir.Value, target: Type) -> Outcome:
-    """A DOUBLE without what is after its point; 2**63 itself, the double above all BIGINTs, becomes the largest."""
-    bits = 31 if isinstance(target, t.Int) else 63
+    """A number without what is after its point; 2**63 itself, the double above all BIGINTs, becomes the largest."""
+    assert isinstance(target, t.Integral)
+    bits = target.bits - 1
     kind = value_type(target)
     limit = float(2**bits)
     trunc = builder.call(builder.module.declare_intrinsic("llvm.trunc", [F64]), [value])
@@ -192,18 +207,20 @@ def _truncated(builder: ir.IRBuilder, value: ir.Value, target: Type) -> Outcome:
 
 def _convert_time(builder: ir.IRBuilder, value: ir.Value, source: Type, target: Type) -> Outcome:
     match source, target:
+        case t.Timestamp(), t.Timestamp():
+            return Outcome(value)
         case t.Date(), t.Timestamp():
             days = builder.sext(value, cell_type(t.TIMESTAMP))
             return Outcome(builder.mul(days, ir.Constant(days.type, DAY)))
         case t.Timestamp(), t.Date():
             return Outcome(builder.trunc(floor_divided(builder, value, DAY), cell_type(t.DATE)))
-        case t.Timestamp(), (t.Int() | t.BigInt()):
+        case t.Timestamp(), t.Integral():
             return _to_exact(builder, WideInteger(floor_divided(builder, value, 1_000_000), 63), 0, target)
         case t.Timestamp(), t.Decimal():
             return _to_exact(builder, WideInteger(value, 63), 6, target)
         case t.Timestamp(), t.Double():
             return Outcome(canonical(builder, wide_integers.to_double(builder, WideInteger(value, 63), 6)))
-        case ((t.Int() | t.BigInt()), t.Timestamp()):
+        case t.Integral(), t.Timestamp():
             return instant(builder, wide_integers.shifted(builder, from_cell(value, source), 6))
     raise NotCompiled(f"a cast from {source} to {target}")
 
@@ -239,15 +256,15 @@ def never_fails(source: Type, target: Type) -> bool:
     match source, target:
         case _ if source == target:
             return True
-        case (t.Void(), _) | (t.Boolean(), (t.Int() | t.BigInt() | t.Double())):
+        case (t.Void(), _) | (t.Boolean(), (t.Integral() | t.Floating())):
             return True
-        case ((t.Int() | t.BigInt() | t.Decimal() | t.Timestamp()), (t.Double() | t.Boolean())):
+        case ((t.Integral() | t.Decimal() | t.Timestamp() | t.Floating()), (t.Floating() | t.Boolean())):
             return True
-        case (t.Double(), t.Boolean()) | (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
+        case (t.Timestamp(), t.Timestamp()) | (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
             return True
-        case t.Int(), t.BigInt():
-            return True
-        case ((t.Int() | t.BigInt() | t.Decimal()), t.Decimal(precision, scale)):
+        case t.Integral(), t.Integral():
+            return source.bits < target.bits
+        case ((t.Integral() | t.Decimal()), t.Decimal(precision, scale)):
             held = decimal_for(source)
             whole_digits = held.precision - held.scale
             return scale >= held.scale and precision - scale >= whole_digits and held.precision < t.MAX_PRECISION

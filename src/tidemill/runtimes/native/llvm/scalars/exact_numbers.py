@@ -1,7 +1,7 @@
 """Cells as whole numbers and back: what each SQL number is inside, and whether a result fits its type.
 
-INT, BIGINT, DATE, TIMESTAMP and scaled DECIMAL are integers. A BIGINT or DECIMAL that comes out of a map has 128 bits,
-whatever its type would need: sums are only judged where they leave the program.
+Integers of all types, DATE, TIMESTAMP and scaled DECIMAL are whole numbers. A BIGINT or DECIMAL that comes out of a map
+has 128 bits, whatever its type would need: sums are only judged where they leave the program.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled, RowFault
+from tidemill.runtimes.native.llvm.codegen.layout import cell_type
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.wide_integers import WideInteger
 
@@ -20,7 +21,13 @@ DIVISION_BY_ZERO = RowFault("division by zero", "Use TRY_DIVIDE or NULLIF to get
 
 NAN = ir.Constant(ir.DoubleType(), float("nan"))
 
-_BITS: dict[type[Type], int] = {t.Int: 31, t.BigInt: 63, t.Date: 31, t.Timestamp: 63}
+_BITS: dict[type[Type], int] = {
+    **{kind: kind.bits - 1 for kind in (t.TinyInt, t.SmallInt, t.Int, t.BigInt)},
+    t.Date: 31,
+    t.Timestamp: 63,
+    t.TimestampNtz: 63,
+}
+"""The bits of a number beside its sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +66,12 @@ def _is_wide(value: ir.Value, type_: Type) -> bool:
 
 def to_cell(builder: ir.IRBuilder, number: WideInteger, type_: Type) -> Outcome:
     """``number`` as a value of ``type_``, which fails where it does not fit."""
-    width = 128 if isinstance(type_, t.Decimal) and type_.precision > 18 else 32 if type(type_) in _NARROW else 64
+    width = cell_type(type_).width
     if isinstance(type_, t.Decimal):
         failed = wide_integers.beyond(builder, number, 10**type_.precision)
     else:
-        failed = wide_integers.outside(builder, number, width)
+        failed = wide_integers.outside(builder, number, _BITS[type(type_)] + 1)
     return Outcome(wide_integers.resized(builder, number.value, width), failed, out_of_range(type_))
-
-
-_NARROW = (t.Int, t.Date)
 
 
 def to_decimal(builder: ir.IRBuilder, number: WideInteger, scale: int, type_: t.Decimal) -> Outcome:
@@ -87,6 +91,13 @@ def canonical(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """The representative of all doubles that SQL holds equal: one NaN, and 0.0 for -0.0."""
     positive = builder.fadd(value, ir.Constant(ir.DoubleType(), 0.0))
     return builder.select(builder.fcmp_unordered("uno", value, value), NAN, positive)
+
+
+def rounded_to(builder: ir.IRBuilder, value: ir.Value, of: Type) -> ir.Value:
+    """A double as a value of FLOAT, which is a double that 32 bits hold, or of DOUBLE."""
+    if not isinstance(of, t.Float):
+        return value
+    return builder.fpext(builder.fptrunc(value, ir.FloatType()), ir.DoubleType())
 
 
 def any_of(builder: ir.IRBuilder, *conditions: ir.Value | None) -> ir.Value | None:

@@ -84,6 +84,8 @@ class LlvmExpressions:
     def _cast(self, cast: Cast) -> NullableValue:
         source = cast.input.type
         if isinstance(source, t.Void):
+            if not isinstance(cast.input, Literal):
+                self.cell(cast.input)  # RAISE_ERROR has no value, but fails
             return null_of(cast.type)
         cell = self.cell(cast.input)
         found = convert(self._builder, cell.value, source, cast.type)

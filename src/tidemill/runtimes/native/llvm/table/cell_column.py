@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
-from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS, cell_type, is_window
+from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS, cell_type, is_interned
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of, nulls_of, one_chunk, values_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.scalars.conversions import number_converter
@@ -98,7 +98,7 @@ class CellColumn:
     def same(self, numbers: RowNumbers, values: Cells) -> Flags:
         """The mask of the rows ``numbers`` that have the value at the same place of ``values``; NULLs are equal."""
         held, given = self.cells[numbers], values.cells
-        if self._field.type == t.DOUBLE:  # NaN equals NaN: there is one here
+        if isinstance(self._field.type, t.Floating):  # NaN equals NaN: there is one here
             held, given = held.view(np.int64), given.view(np.int64)
         found: Flags = (held == given).all(axis=1) if self._is_pair else held == given
         if self._field.nullable:
@@ -141,7 +141,7 @@ class CellColumn:
 
 def is_fixed_width(type_: Type) -> bool:
     """True of a type whose cell is the value itself, and not the id of an interned one."""
-    return is_window(type_) or not isinstance(type_, t.String | t.Array | t.Struct | t.Void)
+    return not is_interned(type_) and not isinstance(type_, t.Void)
 
 
 def resized(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
@@ -166,9 +166,9 @@ def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Any] |
     if NUMPY_FORMATS[str(cell_type(type_))] == "V16":
         wide = number_converter(type_)
         return lambda value: _halves(int(wide(value)))
-    if isinstance(type_, t.Double):
+    if isinstance(type_, t.Floating):
         return lambda value: value + 0.0 if value == value else np.nan  # no -0.0, and one NaN
-    if isinstance(type_, t.Int | t.BigInt):
+    if isinstance(type_, t.Integral):
         return None
     return number_converter(type_)
 

@@ -1,0 +1,40 @@
+"""Values as JSON texts, as TO_JSON writes them: members that are NULL are left out, elements are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.algebra.values.datetime_patterns import write_pattern
+from tidemill.algebra.values.formats import write
+from tidemill.algebra.values.json_reader import quoted
+from tidemill.model import types as t
+from tidemill.model.types import Type
+
+TIMESTAMP_PATTERN = "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]"
+
+
+def write_json(value: Any, of: Type) -> str:
+    """A value as JSON.
+
+    >>> write_json((1, None), t.Struct((t.Field("a", t.INT), t.Field("b", t.INT))))
+    '{"a":1}'
+    """
+    if value is None:
+        return "null"
+    match of:
+        case t.Struct(fields):
+            members = zip(fields, value, strict=True)
+            texts = (f"{quoted(f.name)}:{write_json(member, f.type)}" for f, member in members if member is not None)
+            return "{" + ",".join(texts) + "}"
+        case t.Array(element):
+            return "[" + ",".join(write_json(each, element) for each in value) + "]"
+        case t.Boolean() | t.Integral():
+            return write(value, of)
+        case t.Decimal():
+            return str(value if value else value.copy_abs())
+        case t.Floating():
+            text = write(value, of)
+            return text if text[-1].isdigit() else quoted(text)
+        case t.Timestamp():
+            return quoted(write_pattern(value, TIMESTAMP_PATTERN))
+    return quoted(write(value, of))
