@@ -216,6 +216,7 @@ def test_every_function_is_tried() -> None:
     elsewhere |= {function.name for function in (*LAMBDAS, *TIME_WINDOWS)}  # tests/compiler/frontends/examples.py
     elsewhere |= {function.name for function in INTEGER_BOUNDS}  # tests/algebra/test_integer_bounds.py
     elsewhere |= {"arrays_zip", "sequence_of_moments", "raise_error"}
+    elsewhere |= {"cosh", "csc"}  # tests/corpus/more_mathematics.txt, as their last digit differs from Spark's at times
     own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # other tests register some of their own
     assert own - tried == elsewhere
 
