@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from tidemill.model.errors import TypeMismatch
 from tidemill.algebra.functions.function import Function, StrictParameter, never, takes
 from tidemill.algebra.values.casts import microseconds
 from tidemill.algebra.values.decimals import EXACT
@@ -120,12 +121,14 @@ def type_code(of: Type) -> str:
             return "{" + "".join(type_code(field.type) for field in fields) + "}"
         case t.Decimal(precision, _):
             return "m" if precision <= LONG_DIGITS else "M"
+    if type(of) not in _CODES:
+        raise TypeMismatch(f"a value of type {of} has no hash")
     return _CODES[type(of)]
 
 
 _CODES: dict[type[Type], str] = {
     t.Boolean: "b", t.TinyInt: "i", t.SmallInt: "i", t.Int: "i", t.BigInt: "l", t.Float: "f", t.Double: "d",
-    t.String: "s", t.Date: "D", t.Timestamp: "T", t.Void: "v",
+    t.String: "s", t.Binary: "B", t.Date: "D", t.Timestamp: "T", t.TimestampNtz: "T", t.Void: "v",
 }  # fmt: skip
 
 
@@ -174,6 +177,7 @@ _ENCODERS: dict[str, Callable[[Any], Encoded]] = {
     "m": lambda value: ("long", _unscaled(value)),
     "M": _wide,
     "s": lambda value: ("bytes", value.encode()),
+    "B": lambda value: ("bytes", value),
     "D": lambda value: ("int", (value - EPOCH).days),
     "T": lambda value: ("long", microseconds(value)),
 }
@@ -212,8 +216,8 @@ def _spelled(name: str) -> Callable[[Sequence[str], Sequence[Type], Type], str]:
 HASHES = (
     Function(
         "crc32",
-        takes(StrictParameter(t.STRING), gives=t.BIGINT),
-        lambda text: zlib.crc32(text.encode()),
+        takes(StrictParameter(t.BINARY, (t.STRING,)), gives=t.BIGINT),
+        zlib.crc32,
         "crc32({0})",
         total=True,
     ),

@@ -183,7 +183,25 @@ def _factorial(value: int) -> int | None:
 
 
 def _hypotenuse(one: float, other: float) -> float:
-    return canonical_double(math.hypot(one, other))
+    """The hypotenuse by the steps of Java, which are those of fdlibm, so that Spark gives the same last digit."""
+    long, short = max(abs(one), abs(other)), min(abs(one), abs(other))
+    if math.isinf(one) or math.isinf(other):
+        return math.inf
+    if not short or math.isnan(one + other) or long / short > 2.0**60:
+        return abs(one) + abs(other)
+    scale = 2.0**-600 if long > 2.0**500 else 2.0**600 if short < 2.0**-500 else 1.0
+    return _near_hypotenuse(long * scale, short * scale) / scale
+
+
+def _near_hypotenuse(long: float, short: float) -> float:
+    rest = long - short
+    if rest > short:
+        high = _from_high_word(_high_word(long))
+        return math.sqrt(high * high - (short * -short - (long - high) * (long + high)))
+    double, high_short = long + long, _from_high_word(_high_word(short))
+    high = _from_high_word(_high_word(double))
+    low = high * (short - high_short) + (double - high) * short
+    return math.sqrt(high * high_short - (rest * -rest - low))
 
 
 def width_bucket(value: float, low: float, high: float, buckets: int) -> int | None:
@@ -248,7 +266,7 @@ MATHEMATICS = (
     Function("atanh", _DOUBLE, _inverse_tanh, "atanh({0})"),
     Function("expm1", _DOUBLE, _real(math.expm1), "expm1({0})"),
     Function("rint", _DOUBLE, _whole_double, "rint({0})"),
-    Function("hypot", _DOUBLES, _hypotenuse, "hypot({0}, {1})"),
+    Function("hypot", _DOUBLES, _real(_hypotenuse), "hypot({0}, {1})"),
     Function("factorial", takes(t.INT, gives=t.BIGINT), _factorial, "factorial({0})", null_when=always),
     Function(
         "width_bucket",

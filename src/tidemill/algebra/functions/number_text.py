@@ -49,12 +49,18 @@ def _written(value: Any, least: int, most: int, *, digits: int, group: int) -> s
     """``value`` with ``least`` to ``most`` places and at least so many ``digits`` before the point."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
-    rounded = decimal.Decimal(value).quantize(unit(most), ROUND_HALF_EVEN, ROOMY)
+    rounded = _exact(value, most).quantize(unit(most), ROUND_HALF_EVEN, ROOMY)
     whole, _, fraction = f"{rounded.copy_abs():f}".partition(".")
     fraction = fraction[:least] + fraction[least:].rstrip("0")
     whole = whole.lstrip("0").rjust(digits, "0")
     sign = "-" if rounded.is_signed() else ""
     return sign + _grouped(whole, group) + (f".{fraction}" if fraction else "")
+
+
+def _exact(value: Any, places: int) -> decimal.Decimal:
+    """The number that is rounded: of a double that needs no rounding the digits of its shortest text, as in Java."""
+    short = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
+    return short if -int(short.as_tuple().exponent) <= places else decimal.Decimal(value)
 
 
 def _grouped(whole: str, size: int) -> str:

@@ -23,13 +23,15 @@ def binary(value: int) -> str:
     return f"{value % WORD:b}"
 
 
-def hexadecimal(value: int | str) -> str:
-    """The hexadecimal digits of a BIGINT, or of the bytes of a text.
+def hexadecimal(value: int | str | bytes) -> str:
+    """The hexadecimal digits of a BIGINT, of bytes, or of the bytes of a text.
 
     >>> hexadecimal(-1), hexadecimal("Spark")
     ('FFFFFFFFFFFFFFFF', '537061726B')
     """
-    return value.encode().hex().upper() if isinstance(value, str) else f"{value % WORD:X}"
+    if isinstance(value, int):
+        return f"{value % WORD:X}"
+    return (value.encode() if isinstance(value, str) else value).hex().upper()
 
 
 def convert_base(text: str, source: int, target: int) -> str | None:
@@ -75,7 +77,7 @@ def _write(number: int, base: int) -> str:
 
 def _hex_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 1, 1)
-    of = t.BIGINT if t.is_numeric(types[0]) else t.STRING
+    of = t.BIGINT if t.is_numeric(types[0]) else t.BINARY if types[0] == t.BINARY else t.STRING
     return (expect(types[0], of),), t.STRING
 
 

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_all, expect_count, takes
+from tidemill.algebra.functions.function import (
+    Function,
+    Inference,
+    StrictParameter,
+    always,
+    expect_all,
+    expect_count,
+    takes,
+)
 from tidemill.algebra.values.coercion import common_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
+
+Text = TypeVar("Text", str, bytes)
 
 
 def concat(of: Type, *values: Any) -> Any:
     """The values one after the other: texts, or arrays."""
     if isinstance(of, t.Array):
         return tuple(item for value in values for item in value)
-    return "".join(values)
+    return b"".join(values) if isinstance(of, t.Binary) else "".join(values)
 
 
 def concat_ws(separator: str | None, *values: Any) -> str | None:
@@ -28,14 +38,14 @@ def concat_ws(separator: str | None, *values: Any) -> str | None:
     return separator.join(piece for piece in pieces if piece is not None)
 
 
-def substring(text: str, position: int, length: int = 2**31 - 1) -> str:
+def substring(text: Text, position: int, length: int = 2**31 - 1) -> Text:
     """``length`` characters from ``position``; a negative position counts from the end.
 
     >>> substring("tidemill", 5), substring("tidemill", -4, 2), substring("tidemill", 0, 2)
     ('mill', 'mi', 'ti')
     """
     start = position - 1 if position > 0 else position + len(text) if position < 0 else 0
-    return text[max(start, 0) : max(start + length, 0)] if length > 0 else ""
+    return text[max(start, 0) : max(start + length, 0)] if length > 0 else text[:0]
 
 
 def initcap(text: str) -> str:
@@ -76,19 +86,21 @@ def translate(text: str, characters: str, replacements: str) -> str:
     return text.translate(table)
 
 
-def pad_left(text: str, length: int, padding: str = " ") -> str:
-    """``text`` cut or filled from the left to ``length`` characters."""
-    return _padding(len(text), length, padding) + text[: max(length, 0)]
+def pad_left(text: Text, length: int, padding: Text | None = None) -> Text:
+    """``text`` cut or filled from the left to ``length`` characters, by default with blanks, or bytes with zeros."""
+    return _padding(text, length, padding) + text[: max(length, 0)]
 
 
-def pad_right(text: str, length: int, padding: str = " ") -> str:
-    """``text`` cut or filled from the right to ``length`` characters."""
-    return text[: max(length, 0)] + _padding(len(text), length, padding)
+def pad_right(text: Text, length: int, padding: Text | None = None) -> Text:
+    """``text`` cut or filled from the right to ``length`` characters, by default with blanks, or bytes with zeros."""
+    return text[: max(length, 0)] + _padding(text, length, padding)
 
 
-def _padding(have: int, want: int, padding: str) -> str:
-    missing = max(want - have, 0)
-    return (padding * missing)[:missing]
+def _padding(text: Text, length: int, padding: Text | None) -> Text:
+    missing = max(length - len(text), 0)
+    given: Any = padding if padding is not None else b"\0" if isinstance(text, bytes) else " "
+    filled: Text = (given * missing)[:missing]
+    return filled
 
 
 def locate(search: str | None, text: str | None, position: int | None = 1) -> int | None:
@@ -121,22 +133,23 @@ def character(code: int) -> str:
     return "" if code < 0 else chr(code % 256)
 
 
-def sha2(text: str, bits: int) -> str | None:
+def sha2(value: bytes, bits: int) -> str | None:
     """The SHA-2 digest of 224, 256 (or 0), 384 or 512 bits; NULL for any other."""
     name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
-    return hashlib.new(name, text.encode()).hexdigest() if name else None
+    return hashlib.new(name, value).hexdigest() if name else None
 
 
 def _concat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     arrays = [type_ for type_ in types if isinstance(type_, t.Array)]
-    of: Type = common_type(arrays) if arrays else t.STRING
+    all_bytes = bool(types) and set(types) <= {t.BINARY, t.VOID} and t.BINARY in types
+    of: Type = common_type(arrays) if arrays else t.BINARY if all_bytes else t.STRING
     if arrays and t.VOID in types:
         raise TypeMismatch("a bare NULL beside arrays", hint="Convert it with CAST.")
     return expect_all(types, (of,) * len(types)), of
 
 
 def _reverse_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
-    return (tuple(types), types[0]) if len(types) == 1 and isinstance(types[0], t.Array) else _TEXT(types)
+    return (tuple(types), types[0]) if len(types) == 1 and isinstance(types[0], t.Array | t.Binary) else _TEXT(types)
 
 
 def _concat_ws_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
@@ -151,14 +164,30 @@ def _locate_null(nullable: Sequence[bool]) -> bool:
     return any(nullable[:2])
 
 
+def or_bytes(texts: Inference) -> Inference:
+    """The signature of a function of texts that takes BINARY just as well: all texts of it are bytes then."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        if not types or types[0] != t.BINARY:
+            return texts(types)
+        wanted, of = texts([t.STRING if type_ == t.BINARY else type_ for type_ in types])
+        return tuple(map(_bytes_for, wanted)), _bytes_for(of)
+
+    return infer
+
+
+def _bytes_for(type_: Type) -> Type:
+    return t.BINARY if type_ == t.STRING else type_
+
+
 _TEXT = takes(t.STRING, gives=t.STRING)
 _TEXTS = takes(t.STRING, t.STRING, gives=t.BOOLEAN)
 _TRIM = takes(t.STRING, t.STRING, gives=t.STRING)
 _PAD = takes(t.STRING, t.INT, t.STRING, gives=t.STRING, optional=1)
 _COUNT = takes(t.STRING, t.INT, gives=t.STRING)
 _LOCATE = takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1)
-_BYTES = StrictParameter(t.STRING)
-"""Argument of hash functions: Spark hashes bytes; a text is converted, a number is not."""
+_BYTES = StrictParameter(t.BINARY, (t.STRING,))
+"""Argument of hash functions: a text is converted to bytes, a number is not."""
 _HASH = takes(_BYTES, gives=t.STRING)
 
 STRINGS = (
@@ -172,7 +201,7 @@ STRINGS = (
         null_when=lambda n: n[0],
         total=True,
     ),
-    Function("length", takes(t.STRING, gives=t.INT), len, "length({0})", python="len({0})", total=True),
+    Function("length", or_bytes(takes(t.STRING, gives=t.INT)), len, "length({0})", python="len({0})", total=True),
     Function("upper", _TEXT, str.upper, "upper({0})", python="{0}.upper()", total=True),
     Function("lower", _TEXT, str.lower, "lower({0})", python="{0}.lower()", total=True),
     Function("initcap", _TEXT, initcap, "initcap({0})", total=True),
@@ -182,12 +211,12 @@ STRINGS = (
     Function("rtrim", _TRIM, trim_right, "trim(TRAILING {1} FROM {0})", total=True),
     Function(
         "substring",
-        takes(t.STRING, t.INT, t.INT, gives=t.STRING, optional=1),
+        or_bytes(takes(t.STRING, t.INT, t.INT, gives=t.STRING, optional=1)),
         substring,
         "substring({args})",
         total=True,
     ),
-    Function("left", _COUNT, lambda text, length: text[: max(length, 0)], "left({0}, {1})", total=True),
+    Function("left", or_bytes(_COUNT), lambda text, length: text[: max(length, 0)], "left({0}, {1})", total=True),
     Function("right", _COUNT, right, "right({0}, {1})", total=True),
     Function("repeat", _COUNT, lambda text, times: text * times, "repeat({0}, {1})", python="({0} * {1})"),
     Function(
@@ -200,8 +229,8 @@ STRINGS = (
     Function(
         "translate", takes(t.STRING, t.STRING, t.STRING, gives=t.STRING), translate, "translate({args})", total=True
     ),
-    Function("lpad", _PAD, pad_left, "lpad({args})"),
-    Function("rpad", _PAD, pad_right, "rpad({args})"),
+    Function("lpad", or_bytes(_PAD), pad_left, "lpad({args})"),
+    Function("rpad", or_bytes(_PAD), pad_right, "rpad({args})"),
     Function(
         "instr",
         takes(t.STRING, t.STRING, gives=t.INT),
@@ -219,8 +248,8 @@ STRINGS = (
     Function("split_part", takes(t.STRING, t.STRING, t.INT, gives=t.STRING), split_part, "split_part({args})"),
     Function("ascii", takes(t.STRING, gives=t.INT), first_code, "ascii({0})"),
     Function("chr", takes(t.BIGINT, gives=t.STRING), character, "chr({0})"),
-    Function("md5", _HASH, lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})"),
-    Function("sha1", _HASH, lambda text: hashlib.sha1(text.encode()).hexdigest(), "sha1({0})"),
+    Function("md5", _HASH, lambda value: hashlib.md5(value).hexdigest(), "md5({0})"),
+    Function("sha1", _HASH, lambda value: hashlib.sha1(value).hexdigest(), "sha1({0})"),
     Function("sha2", takes(_BYTES, t.INT, gives=t.STRING), sha2, "sha2({0}, {1})", null_when=always),
     Function("space", takes(t.INT, gives=t.STRING), lambda count: " " * count, "space({0})"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_all, expect_count, takes
-from tidemill.algebra.functions.strings import substring
+from tidemill.algebra.functions.strings import or_bytes, substring
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -146,23 +146,26 @@ def _check_mask(values: Sequence[Any]) -> None:
             raise TypeMismatch(f"MASK puts one character in place of another, not {value!r}")
 
 
+def encoded(text: str | bytes) -> bytes:
+    """The bytes of a text in UTF-8; bytes are themselves."""
+    return text.encode() if isinstance(text, str) else text
+
+
 _MASK = StrictParameter(t.STRING)
 
 TEXT_PARTS = (
     Function(
         "octet_length",
-        takes(t.STRING, gives=t.INT),
-        lambda text: len(text.encode()),
+        or_bytes(takes(t.STRING, gives=t.INT)),
+        lambda text: len(encoded(text)),
         "octet_length({0})",
-        python="len({0}.encode())",
         total=True,
     ),
     Function(
         "bit_length",
-        takes(t.STRING, gives=t.INT),
-        lambda text: 8 * len(text.encode()),
+        or_bytes(takes(t.STRING, gives=t.INT)),
+        lambda text: 8 * len(encoded(text)),
         "bit_length({0})",
-        python="(8 * len({0}.encode()))",
         total=True,
     ),
     Function(

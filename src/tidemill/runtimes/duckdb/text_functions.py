@@ -21,6 +21,8 @@ def _filled(text: str, conditions: dict[int, Condition] | None = None) -> TextFu
     """Arguments filled into a text. Those at the positions of ``conditions`` must be constants of which these hold."""
 
     def translation(call: Call, arguments: Sequence[str]) -> str:
+        if any(argument.type == t.BINARY for argument in call.arguments):
+            raise NotLowered(f"{call.function} of BINARY")
         for position, condition in (conditions or {}).items():
             if position < len(arguments):
                 _require(call, position, condition)
