@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tidemill.model.errors import TypeMismatch
 from tidemill.algebra.functions.function import Function, StrictParameter, never, takes
 from tidemill.algebra.values.casts import microseconds
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
+from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Type
 
 SEED = 42
