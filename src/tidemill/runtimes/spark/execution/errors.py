@@ -15,7 +15,8 @@ from tidemill.model.errors import ArithmeticFault, SetupError, StorageError, Tid
 from tidemill.storage.filesystem.durable_files import damaged
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, invalid casts and indexes.
-_DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
+# P0001 is the one that RAISE_ERROR raises.
+_DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: (?:22|P0001)", re.DOTALL)
 
 # Spark 3.5 names no SQLSTATE, and has classes of exceptions for these.
 _DATA_EXCEPTION_CLASS = re.compile(
