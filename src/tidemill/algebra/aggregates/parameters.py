@@ -10,6 +10,7 @@ from tidemill.algebra.functions.function import Parameter, StrictParameter, expe
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DOUBLE,
     INT,
@@ -67,8 +68,13 @@ def of_type(parameter: Parameter) -> ParameterType:
 condition = of_type(BOOLEAN)
 """True, false or NULL; a text is read as one of them."""
 
-text = of_type(STRING)
-"""A text, or a value that can be written as one."""
+
+def text(scalar: Scalar) -> Scalar:
+    """A text, or a value that can be written as one; of bytes Spark makes bytes."""
+    if scalar.type == BINARY:
+        raise TypeMismatch("an aggregate of texts over BINARY", hint="Convert it with CAST.")
+    return convert(scalar, expect(scalar.type, STRING))
+
 
 separator = of_type(StrictParameter(STRING))
 """A text as it is."""

@@ -219,9 +219,9 @@ def assert_true(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 
 
 def decode(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """DECODE(value, one, result, other, result, ..., default): the result that stands behind an equal value."""
+    """DECODE(bytes, charset), or DECODE(value, one, result, ..., default): the result that is behind an equal value."""
     if len(arguments) < 3:
-        raise Unsupported("DECODE with a character set reads bytes, and there is no type for them yet")
+        return call("decode_bytes", *arguments)
     value, *rest = arguments
     default = rest.pop() if len(rest) % 2 else Literal(None, t.VOID)
     of = common_type([*(result.type for result in rest[1::2]), default.type])
@@ -273,19 +273,6 @@ def collation(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     _expect(arguments, 1, 1)
     expect(arguments[0].type, StrictParameter(t.STRING))
     return Literal("SYSTEM.BUILTIN.UTF8_BINARY", t.STRING)
-
-
-def valid_text(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """VALIDATE_UTF8(text) and the like: every text is valid here."""
-    _expect(arguments, 1, 1)
-    expect(arguments[0].type, t.STRING)
-    return convert(arguments[0], t.STRING)
-
-
-def is_valid_text(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """IS_VALID_UTF8(text): true, unless it is NULL."""
-    known = call("is_not_null", valid_text(call, arguments))
-    return Case(((known, Literal(True, t.BOOLEAN)),), Literal(None, t.BOOLEAN), t.BOOLEAN)
 
 
 def logarithm(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -439,8 +426,6 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "try_to_number": to_number("try_to_number"),
     "typeof": type_of,
     "collation": collation,
-    "is_valid_utf8": is_valid_text,
-    **dict.fromkeys(("make_valid_utf8", "validate_utf8", "try_validate_utf8"), valid_text),
     "log": logarithm,
     "extract": extract,
     "date_part": extract,

@@ -149,7 +149,7 @@ _TO_BINARY = takes(t.STRING, t.STRING, gives=t.BINARY, optional=1)
 
 BYTES = (
     Function("encode", takes(t.STRING, t.STRING, gives=t.BINARY), encode, "encode({args})"),
-    Function("decode", takes(t.BINARY, t.STRING, gives=t.STRING), decode, "decode({args})"),
+    Function("decode_bytes", takes(t.BINARY, t.STRING, gives=t.STRING), decode, "decode({args})"),
     Function(
         "base64",
         takes(t.BINARY, gives=t.STRING),

@@ -20,8 +20,8 @@ def to_json(types: Sequence[Type], value: Any) -> str:
 
 def _nested_type(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 1, 1)
-    if not isinstance(types[0], t.Struct | t.Array | t.Void):
-        raise TypeMismatch(f"a STRUCT or an ARRAY was expected, not {types[0]}")
+    if not isinstance(types[0], t.Struct | t.Array | t.Map | t.Void):
+        raise TypeMismatch(f"a STRUCT, an ARRAY or a MAP was expected, not {types[0]}")
     return (types[0],), t.STRING
 
 

@@ -47,7 +47,7 @@ INTERNAL = frozenset({
     "is_null", "is_not_null", "average", "try_average", "mean", "bigint_checked", "add_days", "add_months_to",
     "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
-    "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
+    "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base", "decode_bytes",
     "map_element", "map_size", "map_value", "sequence_of_moments", "week", "bitwise_and", "bitwise_or", "bitwise_xor",
     "bitwise_not", "instr_from", "levenshtein_within", "parse_timestamp", "try_parse_timestamp", "timestamp_add",
     "timestamp_difference", "year_of_week", "whole_seconds", "timestamp_of_parts", "try_timestamp_of_parts",

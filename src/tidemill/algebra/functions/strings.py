@@ -165,12 +165,13 @@ def _locate_null(nullable: Sequence[bool]) -> bool:
 
 
 def or_bytes(texts: Inference) -> Inference:
-    """The signature of a function of texts that takes BINARY just as well: all texts of it are bytes then."""
+    """The signature of a function of texts that takes bytes just as well, if all its texts are bytes."""
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
-        if not types or types[0] != t.BINARY:
-            return texts(types)
-        wanted, of = texts([t.STRING if type_ == t.BINARY else type_ for type_ in types])
+        wanted, of = texts(types)
+        given = [type_ for type_, parameter in zip(types, wanted, strict=True) if parameter == t.STRING]
+        if set(given) != {t.BINARY}:
+            return wanted, of
         return tuple(map(_bytes_for, wanted)), _bytes_for(of)
 
     return infer

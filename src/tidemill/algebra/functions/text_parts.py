@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_all, expect_count, takes
-from tidemill.algebra.functions.strings import or_bytes, substring
+from tidemill.algebra.functions.strings import Text, or_bytes, substring
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -62,7 +62,7 @@ def nth_text(number: int | None, *texts: str | None) -> str | None:
     return texts[number - 1]
 
 
-def overlay(text: str, replacement: str, position: int, length: int = -1) -> str:
+def overlay(text: Text, replacement: Text, position: int, length: int = -1) -> Text:
     """``text`` with ``replacement`` for ``length`` characters from ``position`` on; by default as many as it has.
 
     >>> overlay("Spark SQL", "tructured", 2, 4)
@@ -151,6 +151,15 @@ def encoded(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
+_OVERLAY = or_bytes(takes(t.STRING, t.STRING, t.INT, t.INT, gives=t.STRING, optional=1))
+
+
+def _overlay_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    if (t.BINARY in types[:2]) != (types[:2] == [t.BINARY] * 2):
+        raise TypeMismatch("OVERLAY of a text and of bytes", hint="Convert one of them with CAST.")
+    return _OVERLAY(types)
+
+
 _MASK = StrictParameter(t.STRING)
 
 TEXT_PARTS = (
@@ -179,7 +188,7 @@ TEXT_PARTS = (
     Function("elt", _elt_types, nth_text, "elt({args})", strict=False, null_when=always),
     Function(
         "overlay",
-        takes(t.STRING, t.STRING, t.INT, t.INT, gives=t.STRING, optional=1),
+        _overlay_types,
         overlay,
         "overlay({args})",
         total=True,

@@ -112,8 +112,13 @@ def next_day(day: datetime.date, name: str) -> datetime.date:
 
 def _spell_unit(arguments: Sequence[str], types: Sequence[Type], of: Type) -> str:
     """The unit is a word, not a text."""
-    name = "timestampadd" if of == t.TIMESTAMP else "timestampdiff"
+    name = "timestampadd" if isinstance(of, t.Timestamp) else "timestampdiff"
     return f"{name}({arguments[0].strip(chr(39))}, {arguments[1]}, {arguments[2]})"
+
+
+def _added_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    instant = types[2] if types[2:] == [t.TIMESTAMP_NTZ] else t.TIMESTAMP
+    return takes(t.STRING, t.BIGINT, instant, gives=instant)(types)
 
 
 _PARTS = takes(
@@ -123,7 +128,7 @@ _PARTS = takes(
 TIME_UNIT_FUNCTIONS = (
     Function(
         "timestamp_add",
-        takes(t.STRING, t.BIGINT, t.TIMESTAMP, gives=t.TIMESTAMP),
+        _added_types,
         timestamp_add,
         "timestampadd({args})",
         constants=(0,),

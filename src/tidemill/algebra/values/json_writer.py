@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from tidemill.algebra.values.datetime_patterns import write_pattern
@@ -10,7 +11,8 @@ from tidemill.algebra.values.json_reader import quoted
 from tidemill.model import types as t
 from tidemill.model.types import Type
 
-TIMESTAMP_PATTERN = "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]"
+LOCAL_PATTERN = "yyyy-MM-dd'T'HH:mm:ss[.SSS]"
+TIMESTAMP_PATTERN = LOCAL_PATTERN + "[XXX]"
 
 
 def write_json(value: Any, of: Type) -> str:
@@ -35,6 +37,13 @@ def write_json(value: Any, of: Type) -> str:
         case t.Floating():
             text = write(value, of)
             return text if text[-1].isdigit() else quoted(text)
+        case t.Map(key, element):
+            texts = (f"{quoted(write(name, key))}:{write_json(member, element)}" for name, member in value)
+            return "{" + ",".join(texts) + "}"
+        case t.Binary():
+            return quoted(base64.b64encode(value).decode())
+        case t.TimestampNtz():
+            return quoted(write_pattern(value, LOCAL_PATTERN))
         case t.Timestamp():
             return quoted(write_pattern(value, TIMESTAMP_PATTERN))
     return quoted(write(value, of))

@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.sql.grammar.operator_grammar import OperatorGrammar
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternGrammar
+from tidemill.model.errors import ParseError
 
 E = TypeVar("E", bound=exp.Expr)
 
@@ -140,14 +141,15 @@ class TidemillDialect(Spark):
         To sqlglot's parser GROUP BY would end before ``window(``.
         """
         tokens = list(_joined(super().tokenize(sql, dialect), sql))
+        for token in tokens:
+            if token.token_type == TokenType.HEX_STRING and sql[token.start] == "0":
+                raise ParseError(f"0x{token.text} is not a number", hint=f"Write X'{token.text}' for bytes.")
         pairs = zip_longest(tokens, tokens[1:])
         return [_as_name(token) if _is_call(token, after) else token for token, after in pairs]
 
     class Tokenizer(Spark.Tokenizer):
         # sqlglot swallows the rest of SHOW, EXPLAIN and the like as one string; our statements read them word by word.
         COMMANDS: ClassVar[set[TokenType]] = set()
-        # 0x1F is a column under a name in Spark, and no number.
-        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
 
     Parser = TidemillParser
 
