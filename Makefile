@@ -75,9 +75,10 @@ format: setup  ## put the code into the project's format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-reference: setup  ## write the tables of docs/reference anew from the functions and constructs that there are
+reference: setup  ## write the tables of docs/reference anew, and print how many of Spark's own examples are right
 	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
 	$(BIN)/python -m docs.reference.constructs
+	$(BIN)/python -m tests.corpus.examples
 
 # One process more than there are cores, and `make check` beside them: Spark's tests, which are in two of the processes,
 # wait for much of their time. tests/conftest.py says what shares a process. Compiled modules are kept even where the

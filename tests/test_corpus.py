@@ -148,3 +148,18 @@ def test_spark_still_answers_so(spark: SparkSession) -> None:
         if not same(now, before):
             changed.append(f"{query}: {now} and not {before}")
     assert not changed, "\n".join(changed)
+
+
+EXAMPLES_RIGHT = 0.5
+"""The least share of Spark's own examples that are right here: the number may only grow."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("step", [20, pytest.param(1, marks=pytest.mark.long)])
+def test_examples_in_sparks_descriptions_of_functions(spark: SparkSession, step: int) -> None:
+    from tests.corpus.examples import examples
+
+    found = list(examples(spark, step))
+    wrong = [f"{one.query}: {one.ours} and not {one.spark}" for one in found if one.verdict == "wrong"]
+    assert not wrong, "\n".join(wrong)
+    assert sum(one.verdict == "right" for one in found) >= EXAMPLES_RIGHT * len(found)

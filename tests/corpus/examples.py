@@ -29,7 +29,8 @@ QUERY = re.compile(r"^\s*> (SELECT.*?);\s*$", re.DOTALL | re.MULTILINE | re.IGNO
 
 CHANGING = re.compile(
     r"\b(rand\w*|uuid|shuffle|uniform|now|cur\w+|local\w+|session_user|user|version|unix_timestamp\(\)|monotonically\w*"
-    r"|input_file\w*|spark_partition_id|reflect|java_method|try_reflect|any_value|first\w*|last|last_value)\b",
+    r"|input_file\w*|spark_partition_id|reflect|java_method|try_reflect|any_value|first\w*|last|last_value"
+    r"|collect_list|array_agg|python_worker_logs)\b",
     re.IGNORECASE,
 )
 """What has another answer the next time, or one that depends on the order in which rows arrive."""
