@@ -105,7 +105,11 @@ class Answers:
         from pyspark.errors import AnalysisException
 
         for name in self.tables:
-            spark.createDataFrame(self._arrow(name)).createOrReplaceTempView(name)
+            frame = spark.createDataFrame(self._arrow(name))
+            # Arrow's timestamps without a time zone would be taken for instants.
+            local = [f.name for f in self.fields(name) if f.type == t.TIMESTAMP_NTZ]
+            frame = frame.withColumns({column: frame[column].cast("timestamp_ntz") for column in local})
+            frame.createOrReplaceTempView(name)
         answers = {}
         for name, query in self.queries.items():
             try:

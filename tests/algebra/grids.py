@@ -94,7 +94,7 @@ ARITHMETIC = [
 UNARY = names("negate positive abs round bround floor ceil sign is_null is_not_null")
 REAL = names(
     "sqrt cbrt exp ln log10 log2 log1p sin cos tan asin acos atan degrees radians isnan "
-    "sinh tanh asinh acosh atanh cot sec expm1 rint"
+    "tanh asinh atanh cot sec expm1 rint"
 )
 
 NUMBERS_ALONE = [

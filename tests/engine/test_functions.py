@@ -144,7 +144,7 @@ def test_names_and_types_are_checked() -> None:
         with pytest.raises(ParseError):
             warehouse.register_function("two words", lambda x: x, arguments=["INT"], returns="INT")
         with pytest.raises(Unsupported):
-            warehouse.register_function("f", lambda x: x, arguments=["INT"], returns="MAP<INT, INT>")
+            warehouse.register_function("f", lambda x: x, arguments=["INT"], returns="VARIANT")
         with pytest.raises(TypeMismatch):
             warehouse.register_aggregate("a", zero=0, add=max, result=int, arguments=[], returns="INT")
 

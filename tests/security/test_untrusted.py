@@ -198,6 +198,7 @@ def test_nothing_stored_is_unpickled_or_evaluated() -> None:
 
 
 BETWEEN_DRIVER_AND_WORKERS = (
+    "runtimes/spark/bulk_check.py",
     "runtimes/spark/execution/worker_packages.py",
     "runtimes/spark/lookup/",
     "runtimes/spark/task_runtime.py",

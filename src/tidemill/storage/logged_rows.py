@@ -1,8 +1,8 @@
 """A few rows as JSON, the form in which small changes stand in the log.
 
 An Arrow message of one row takes ten times as long to write as the same row in JSON. Numbers, text, BOOLEAN and NULL
-are JSON's own; DECIMAL, DATE and TIMESTAMP are text; arrays and structs are lists. The schema of the map tells them
-apart when they are read.
+are JSON's own; DECIMAL, BINARY, DATE and TIMESTAMP are text; arrays, maps and structs are lists. The schema of the map
+tells them apart when they are read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ __all__ = ["encode_value", "table_of"]
 def encode_value(value: object) -> str:
     """A value that JSON does not have, as text: for ``json.dumps``.
 
-    >>> encode_value(Decimal("1.50")), encode_value(date(2026, 1, 2))
-    ('1.50', '2026-01-02')
+    >>> encode_value(Decimal("1.50")), encode_value(date(2026, 1, 2)), encode_value(b"a")
+    ('1.50', '2026-01-02', '61')
     """
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
     assert isinstance(value, date)  # a datetime is one
     return value.isoformat()
 
@@ -60,6 +62,11 @@ def _decoder(kind: pa.DataType) -> Decoder | None:
         return date.fromisoformat
     if pa.types.is_timestamp(kind):
         return datetime.fromisoformat
+    if pa.types.is_binary(kind):
+        return bytes.fromhex
+    if pa.types.is_map(kind):
+        key, item = _decoder(kind.key_type), _decoder(kind.item_type)
+        return lambda entries: [(_decoded(k, key), _decoded(v, item)) for k, v in entries]
     if pa.types.is_list(kind):
         element = _decoder(kind.value_type)
         return lambda values: [_decoded(value, element) for value in values]

@@ -175,10 +175,12 @@ def test_the_way_of_an_epoch_is_the_cheapest(spark: SparkSession, monkeypatch: p
         assert re.search(r"way chosen .* ms, spark tasks [\d,]+ ms, spark dataframes [\d,]+ ms", explained)
         free, dear = TriggerCosts(visit=0.0), TriggerCosts(visit=1.0)
         for costs, way in {
-            SparkCosts(dear, free, dear, RefillCosts(row=1.0)): "spark tasks",
-            SparkCosts(dear, dear, free, RefillCosts(row=1.0)): "spark dataframes",
-            SparkCosts(free, dear, dear, RefillCosts(row=1.0)): "spark driver",
-            SparkCosts(TriggerCosts(visit=0.5), dear, dear, RefillCosts(row=0.0)): "spark dataframes, recomputed",
+            SparkCosts(dear, free, dear, RefillCosts(row=1.0, window=1.0)): "spark tasks",
+            SparkCosts(dear, dear, free, RefillCosts(row=1.0, window=1.0)): "spark dataframes",
+            SparkCosts(free, dear, dear, RefillCosts(row=1.0, window=1.0)): "spark driver",
+            SparkCosts(
+                TriggerCosts(visit=0.5), dear, dear, RefillCosts(row=0.0, window=0.0)
+            ): "spark dataframes, recomputed",
         }.items():
             monkeypatch.setattr(placement, "on_spark", lambda cores, costs=costs: costs)
             wh.apply({"orders": orders(+1, range(100 + 10 * wh.epoch, 108 + 10 * wh.epoch))})

@@ -17,6 +17,7 @@ RELATIVE_TOLERANCE = 1e-9
 def differences(expected: ZSet, actual: ZSet, fields: Sequence[Field]) -> tuple[ZSet, ZSet]:
     """Rows of ``expected`` that ``actual`` lacks, and rows of ``actual`` that ``expected`` lacks.
 
+    >>> from tidemill.model.types import DOUBLE
     >>> differences(ZSet({(1, 0.3): 1}), ZSet({(1, 0.1 + 0.2): 1}), (Field("a", DOUBLE), Field("b", DOUBLE)))
     (ZSet({}), ZSet({}))
     """

@@ -80,9 +80,11 @@ def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None
 
 @contextmanager
 def errors_as_unanswered() -> Iterator[None]:
-    """Raise errors of DuckDB's and of Arrow's as ``NotAnswered``."""
-    import duckdb
-
+    """Raise errors of DuckDB's and of Arrow's as ``NotAnswered``, and that there is no DuckDB."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise NotAnswered("DuckDB is not installed") from error
     try:
         yield
     except (duckdb.Error, pa.ArrowException) as error:

@@ -1,9 +1,9 @@
-"""The conversions that DuckDB makes as Spark does. Texts are read by other rules, so none is converted from STRING."""
+"""The conversions that DuckDB makes as Spark does. Texts are read by other rules, so STRING becomes BINARY alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from itertools import permutations, product
 
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -41,6 +41,10 @@ def _truncated(text: str, target: Type) -> str:
     return f"trunc({text})"
 
 
+def _encoded(text: str, target: Type) -> str:
+    return f"encode({text})"
+
+
 def _not_zero(text: str, target: Type) -> str:
     return f"({text} <> 0)"
 
@@ -48,9 +52,11 @@ def _not_zero(text: str, target: Type) -> str:
 _INTEGERS = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
 
 CONVERSIONS: dict[tuple[type[Type], type[Type]], Conversion] = {
-    **dict.fromkeys(product(_INTEGERS, [*_INTEGERS, t.Double, t.Decimal, t.String]), _plain),
+    **dict.fromkeys(permutations(_INTEGERS, 2), _plain),
+    **dict.fromkeys(product(_INTEGERS, [t.Double, t.Decimal, t.String]), _plain),
     **dict.fromkeys(product(_INTEGERS, [t.Boolean]), _not_zero),
     (t.Float, t.Double): _plain,
+    (t.String, t.Binary): _encoded,
     (t.Decimal, t.Decimal): _plain,
     (t.Decimal, t.Double): _plain,
     **dict.fromkeys(product([t.Decimal, t.Double], _INTEGERS), _truncated),

@@ -31,6 +31,10 @@ def _filled(text: str, conditions: dict[int, Condition] | None = None) -> TextFu
     return translation
 
 
+def _md5(call: Call, arguments: Sequence[str]) -> str:
+    return f"md5({arguments[0]})"
+
+
 def _require(call: Call, position: int, condition: Condition) -> None:
     argument = call.arguments[position]
     if not isinstance(argument, Literal) or argument.value is None or not condition(argument.value):
@@ -94,6 +98,6 @@ TEXT_FUNCTION_SQL: dict[str, TextFunction] = {
     "endswith": _filled("ends_with({0}, {1})"),
     "contains": _filled("contains({0}, {1})"),
     "like": _like,
-    "md5": _filled("md5({0})"),
+    "md5": _md5,
 }
 """Every function of texts that has a translation."""
