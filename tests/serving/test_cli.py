@@ -208,6 +208,21 @@ def test_load_takes_files(shop: Tidemill, tmp_path: Path) -> None:
     assert len(shop("show", "orders", "--json").out.splitlines()) == 4
 
 
+def test_bytes_and_maps_come_in_and_go_out(tidemill: Tidemill, tmp_path: Path) -> None:
+    tidemill("sql", "CREATE TABLE t (k INT, b BINARY, m MAP<DATE, DECIMAL(6,2)>)", "-w", "w")
+    row = '{"k": 1, "b": "AP8=", "m": {"2026-01-02": "1.50"}}'
+    (tmp_path / "rows.jsonl").write_text(row + "\n")
+    (tmp_path / "rows.csv").write_text('k,b,m\n2,abc,"{""2026-01-02"": 3}"\n')
+    (tmp_path / "bad.jsonl").write_text('{"k": 3, "b": "no Base64"}\n')
+    for file in ("rows.jsonl", "rows.csv"):
+        assert tidemill("load", "t", file, "-w", "w").code == 0
+    refused = tidemill("load", "t", "bad.jsonl", "-w", "w")
+    assert refused.code == 1 and refused.err.startswith("error: a BINARY column is not Base64\n  bad.jsonl:1")
+    listed = tidemill("sql", "SELECT * FROM t ORDER BY k", "-w", "w", "--json").out.splitlines()
+    assert listed == [row, '{"k": 2, "b": "YWJj", "m": {"2026-01-02": "3.00"}}']
+    assert "X'00ff'" in tidemill("sql", "SELECT b FROM t", "-w", "w").out
+
+
 def test_load_refuses_a_bad_row_and_changes_nothing(shop: Tidemill, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("id,customer,amount\n3,ann,1.00\n4,cid,cheap\n")
     outcome = shop("load", "orders", "bad.csv")

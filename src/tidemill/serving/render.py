@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 import math
@@ -71,6 +72,8 @@ def as_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
     if isinstance(value, (list, dict)):
         return json_line(value)
     return str(value)
@@ -83,10 +86,10 @@ def print_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def json_line(value: Any) -> str:
-    """A value as one line of JSON. Decimals, dates and times are strings: nothing is lost on the way.
+    """A value as one line of JSON. Decimals, dates and times are strings, bytes Base64: nothing is lost on the way.
 
-    >>> json_line({"amount": Decimal("9.50"), "ratio": math.nan})
-    '{"amount": "9.50", "ratio": "NaN"}'
+    >>> json_line({"amount": Decimal("9.50"), "ratio": math.nan, "code": b"a", "days": {datetime.date(2024, 1, 2): 1}})
+    '{"amount": "9.50", "ratio": "NaN", "code": "YQ==", "days": {"2024-01-02": 1}}'
     """
     return json.dumps(_plain(value), ensure_ascii=False)
 
@@ -112,8 +115,10 @@ def _plain(value: Any) -> Any:
             return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
         case Decimal() | datetime.date():
             return str(value) if isinstance(value, Decimal) else value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
         case Mapping():
-            return {name: _plain(item) for name, item in value.items()}
+            return {as_text(name): _plain(item) for name, item in value.items()}
         case list() | tuple():
             return [_plain(item) for item in value]
     return value

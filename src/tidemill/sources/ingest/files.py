@@ -209,7 +209,7 @@ def _read_text(
     # Bytes that are not UTF-8 become lone surrogates, which no STRING accepts: so they are reported with their line.
     with path.open("rb") as binary, TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="") as file:
         if kind == "json":
-            records = read_json(file)
+            records = read_json(file, table)
         else:
             records = read_csv(file, table, null, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         records = (_with_values(record, values) for record in _in_file(records, path))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -27,16 +28,27 @@ class TextRecord:
     values: Mapping[str, Any] | BadValue
 
 
-def read_json(lines: Iterable[str]) -> Iterator[TextRecord]:
-    """One object a line; empty lines are skipped.
+def read_json(lines: Iterable[str], table: Table | None = None) -> Iterator[TextRecord]:
+    """One object a line; empty lines are skipped. BINARY columns of ``table`` are in Base64, as Spark writes them.
 
     >>> [record.values for record in read_json(['{"Id": 1, "price": 1.10}', '', '[1'])]
     [{'id': 1, 'price': Decimal('1.10')}, BadValue(...)]
     """
+    encoded = [f.name for f in table.fields if f.type == t.BINARY] if table else []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if text:
-            yield TextRecord(number, text, _object(text))
+            yield TextRecord(number, text, _with_bytes(_object(text), encoded))
+
+
+def _with_bytes(values: Mapping[str, Any] | BadValue, encoded: Sequence[str]) -> Mapping[str, Any] | BadValue:
+    if isinstance(values, BadValue) or not encoded:
+        return values
+    given = {name: values[name] for name in encoded if isinstance(values.get(name), str)}
+    try:
+        return {**values, **{name: b64decode(text, validate=True) for name, text in given.items()}}
+    except ValueError as error:
+        return BadValue("a BINARY column is not Base64", detail=str(error))
 
 
 def parse_json(text: str) -> Any:
@@ -127,6 +139,8 @@ def parser_of(type_: Type) -> Callable[[str], Any]:
             return lambda text: _number(int, text)
         case t.Floating():
             return lambda text: _number(float, text)
+        case t.Binary():
+            return str.encode
         case t.Array() | t.Map() | t.Struct():
             return _nested
     return lambda text: text
