@@ -63,8 +63,8 @@ class ChangeSet:
 
     @classmethod
     def of_files(cls, files: Sequence[Path], fields: Sequence[Field], rows: int) -> ChangeSet:
-        """From Parquet files that a store has staged; they hold ``rows`` rows in all."""
-        return cls(fields, files=files, rows=rows)
+        """From Parquet files that a store has staged; they hold ``rows`` rows in all. Without any it is empty."""
+        return cls(fields, files=files, rows=rows) if files else cls.of((), fields)
 
     @classmethod
     def of_encoded(cls, tables: Sequence[pa.Table], fields: Sequence[Field]) -> ChangeSet:

@@ -21,7 +21,7 @@ from tidemill.model.errors import DuplicateKey, MissingRow, StorageError
 from tidemill.model.schema import Table, names_of
 from tidemill.model.types import Field
 from tidemill.runtimes.spark import bulk_check
-from tidemill.runtimes.spark.lookup.key_check import check_in_driver
+from tidemill.runtimes.spark.lookup.key_check import check_in_driver, smallest_weight
 from tidemill.runtimes.spark.tasks import checked_parts
 from tidemill.runtimes.spark.tasks.run_files import rows_between
 from tidemill.storage.memory_store import MemoryStore
@@ -107,6 +107,13 @@ def test_files_that_are_not_where_they_were_written_are_missed() -> None:
     with pytest.raises(StorageError, match=r"Spark's tasks do not find change\.arrow"):
         bulk_check.CheckedTables(handed, lost).change(BY_NUMBER)
     store.close()
+
+
+def test_of_rows_that_cancel_nothing_is_left() -> None:
+    row = (1, "a", 1.5)
+    change = ChangeSet.of([(row, 1), (row, -1)], BY_NUMBER.fields)
+    found = checked(MemoryStore(), BY_NUMBER, change)
+    assert found is not None and not found.rows and smallest_weight(found) == 1
 
 
 def test_many_rows_in_doubt_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
