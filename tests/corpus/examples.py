@@ -33,7 +33,7 @@ CHANGING = re.compile(
     r"|collect_list|array_agg|python_worker_logs)\b",
     re.IGNORECASE,
 )
-"""What has another answer the next time, or one that depends on the order in which rows arrive."""
+"""Functions with another answer the next time, or one that depends on the order in which rows arrive."""
 
 
 @dataclass(frozen=True)

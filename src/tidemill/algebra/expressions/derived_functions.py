@@ -263,6 +263,8 @@ def _type_name(of: Type) -> str:
     match of:
         case t.Array(element):
             return f"array<{_type_name(element)}>"
+        case t.Map(key, value):
+            return f"map<{_type_name(key)},{_type_name(value)}>"
         case t.Struct(fields):
             return f"struct<{','.join(f'{field.name}:{_type_name(field.type)}' for field in fields)}>"
     return str(of).lower()

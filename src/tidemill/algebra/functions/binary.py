@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from tidemill.algebra.functions.arithmetic import lenient
 from tidemill.algebra.functions.function import Function, Inference, always, takes
 from tidemill.algebra.values import formats
 from tidemill.model import types as t
@@ -140,9 +138,12 @@ def _text_or_bytes(gives: t.Type) -> Inference:
     return infer
 
 
-def _tried_to_binary(of: t.Type, *arguments: Any) -> bytes | None:
-    found: bytes | None = lenient(lambda _, *given: to_binary(*given))(of, *arguments)
-    return found
+def try_to_binary(text: str, form: str = "hex") -> bytes | None:
+    """As ``to_binary``, with NULL in place of an error."""
+    try:
+        return to_binary(text, form)
+    except ArithmeticFault:
+        return None
 
 
 _TO_BINARY = takes(t.STRING, t.STRING, gives=t.BINARY, optional=1)
@@ -160,10 +161,7 @@ BYTES = (
     Function("unbase64", takes(t.STRING, gives=t.BINARY), unbase64, "unbase64({0})"),
     Function("unhex", takes(t.STRING, gives=t.BINARY), unhex, "unhex({0})", null_when=always, total=True),
     Function("to_binary", _TO_BINARY, to_binary, "to_binary({args})"),
-    Function(
-        "try_to_binary", _TO_BINARY, _tried_to_binary, "try_to_binary({args})",
-        typed=True, null_when=always, total=True,
-    ),
+    Function("try_to_binary", _TO_BINARY, try_to_binary, "try_to_binary({args})", null_when=always, total=True),
     Function(
         "is_valid_utf8",
         _text_or_bytes(t.BOOLEAN),
@@ -187,4 +185,4 @@ BYTES = (
         null_when=always,
         total=True,
     ),
-)  # fmt: skip
+)

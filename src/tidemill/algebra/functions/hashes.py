@@ -33,7 +33,7 @@ P1, P2, P3, P4, P5 = (
 """The primes of XXH64."""
 
 Encoded = tuple[str, Any]
-"""What is hashed of a value: an ``int`` of 32 bits, a ``long`` of 64, or ``bytes``; with it the number or bytes."""
+"""The form in which a value is hashed, ``int`` of 32 bits, ``long`` of 64 or ``bytes``, and the number or bytes."""
 
 
 # ---------------------------------------------------------------------------------------------------------- Murmur3

@@ -10,6 +10,7 @@ from sqlglot import exp
 from tidemill.algebra.expressions.call import call, call_named
 from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
+from tidemill.algebra.functions.binary import unhex
 from tidemill.algebra.functions.time_units import DIFFERENCE_UNITS, UNITS
 from tidemill.algebra.values.casts import can_cast
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
@@ -59,11 +60,10 @@ def _is_suffixed(node: exp.Expr) -> bool:
 
 def from_hex_string(expressions: ExpressionTranslator, node: exp.HexString) -> Scalar:
     """``X'1F'``: bytes; of an odd number of digits the first stands alone."""
-    digits = str(node.this)
-    try:
-        return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), BINARY)
-    except ValueError:
-        raise ParseError(f"{digits!r} are not hexadecimal digits", where=expressions.source.place(node)) from None
+    value = unhex(node.this)
+    if value is None:
+        raise ParseError(f"{node.this!r} are not hexadecimal digits", where=expressions.source.place(node))
+    return Literal(value, BINARY)
 
 
 def check_castable(source: Type, target: Type) -> None:
