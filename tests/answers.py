@@ -104,11 +104,17 @@ class Answers:
         """
         from pyspark.errors import AnalysisException
 
+        from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow, rows_as_arrow
+
         for name in self.tables:
-            frame = spark.createDataFrame(self._arrow(name))
+            frame = frame_of_arrow(spark, self._arrow(name), self.fields(name))
             # Arrow's timestamps without a time zone would be taken for instants.
             local = [f.name for f in self.fields(name) if f.type == t.TIMESTAMP_NTZ]
             frame = frame.withColumns({column: frame[column].cast("timestamp_ntz") for column in local})
+            collated = [f for f in self.fields(name) if isinstance(f.type, t.Collated)]
+            frame = frame.selectExpr(
+                *(f"CAST({f.name} AS {f.type}) AS {f.name}" if f in collated else f.name for f in self.fields(name))
+            )
             frame.createOrReplaceTempView(name)
         answers = {}
         for name, query in self.queries.items():
@@ -120,12 +126,13 @@ class Answers:
                 spark.catalog.dropTempView(name)
                 continue
             frame.createOrReplaceTempView(name)
-            answers[name] = self._read(name, frame.toArrow())
+            answers[name] = self._read(name, rows_as_arrow(frame))
         return answers
 
     def _read(self, name: str, table: pa.Table) -> ZSet:
         fields = self.fields(name)
-        types = [_nullable(of) for of in table.schema.types]
+        # Spark hands times of day over in nanoseconds.
+        types = [pa.time64("us") if of == pa.time64("ns") else _nullable(of) for of in table.schema.types]
         assert types == [arrow_type(f.type) for f in fields], f"{name}: {table.schema} is not {fields}"
         named = table.rename_columns([f.name for f in fields]).cast(_schema(fields))
         return ZSet.summed(from_arrow(named, fields))

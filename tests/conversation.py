@@ -22,7 +22,7 @@ line                                  meaning
 
 Indented lines continue the line above; ``#`` starts a comment line. Without ``----`` after it a view must start empty.
 Values go by column type: ``NULL``, numbers, bare or ``'quoted, strings'``, ISO dates, ``X'0f'``, ``[arrays]``,
-``{structs}``, ``{key -> value}``.
+``{structs}``, ``{key -> value}``, variants as JSON.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from tidemill.algebra.values.variants import parse_variant
 from tidemill.model import types as t
 from tidemill.model.coerce import coerce
 from tidemill.model.types import Field, Type
@@ -252,7 +253,7 @@ def parse_value(text: str, type_: Type) -> Any:
             return coerce(int(text), type_)
         case t.Floating():
             return coerce(float(text), type_)
-        case t.Decimal() | t.Date() | t.Timestamp():
+        case t.Decimal() | t.Date() | t.Time() | t.Timestamp() | t.AnsiInterval():
             return coerce(text, type_)
         case t.Array(element):
             return tuple(parse_value(part, element) for part in split(text[1:-1])) if text != "[]" else ()
@@ -261,6 +262,8 @@ def parse_value(text: str, type_: Type) -> Any:
             return tuple((parse_value(one, key), parse_value(other, value)) for one, other in entries)
         case t.Struct(fields):
             return parse_row(text[1:-1], fields)
+        case t.Variant():
+            return parse_variant(text.strip("'"))
         case t.Binary():
             return bytes.fromhex(text[2:-1])
     return text[1:-1].replace("''", "'") if text.startswith("'") else text

@@ -11,12 +11,13 @@ import typer.main
 import tidemill
 from docs.reference.constructs import written
 from docs.reference.functions import THEMES, page
+from tidemill.algebra.functions.datetime.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
-from tidemill.algebra.functions.integer_bounds import INTEGER_BOUNDS
+from tidemill.algebra.functions.numbers.integer_bounds import INTEGER_BOUNDS
+from tidemill.algebra.functions.numbers.ring_arithmetic import RING
+from tidemill.algebra.functions.numbers.variance import VARIANCE_FUNCTIONS
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.functions.ring_arithmetic import RING
-from tidemill.algebra.functions.time_windows import TIME_WINDOWS
-from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
+from tidemill.algebra.functions.text.hash_registers import HASH_REGISTERS
 from tidemill.compiler import choose
 from tidemill.engine.catalog.view_options import view_options
 from tidemill.model import errors
@@ -36,7 +37,7 @@ def test_constructs_are_current() -> None:
 
 def test_every_function_has_its_theme() -> None:
     within_programs = {
-        function.name for function in (*RING, *INTEGER_BOUNDS, *VARIANCE_FUNCTIONS, *TIME_WINDOWS)
+        function.name for function in (*RING, *INTEGER_BOUNDS, *VARIANCE_FUNCTIONS, *TIME_WINDOWS, *HASH_REGISTERS)
     }  # no SQL text calls these
     named = {function.name for _, _, functions in THEMES for function in functions}
     own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # others have registered some of their own

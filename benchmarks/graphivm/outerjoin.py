@@ -22,10 +22,10 @@ from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Outer
 from tidemill.algebra.relational.walk import children, walk, with_children
 from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks, meetings, used_columns
 from tidemill.compiler.delta.triggers import first_order_stage
-from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
-from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers
+from tidemill.compiler.rewrites.subqueries.decorrelate import decorrelate
+from tidemill.compiler.rewrites.subqueries.replace_quantifiers import replace_quantifiers
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy

@@ -81,6 +81,19 @@ CAPABILITIES = (
     ),
     Capability(
         "Rows",
+        "`UNPIVOT`",
+        "SELECT * FROM (SELECT id, customer, weight FROM orders) UNPIVOT (value FOR name IN (customer, weight))",
+        "A row for each listed column; NULLs are left out unless INCLUDE NULLS.",
+    ),
+    Capability(
+        "Rows",
+        "pipes: `FROM t \\|> WHERE ... \\|> SELECT ...`",
+        "FROM orders |> WHERE amount > 10 |> EXTEND amount * 2 AS twice |> SELECT id, twice",
+        "Each operator costs what its clause costs: SELECT, WHERE, EXTEND, SET, DROP, AS, AGGREGATE, joins, set "
+        "operations, ORDER BY, LIMIT, PIVOT, UNPIVOT.",
+    ),
+    Capability(
+        "Rows",
         "`VALUES`",
         "SELECT o.id, v.col2 AS label FROM orders o JOIN (VALUES (1, 'one'), (2, 'two')) v ON o.customer = v.col1",
     ),
@@ -120,10 +133,22 @@ CAPABILITIES = (
         "A NULL key has no partner.",
     ),
     Capability(
+        "Joins",
+        "`LATERAL (SELECT ...)`",
+        "SELECT c.name, o.amount FROM customers c, LATERAL (SELECT amount FROM orders WHERE orders.customer = c.id) o",
+        "Each row with the rows that the query has for it; `LEFT JOIN LATERAL ... ON` keeps rows that have none.",
+    ),
+    Capability(
+        "Joins",
+        "`LATERAL` with aggregates, `LIMIT` ...",
+        "SELECT c.name, o.n FROM customers c, LATERAL (SELECT COUNT(*) AS n FROM orders WHERE customer = c.id) o",
+        "Computed for the distinct values of the columns that it reads, and joined back.",
+    ),
+    Capability(
         "Subqueries",
         "`(SELECT ...)` as a value",
         "SELECT id FROM orders o WHERE amount > (SELECT AVG(amount) FROM orders i WHERE i.customer = o.customer)",
-        "At most one row, NULL for none; correlated by any condition, nested at any depth.",
+        "NULL for no row, an error for two; correlated by any condition, nested at any depth.",
     ),
     Capability(
         "Subqueries",
@@ -184,7 +209,44 @@ CAPABILITIES = (
         "Aggregates",
         "`COUNT(DISTINCT ...)`, `SUM(DISTINCT ...)`",
         "SELECT region, COUNT(DISTINCT name) AS names FROM customers GROUP BY region",
-        "APPROX_COUNT_DISTINCT is exact, too.",
+    ),
+    Capability(
+        "Aggregates",
+        "`APPROX_COUNT_DISTINCT`",
+        "SELECT region, APPROX_COUNT_DISTINCT(name) AS names FROM customers GROUP BY region",
+        "Spark's HyperLogLog++ to the last digit. What is kept are the registers' entries, not the values.",
+    ),
+    Capability(
+        "Aggregates",
+        "`PERCENTILE`, `MEDIAN`, `PERCENTILE_CONT`, `PERCENTILE_DISC`, `APPROX_PERCENTILE`",
+        "SELECT customer, PERCENTILE(weight, 0.9) AS most FROM orders GROUP BY customer",
+        "With frequencies: O(group). While twice the number of values is below the accuracy, APPROX_PERCENTILE is "
+        "exact; beyond it is that of Spark over one partition.",
+    ),
+    Capability(
+        "Aggregates",
+        "`MODE`",
+        "SELECT customer, MODE(weight) AS usual FROM orders GROUP BY customer",
+        "Of several most frequent values the least; Spark leaves it open without an order.",
+    ),
+    Capability(
+        "Aggregates",
+        "`HISTOGRAM_NUMERIC`",
+        "SELECT customer, HISTOGRAM_NUMERIC(weight, 5) AS bins FROM orders GROUP BY customer",
+        "Exact up to as many different values as bins; beyond that Spark's bins depend on the order of arrival, which "
+        "here is ascending.",
+    ),
+    Capability(
+        "Aggregates",
+        "`THETA_SKETCH_AGG`, `HLL_SKETCH_AGG`, `KLL_SKETCH_AGG_DOUBLE`, `COUNT_MIN_SKETCH` and their kind",
+        "SELECT customer, THETA_SKETCH_AGG(id) AS ids FROM orders GROUP BY customer",
+        "The bytes of theta and count-min sketches are Spark's. Those of HLL and KLL depend on the order of arrival in "
+        "Spark; here it is ascending, and KLL tosses no coins.",
+    ),
+    Capability(
+        "Aggregates",
+        "`BITMAP_CONSTRUCT_AGG`, `BITMAP_OR_AGG`, `BITMAP_AND_AGG`",
+        "SELECT customer, BITMAP_CONSTRUCT_AGG(id) AS bits FROM orders GROUP BY customer",
     ),
     Capability(
         "Aggregates",
@@ -218,13 +280,13 @@ CAPABILITIES = (
         "Aggregates",
         "`ARRAY_AGG`, `COLLECT_LIST`, `COLLECT_SET`",
         "SELECT customer, SORT_ARRAY(COLLECT_LIST(id)) AS ids FROM orders GROUP BY customer",
-        "Spark leaves the order open; here elements ascend. NULLs are left out.",
+        "Spark leaves the order open; here elements ascend. NULLs are left out, unless RESPECT NULLS keeps them.",
     ),
     Capability(
         "Aggregates",
         "`STRING_AGG`, `LISTAGG`",
         "SELECT region, STRING_AGG(name, ', ') WITHIN GROUP (ORDER BY name) AS names FROM customers GROUP BY region",
-        "Ascending, or as WITHIN GROUP (ORDER BY ...) says.",
+        "Of texts or bytes. Ascending, or as WITHIN GROUP (ORDER BY ...) says.",
     ),
     Capability(
         "Aggregates",
@@ -232,6 +294,14 @@ CAPABILITIES = (
         "SELECT customer, region, COUNT(*) AS n FROM orders o JOIN customers c ON c.id = o.customer GROUP BY "
         "ROLLUP (region, customer)",
         "GROUPING and GROUPING_ID tell a NULL of a total from one of the data.",
+    ),
+    Capability(
+        "Aggregates",
+        "`PIVOT`",
+        "SELECT * FROM (SELECT customer, amount, id % 2 AS half FROM orders) "
+        "PIVOT (SUM(amount) FOR half IN (0 AS even, 1 AS odd))",
+        "NULL for a value that a group does not have, also of COUNT. Values are constants; several columns, several "
+        "aggregates and aliases as in Spark.",
     ),
     Capability(
         "Sets",
@@ -349,7 +419,7 @@ CAPABILITIES = (
         "`WITH RECURSIVE`",
         "WITH RECURSIVE inside (whole, part) AS (SELECT whole, part FROM parts UNION SELECT i.whole, p.part FROM "
         "inside i JOIN parts p ON p.whole = i.part) SELECT whole, part FROM inside",
-        "UNION ends on cycles; UNION ALL counts every way and is refused when it has no end.",
+        "UNION ends on cycles; UNION ALL counts every way and is refused when it has no end, unless a LIMIT ends it.",
     ),
 )
 """Every construct that a view can hold."""

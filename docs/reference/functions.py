@@ -8,44 +8,49 @@ from collections.abc import Iterator, Set
 from types import ModuleType
 
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
-from tidemill.algebra.functions import (
+from tidemill.algebra.functions import comparison
+from tidemill.algebra.functions.datetime import intervals, time, time_formats, time_units, times_of_day
+from tidemill.algebra.functions.function import Function
+from tidemill.algebra.functions.nested import arrays, higher_order, maps, structs, vectors
+from tidemill.algebra.functions.numbers import (
     arithmetic,
-    arrays,
-    binary,
+    bitmaps,
     bits,
-    comparison,
-    hashes,
-    higher_order,
-    json,
-    maps,
     mathematics,
-    nested,
     number_formats,
     number_text,
     numerals,
+)
+from tidemill.algebra.functions.registry import INTERNAL
+from tidemill.algebra.functions.semistructured import csv, json, sketches, variant, xml
+from tidemill.algebra.functions.text import (
+    binary,
+    collations,
+    format_strings,
+    hashes,
     regexp,
+    sentences,
     similarity,
     strings,
     text_parts,
-    time,
-    time_formats,
-    time_units,
     urls,
 )
-from tidemill.algebra.functions.function import Function
-from tidemill.algebra.functions.registry import INTERNAL
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),
     ("Bits", bits, bits.BITS),
+    ("Bitmaps", bitmaps, bitmaps.BITMAPS),
     ("Comparison and logic", comparison, comparison.COMPARISON),
     ("Mathematics", mathematics, mathematics.MATHEMATICS),
     ("Numerals", numerals, numerals.NUMERALS),
     ("Numbers as text", number_text, number_text.NUMBER_TEXT),
     ("Numbers by format", number_formats, number_formats.NUMBER_FORMATS),
     ("Text", strings, strings.STRINGS),
+    ("Collations", collations, collations.COLLATIONS),
     ("Bytes", binary, binary.BYTES),
     ("Parts of text", text_parts, text_parts.TEXT_PARTS),
+    ("Patterns of values", format_strings, format_strings.FORMAT_STRINGS),
+    ("Sentences", sentences, sentences.SENTENCES),
     ("Similarity", similarity, similarity.SIMILARITY),
     ("Patterns", regexp, regexp.PATTERNS),
     ("URLs", urls, urls.URLS),
@@ -53,10 +58,17 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Dates and timestamps", time, time.TIME),
     ("Patterns of timestamps, and zones", time_formats, time_formats.TIME_FORMATS),
     ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),
-    ("Arrays and structs", nested, nested.NESTED),
+    ("Intervals", intervals, intervals.INTERVALS),
+    ("Times of day", times_of_day, times_of_day.TIMES_OF_DAY),
+    ("Arrays and structs", structs, structs.STRUCTS),
     ("More of arrays", arrays, arrays.ARRAYS),
+    ("Vectors", vectors, vectors.VECTORS),
     ("Maps", maps, maps.MAPS),
     ("JSON", json, json.JSON),
+    ("CSV", csv, csv.CSV),
+    ("Variants", variant, variant.VARIANTS),
+    ("XML", xml, xml.XML),
+    ("Sketches", sketches, sketches.SKETCHES),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 
@@ -66,6 +78,10 @@ HIDDEN = frozenset(
         "bigint_checked",
         "filter_placed",
         "instr_from",
+        "json_member",
+        "interval_average",
+        "interval_of_sum",
+        "interval_units",
         "levenshtein_within",
         "mean",
         "numbered",
@@ -73,6 +89,9 @@ HIDDEN = frozenset(
         "sort_by",
         "transform_placed",
         "try_average",
+        "variant_entries",
+        "try_interval_average",
+        "try_interval_of_sum",
     }
 )
 """Internal functions, which queries cannot call: the last step of AVG and SUM, and those with another name in SQL."""

@@ -38,6 +38,7 @@ EDGES: dict[Type, list[Any]] = {
         None,
         *(datetime.date(*d) for d in ((2024, 2, 29), (2023, 12, 31), (2021, 1, 3), (1969, 7, 20), (1, 1, 1))),
     ],
+    t.TIME: [None, datetime.time(), datetime.time(12, 34, 56, 789_000), datetime.time(23, 59, 59, 999_999)],
     t.TIMESTAMP: [
         None,
         datetime.datetime(2024, 2, 29, 23, 59, 59, 999_999),
@@ -310,6 +311,11 @@ PARTS = [
         ],
     ),
     *(Group((type_, t.INT), names("hash xxhash64")) for type_ in EDGES),
+    Group(
+        (t.BIGINT, t.INT),
+        names("hash_register"),
+        [(-1, 9), (0, 4), (2**63 - 1, 18), (-(2**63), 9), (12345678987654321, 12)],
+    ),
 ]
 
 EXPRESSIONS = [
@@ -425,7 +431,9 @@ _PATTERNS_OF_TIME = names("yyyy-MM-dd EEEE,d.MMMM.yy h:mm:ss.SSSa DDD/q G QQQQ X
 _ZONES = names("UTC Europe/Berlin -03:30 nowhere")
 
 TIME_FORMATS = [
-    Group((t.TIMESTAMP, t.STRING), names("date_format"), [*itertools.product(EDGES[t.TIMESTAMP], _PATTERNS_OF_TIME)]),
+    Group(
+        (t.TIMESTAMP, t.STRING), names("write_timestamp"), [*itertools.product(EDGES[t.TIMESTAMP], _PATTERNS_OF_TIME)]
+    ),
     Group((t.BIGINT, t.STRING), names("from_unixtime"), [(0, "yyyy"), (-1, "HH:mm"), (None, "y"), (1, None), (1, "w")]),
     Group((t.BIGINT,), names("from_unixtime"), [(0,), (-1,), (1_700_000_000,), (None,)]),
     Group(
@@ -459,6 +467,57 @@ TIME_FORMATS = [
             (2019, 2, 29, 0, 0, Decimal("0.000000"), "UTC"),
             (None, 2, 28, 0, 0, Decimal("0.000000"), "UTC"),
         ],
+    ),
+]
+
+_CLOCK_UNITS = names("HOUR minute SECOND millisecond MICROSECOND day")
+
+TIMES_OF_DAY = [
+    Group((t.TIME,), names("hour minute second time_to_seconds time_to_millis time_to_micros")),
+    Group((t.TIME, t.TIME), names("eq lt null_safe_eq coalesce greatest nullif")),
+    Group((t.STRING, t.TIME), names("time_trunc"), [*itertools.product(_CLOCK_UNITS, EDGES[t.TIME])]),
+    Group(
+        (t.STRING, t.TIME, t.TIME),
+        names("time_diff"),
+        [*itertools.product(_CLOCK_UNITS, EDGES[t.TIME], EDGES[t.TIME])],
+    ),
+    Group(
+        (t.INT, t.INT, t.Decimal(16, 6)),
+        names("make_time"),
+        [(6, 30, Decimal("45.887000")), (24, 0, Decimal("0.000000")), (None, 1, Decimal("1.000000"))],
+    ),
+    Group((t.BIGINT,), names("time_from_seconds time_from_millis time_from_micros"), [(0,), (86_399,), (-1,), (None,)]),
+    Group((t.DOUBLE,), names("time_from_seconds"), [(1.5,), (86_400.0,), (None,)]),
+    Group(
+        (t.STRING, t.STRING),
+        names("to_time try_to_time"),
+        [("12.10.05", "HH.mm.ss"), ("1 PM", "h a"), ("25", "HH"), (None, "HH"), ("12", None)],
+    ),
+    Group((t.STRING,), names("to_time try_to_time"), [("12:10",), ("1:2:3.4567 pm",), ("24:00",), (None,)]),
+    Group((t.TIME, t.STRING), names("date_format"), [*itertools.product(EDGES[t.TIME], names("HH:mm h,mm,a ss.SSS"))]),
+    Group((t.DATE, t.TIME), names("make_timestamp make_timestamp_ntz try_make_timestamp")),
+    Group(
+        (t.DATE, t.TIME, t.STRING),
+        names("make_timestamp_ltz"),
+        [(datetime.date(2024, 3, 31), datetime.time(2, 30), "Europe/Berlin"), (None, datetime.time(), "UTC")],
+    ),
+    Group(
+        (t.STRING, t.STRING),
+        names("to_timestamp_ntz"),
+        [("2024-02-29 10:00+02:00", "yyyy-MM-dd HH:mmXXX"), ("x", "yyyy"), (None, "y")],
+    ),
+    Group(
+        (t.STRING, t.STRING, t.TIMESTAMP_NTZ),
+        names("convert_timezone"),
+        [("Europe/Berlin", "UTC", datetime.datetime(2024, 3, 31, 2, 30)), ("UTC", "nowhere", None)],
+    ),
+]
+
+COLLATIONS = [
+    Group((t.STRING,), names("collated search_key"), [("Tide Mill",), ("ΣΑΣ",), ("",), (None,)]),
+    *(
+        Group((t.STRING,), names("collation_key"), [("Tide  ",), ("ΑΣ",), ("İß",), (None,)], (Literal(name, t.STRING),))
+        for name in names("UTF8_BINARY UTF8_LCASE UTF8_BINARY_RTRIM UTF8_LCASE_RTRIM")
     ),
 ]
 
@@ -517,5 +576,61 @@ NESTED = [
     Group((RECORD,), names("get_field"), constants=(Literal("name", t.STRING),)),
 ]
 
+_FLOATS = t.Array(t.FLOAT)
+_VECTORS = [None, (), (3.0, -4.0), (0.0, 0.0), (1.5, None), (*map(single, (0.1, 0.2, 0.3)), 7.0), (1e30, 1e-30)]
+_LONGER = [tuple(single(0.1 * place + start) for place in range(11)) for start in (0.3, -0.7)]
+
+MORE_SCALARS = [
+    Group((t.BIGINT,), names("bitmap_bit_position bitmap_bucket_number")),
+    Group((t.BINARY,), names("bitmap_count"), [(b"",), (b"\x10\xff",), (None,)]),
+    Group((_FLOATS,), names("vector_norm vector_normalize"), [(one,) for one in (*_VECTORS, *_LONGER)]),
+    Group(
+        (_FLOATS, _FLOATS),
+        names("vector_l2_distance vector_cosine_similarity"),
+        [*itertools.product(_VECTORS, _VECTORS), tuple(_LONGER)],
+    ),
+    Group((PRICE,), names("to_char"), constants=(Literal("S9,990.9", t.STRING),)),
+    Group((t.INT,), names("to_char"), constants=(Literal("999PR", t.STRING),)),
+    Group((t.STRING, t.STRING), names("hmac"), [("key", "message"), ("k", ""), (None, "a"), ("a", None)]),
+    Group(
+        (t.STRING, t.BIGINT, t.DOUBLE, t.STRING),
+        names("format_string"),
+        [
+            ("%,d|%8.2f|%-5s|", 1234567, -2.345, "ab"),
+            ("%3$S", 1, 2.0, "ab"),
+            ("%s %s %s", None, None, None),
+            ("%d", None, None, None),
+        ],
+    ),
+    Group((t.STRING,), names("sentences"), [("Hi there! It's 9.30 a.m. in York.",), ("",), (None,)]),
+    Group(
+        (t.STRING, t.STRING, t.TIMESTAMP_NTZ),
+        names("convert_timezone"),
+        [*itertools.product(_ZONES, _ZONES, (_MOMENT, datetime.datetime(2024, 3, 31, 2, 30), None))],
+    ),
+    Group(
+        (t.INT, t.INT, t.INT, t.INT, t.INT, t.Decimal(16, 6)),
+        names("make_timestamp_ntz try_make_timestamp_ntz"),
+        [(2019, 6, 30, 23, 59, Decimal("60.000000")), (2019, 2, 29, 0, 0, Decimal("0.000000")), (None,) * 6],
+    ),
+    Group((t.STRING, t.STRING), names("to_timestamp_ntz"), [("2.1.2024", "d.M.yyyy"), ("x", "yyyy"), (None, "yyyy")]),
+]
+
 NUMERIC_GROUPS = ARITHMETIC + NUMBERS_ALONE + BITS + MORE_NUMBERS + BESIDE_LITERALS
-GROUPS = NUMERIC_GROUPS + SAME_TYPE + MIXED + LOGIC + TEXT + PARTS + EXPRESSIONS + TIME + TIME_FORMATS + NESTED + JSON
+GROUPS = (
+    NUMERIC_GROUPS
+    + SAME_TYPE
+    + MIXED
+    + LOGIC
+    + TEXT
+    + PARTS
+    + EXPRESSIONS
+    + TIME
+    + TIME_FORMATS
+    + TIMES_OF_DAY
+    + COLLATIONS
+    + COLLATIONS
+    + NESTED
+    + JSON
+    + MORE_SCALARS
+)

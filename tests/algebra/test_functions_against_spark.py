@@ -7,7 +7,7 @@ Spark gets each call twice: as a user writes it, so that Spark resolves the type
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -61,15 +61,14 @@ def trials_of(group: Group) -> Iterator[Trial]:
     for name in group.names:
         scalar = call(name, *columns, *group.constants)
         label = f"{name}({', '.join(map(str, (*group.types, *texts[len(columns) :])))})"
-        yield Trial(name, label, scalar, _template(name, len(texts), scalar.type).format(*texts))
+        yield Trial(name, label, scalar, _spelled(name, texts, scalar.type))
 
 
-def _template(name: str, arity: int, of: Type) -> str:
+def _spelled(name: str, texts: Sequence[str], of: Type) -> str:
     """How a user writes a call. A form has no spelling of its own, but Spark knows it by its name."""
-    places = [f"{{{i}}}" for i in range(arity)]
-    if name in WRITTEN and arity > 1:
-        return WRITTEN[name]
-    return f"{name}({', '.join(places)})" if name in DERIVED_FUNCTIONS else FUNCTIONS[name].spell(places, of)
+    if name in WRITTEN and len(texts) > 1:
+        return WRITTEN[name].format(*texts)
+    return f"{name}({', '.join(texts)})" if name in DERIVED_FUNCTIONS else FUNCTIONS[name].spell(texts, of)
 
 
 WRITTEN = {
@@ -121,7 +120,8 @@ def _casts(source: Type, targets: list[Type]) -> list[Trial]:
 def test_casts_that_do_not_exist(interpreted_spark: SparkSession) -> None:
     for source in EDGES:
         for target in EDGES:
-            if not can_cast(source, target):
+            # Spark takes today's date for a time; such a view would change although no row does.
+            if not can_cast(source, target) and (source, target) != (t.Time(6), t.TIMESTAMP):
                 with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
                     interpreted_spark.sql(f"SELECT CAST(CAST(NULL AS {type_sql(source)}) AS {type_sql(target)})").schema  # noqa: B018
 

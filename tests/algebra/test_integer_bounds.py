@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra.functions.integer_bounds import (
+from tidemill.algebra.functions.numbers.integer_bounds import (
     GREATEST,
     LEAST,
     integer_above,

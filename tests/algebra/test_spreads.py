@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.algebra.functions.numbers.variance import correlation, deviation, product_error
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.functions.variance import correlation, deviation, product_error
 from tidemill.model.types import BIGINT, DOUBLE
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Distinct, Filter, Scan, UnionAll
 from tidemill.algebra.relational.walk import expressions, subqueries, walk
 from tidemill.algebra.text import text_of_query
-from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.rewrites.subqueries.decorrelate import decorrelate
 from tidemill.compiler.statistics.costs import cost_of_trigger
 
 

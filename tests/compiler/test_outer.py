@@ -10,8 +10,8 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Except, Intersect, OuterJoin, Scan
 from tidemill.algebra.relational.walk import expressions, subqueries, walk, walk_all
 from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
-from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers, unknowns
 from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
+from tidemill.compiler.rewrites.subqueries.replace_quantifiers import replace_quantifiers, unknowns
 from tidemill.program.stages import Program
 from tidemill.program.statements import RelationLoop, Version
 

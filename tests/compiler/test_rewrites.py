@@ -13,9 +13,9 @@ from tidemill.algebra.relational.walk import walk
 from tidemill.algebra.text import text_of
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.analysis.canonical import canonical
-from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.rewrites.subqueries.decorrelate import decorrelate
 from tidemill.compiler.rewrites.unique_aliases import unique_aliases
 
 REWRITES = {

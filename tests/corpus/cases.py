@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidemill.algebra.values import formats
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
-from tidemill.model.types import Field
+from tidemill.model.types import Field, Type
 
 FOLDER = Path(__file__).parent
 FILES = sorted(path for path in FOLDER.glob("*.txt") if path.stem != "gaps")
@@ -70,6 +71,16 @@ TABLES = {
         Field("m", t.Map(t.STRING, t.INT)),
     ),
     "u": (Field("k", t.INT), Field("v", t.STRING), Field("w", t.DOUBLE)),
+    "spans": (
+        Field("k", t.INT),
+        Field("ym", t.YEAR_MONTH),
+        Field("y", t.YearMonthInterval("YEAR", "YEAR")),
+        Field("dts", t.DAY_TIME),
+        Field("d", t.INTERVAL_DAY),
+        Field("hm", t.DayTimeInterval("HOUR", "MINUTE")),
+        Field("g", t.STRING),
+        Field("at", t.DATE),
+    ),
 }
 
 ROWS: dict[str, list[Row]] = {
@@ -88,6 +99,13 @@ ROWS: dict[str, list[Row]] = {
         ),
         (3, *(None,) * 18),
     ],
+    "spans": [
+        (1, 14, 24, 93_784_500_000, 86_400_000_000, 3_660_000_000, "a", datetime.date(2024, 1, 31)),
+        (2, -5, -12, -1, -172_800_000_000, -60_000_000, "a", datetime.date(2024, 2, 29)),
+        (3, None, None, None, None, None, "b", None),
+        (4, 14, 24, 93_784_500_000, 86_400_000_000, 0, "b", datetime.date(2024, 3, 1)),
+        (5, 0, 0, 0, 0, 3_660_000_000, "b", datetime.date(2024, 3, 31)),
+    ],
     "u": [(1, "one", 1.0), (1, "uno", None), (2, "two", 2.0), (4, None, 4.0)],
 }
 
@@ -101,6 +119,16 @@ VALUES = {
          X'', TIMESTAMP_NTZ'1999-12-31 23:59:59.999999', map()),
         (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
          NULL, NULL, NULL, NULL, NULL, NULL)""",
+    "spans": """VALUES
+        (1, INTERVAL '1-2' YEAR TO MONTH, INTERVAL '2' YEAR, INTERVAL '1 02:03:04.5' DAY TO SECOND, INTERVAL '1' DAY,
+         INTERVAL '1:01' HOUR TO MINUTE, 'a', DATE'2024-01-31'),
+        (2, INTERVAL '-0-5' YEAR TO MONTH, INTERVAL '-1' YEAR, INTERVAL '-0 00:00:00.000001' DAY TO SECOND,
+         INTERVAL '-2' DAY, INTERVAL '-0:01' HOUR TO MINUTE, 'a', DATE'2024-02-29'),
+        (3, NULL, NULL, NULL, NULL, NULL, 'b', NULL),
+        (4, INTERVAL '1-2' YEAR TO MONTH, INTERVAL '2' YEAR, INTERVAL '1 02:03:04.5' DAY TO SECOND, INTERVAL '1' DAY,
+         INTERVAL '0:00' HOUR TO MINUTE, 'b', DATE'2024-03-01'),
+        (5, INTERVAL '0-0' YEAR TO MONTH, INTERVAL '0' YEAR, INTERVAL '0 00:00:00' DAY TO SECOND, INTERVAL '0' DAY,
+         INTERVAL '1:01' HOUR TO MINUTE, 'b', DATE'2024-03-31')""",
     "u": "VALUES (1, 'one', 1D), (1, 'uno', NULL), (2, 'two', 2D), (4, NULL, 4D)",
 }
 """The same rows as Spark SQL: what it reads from a table of constants it computes without a job."""
@@ -182,12 +210,18 @@ def _lines(case: Case | str) -> Iterator[str]:
         yield from (f"    {line}" for line in case.answer)
 
 
-def written(text: str, rows: Iterable[Row], types: Sequence[str]) -> list[str]:
+def written(text: str, rows: Iterable[Row], types: Sequence[Type]) -> list[str]:
     """An answer as the corpus keeps it: one line for an expression, one for the types and each row of a query."""
+    lines = sorted(", ".join(map(_shown_as, row, types)) for row in rows)
     if QUERY.match(text):
-        return [", ".join(types), *sorted(", ".join(map(shown, row)) for row in rows)]
-    values = sorted(shown(value) for (value,) in rows)
-    return [f"{types[0]}: {' | '.join(values[:1] if len(set(values)) == 1 else values)}"]
+        return [", ".join(map(str, types)), *lines]
+    return [f"{types[0]}: {' | '.join(lines[:1] if len(set(lines)) == 1 else lines)}"]
+
+
+def _shown_as(value: Any, type_: Type) -> str:
+    """As ``shown``; what holds intervals is text, which is how Spark was asked for it."""
+    as_text = value is not None and not isinstance(value, str) and t.holds_interval(type_)
+    return shown(formats.write(value, type_) if as_text else value)
 
 
 def shown(value: Any) -> str:

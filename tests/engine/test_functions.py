@@ -144,7 +144,7 @@ def test_names_and_types_are_checked() -> None:
         with pytest.raises(ParseError):
             warehouse.register_function("two words", lambda x: x, arguments=["INT"], returns="INT")
         with pytest.raises(Unsupported):
-            warehouse.register_function("f", lambda x: x, arguments=["INT"], returns="VARIANT")
+            warehouse.register_function("f", lambda x: x, arguments=["INT"], returns="GEOMETRY")
         with pytest.raises(TypeMismatch):
             warehouse.register_aggregate("a", zero=0, add=max, result=int, arguments=[], returns="INT")
 
@@ -261,3 +261,45 @@ def test_a_refused_epoch_leaves_the_states_as_they_were(takes_back: bool) -> Non
         warehouse.apply({"t": [(1, ("c", 2))]})
         assert sorted(warehouse.view("v").rows()) == [("a", 28_500, 1000), ("c", 4, 1)]
         assert warehouse.view("v").verify()
+
+
+def test_functions_of_batches() -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        wh.sql("CREATE TABLE t (a INT, s STRING); INSERT INTO t VALUES (1, 'x'), (NULL, 'y'), (3, NULL)")
+        wh.register_function("up", lambda s: s.str.upper(), arguments=["STRING"], returns="STRING", form="pandas")
+        wh.register_function("twice", lambda a: a * 2, arguments=["INT"], returns="BIGINT", form="pandas")
+        wh.register_function("more", lambda a, b: pc.add(a, b), arguments=["INT", "INT"], returns="INT", form="arrow")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT up(s) AS u, twice(a) AS t, more(a, 1) AS m FROM t")
+        wh.sql("INSERT INTO t VALUES (5, 'z')")
+        assert sorted(wh.sql("SELECT * FROM v"), key=repr) == [
+            ("X", 2, 2),
+            ("Y", None, None),
+            ("Z", 10, 6),
+            (None, 6, 4),
+        ]
+        wh.register_function("two", lambda a: pa.array([1, 2]), arguments=["INT"], returns="INT", form="arrow")
+        with pytest.raises(tidemill.TidemillError, match="a batch of 1 row"):
+            wh.sql("SELECT two(1)")
+        with pytest.raises(tidemill.TidemillError, match="form"):
+            wh.register_function("other", abs, arguments=["INT"], returns="INT", form="numpy")
+
+
+@pytest.mark.spark
+def test_functions_of_a_spark_session(spark: SparkSession) -> None:
+    import pandas as pd
+    from pyspark.sql.functions import pandas_udf, udf
+
+    session = spark.newSession()
+    session.udf.register("shouted", lambda text: None if text is None else text + "!", "string")
+    session.udf.register("halved", pandas_udf(lambda v: v / 2, "double"))
+    session.udf.register("thrown", udf(lambda: 4, "int").asNondeterministic())
+    assert isinstance(pd.Series([1]), pd.Series)
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        with pytest.warns(RuntimeWarning, match="thrown"):
+            assert sorted(wh.use_functions_of(session)) == ["halved", "shouted"]
+        wh.sql("CREATE TABLE t (a DOUBLE, s STRING); INSERT INTO t VALUES (1, 'x'), (NULL, NULL)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT shouted(s) AS s, halved(a) AS h FROM t")
+        assert sorted(wh.sql("SELECT * FROM v"), key=repr) == [("x!", 0.5), (None, None)]

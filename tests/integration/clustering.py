@@ -45,7 +45,7 @@ CREATE MATERIALIZED VIEW named AS SELECT name, COUNT(*) AS n, SUM(id) AS total F
 """
 
 
-def session(master: str, folder: Path) -> SparkSession:
+def session(master: str, folder: Path, **more: str) -> SparkSession:
     """A user's own session, on two executors of one core each, with another default file system than this disk."""
     os.environ["JAVA_HOME"] = str(java_home())
     builder = SparkSession.builder.master(master).appName("clustering")
@@ -69,7 +69,7 @@ def session(master: str, folder: Path) -> SparkSession:
         "spark.speculation.quantile": "0.5",
         "spark.speculation.minTaskRuntime": "3s",
     }
-    for key, value in settings.items():
+    for key, value in {**settings, **more}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

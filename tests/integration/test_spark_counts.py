@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,12 +49,12 @@ LOSSES: dict[str, Loss] = {
 Write = Callable[["DataFrame", Path, str], dict[Path, int]]
 
 
-def losing(write: Write, loss: Loss, frame: DataFrame, folder: Path, name: str) -> dict[Path, int]:
+def losing(write: Write, loss: Loss, *arguments: Any) -> dict[Path, int]:
     """Write files of which this process does not find all."""
     glob = Path.glob
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Path, "glob", lambda folder, pattern: loss(sorted(glob(folder, pattern))))
-        return write(frame, folder, name)
+        return write(*arguments)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.engine.catalog import source_entry
+from tidemill.engine.catalog.entries import source_entry
 from tidemill.model.errors import Corrupt, TidemillError
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.manifest import manifest_file, manifest_sequences

@@ -17,7 +17,7 @@ class Killed(BaseException):
     """The process has died: nothing that it has in memory is used any more."""
 
 
-@dataclass
+@dataclass(eq=False)
 class MemoryObjects:
     """Objects in memory. ``before`` and ``after`` are called around each request with its kind and name."""
 

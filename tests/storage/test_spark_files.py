@@ -16,6 +16,9 @@ from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.folder_writer import map_id
+from tidemill.storage.segments import stored_schema, with_epoch
+from tidemill.storage.shared_staging import SharedStaging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,3 +68,32 @@ def test_every_type_survives_a_round_trip(spark: SparkSession, tmp_path: Path, t
         store.vacuum(keep=1)
         store.compact({"theirs": Map("theirs", FIELDS)})
         assert ZSet.summed(from_arrow(store.read("theirs", FIELDS), FIELDS)) == ROWS
+
+
+MORE = (
+    Field("tiny", t.TINYINT),
+    Field("small", t.SMALLINT),
+    Field("single", t.FLOAT),
+    Field("bytes", t.BINARY),
+    Field("local", t.TIMESTAMP_NTZ),
+    Field("m", t.Map(t.STRING, t.Array(t.BIGINT))),
+)
+MORE_FULL = (-128, 32767, 0.5, b"\x00\xff", MOMENT, (("k", (1, None)), ("z", None)))
+
+
+@pytest.mark.spark
+def test_every_type_survives_tasks_that_fetch_and_put_files(spark: SparkSession, tmp_path: Path) -> None:
+    """As on machines that do not share a disk, but for the store, which is a disk here."""
+    from tidemill.runtimes.spark.execution.remote_files import read_fetched, write_shared
+
+    fields, rows = (*FIELDS, *MORE), ZSet({(*FULL, *MORE_FULL): 3, (None,) * len(FIELDS + MORE): 1})
+    with FolderStore.open(tmp_path / "warehouse") as store:
+        shared = SharedStaging(tmp_path / "warehouse" / "maps", map_id("theirs", {}), 1)
+        table = ChangeSet.of(rows.items(), fields).arrow()
+        ours = shared.write([with_epoch(table, 1)], stored_schema(fields))
+        assert ours is not None
+        frame = read_fetched(spark, store, [shared.file(ours)], fields)
+        handed = write_shared(frame, store, shared, fields)
+        assert sum(handed.values()) == len(table)
+        store.commit(Epoch(1, {"theirs": ChangeSet.of_files(list(handed), fields, len(table))}))
+        assert ZSet.summed(from_arrow(store.read("theirs", fields), fields)) == rows

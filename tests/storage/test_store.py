@@ -187,7 +187,7 @@ def test_runs_are_parquet_files_with_weight_and_epoch(store: Store) -> None:
     tables = [pq.read_table(run.file, partitioning=None) for run in runs]
     assert sum(run.rows for run in runs) == 2
     assert {row["_epoch"]: row["name"] for table in tables for row in table.to_pylist()} == {1: "ann", 2: "bob"}
-    assert [run.bytes for run in runs] == [run.file.stat().st_size for run in runs]
+    assert [run.bytes for run in runs] == [Path(run.file).stat().st_size for run in runs]
     assert store.runs("people") == runs
 
 

@@ -4,6 +4,7 @@ Each package imports only those above it in this list.
 
 - ``node``: the base classes of expressions and relations, and memoization by node
 - ``values``: decimals, casts, text formats and type coercion, by Spark's rules
+- ``sketches``: sketches of Apache DataSketches, and their bytes
 - ``functions``: the declaration and Python meaning of every scalar function
 - ``expressions``: expression nodes, and how functions are applied to them
 - ``aggregates``: the declaration and Python meaning of every aggregate, and aggregate calls

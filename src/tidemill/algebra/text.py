@@ -153,6 +153,8 @@ def _literal(node: Literal) -> str:
     match node.of:
         case t.String():
             return "'" + text.replace("'", "''") + "'"
+        case t.Time():
+            return f"TIME '{text}'"
         case t.Date() | t.Timestamp():
             return f"{node.of} '{text}'"
     return text

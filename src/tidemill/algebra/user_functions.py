@@ -21,7 +21,7 @@ from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArgu
 from tidemill.algebra.aggregates.parameters import of_type
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.functions.function import USER_FUNCTION_MARK, Function, always, takes
+from tidemill.algebra.functions.function import USER_FUNCTION_MARK, Function, Inference, always, takes
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
@@ -38,10 +38,13 @@ _NUMBERS = count(1)
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """The name and types of a function. ``strict``: it is not called for rows with a NULL argument."""
+    """The name and types of a function. ``strict``: it is not called for rows with a NULL argument.
+
+    One without ``arguments`` takes any number of them, of any types.
+    """
 
     name: str
-    arguments: tuple[Type, ...]
+    arguments: tuple[Type, ...] | None
     returns: Type
     strict: bool = False
     aggregate: bool = False
@@ -73,6 +76,7 @@ class Registered(ABC):
 
     def shown(self, values: Sequence[Any]) -> list[Any]:
         """Arguments in the form that users see."""
+        assert self.signature.arguments is not None
         return [present(value, of) for value, of in zip(values, self.signature.arguments, strict=True)]
 
     def taken(self, value: Any) -> Any:
@@ -101,15 +105,19 @@ class UserFunction(Registered):
 
     def __init__(self, signature: FunctionSignature) -> None:
         super().__init__(signature)
-        self.body: Callable[..., Any] | None = None
-        types = takes(*signature.arguments, gives=signature.returns)
-        FUNCTIONS[self.key] = Function(self.key, types, self, "", strict=signature.strict, null_when=always)
+        self.body: Callable[[Sequence[Type]], Callable[..., Any]] | None = None
+        """The function of the values of a row, by the types of its arguments."""
+        given = signature.arguments
+        types = _any_types(signature.returns) if given is None else takes(*given, gives=signature.returns)
+        FUNCTIONS[self.key] = Function(
+            self.key, types, self, "", strict=signature.strict, null_when=always, of_types=True
+        )
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, types: Sequence[Type], *values: Any) -> Any:
         if self.body is None:
             raise self.missing()
         try:
-            value = self.body(*self.shown(values))
+            value = self.body(types)(*map(present, values, types))
         except Exception as error:
             raise self.failed(f"{type(error).__name__}: {error}") from error
         return self.taken(value)
@@ -117,6 +125,11 @@ class UserFunction(Registered):
     def forget(self) -> None:
         """Remove it from the functions that calls may name."""
         FUNCTIONS.pop(self.key, None)
+
+
+def _any_types(returns: Type) -> Inference:
+    """The types of a function that takes whatever it is given."""
+    return lambda types: (tuple(types), returns)
 
 
 class UserAggregate(Registered):
@@ -129,7 +142,7 @@ class UserAggregate(Registered):
             self.key,
             lambda argument: signature.returns,
             self,
-            parameters=tuple(map(of_type, signature.arguments)),
+            parameters=tuple(map(of_type, signature.arguments or ())),
             sees_nulls=True,
         )
 
@@ -149,7 +162,7 @@ class UserAggregate(Registered):
 
     def moved(self, state: Any, changes: Iterable[tuple[Row, int]]) -> Any:
         """A state after rows were added, or removed if their weight is negative."""
-        width = len(self.signature.arguments)
+        width = len(self.signature.arguments or ())
         with self._calling() as body:
             for row, weight in changes:
                 if weight and not (self.signature.strict and None in row[:width]):
@@ -208,7 +221,8 @@ class Registry:
         if known is not None and known.signature == signature:
             return known
         if known is not None and known.key in used:
-            types = ", ".join(map(str, known.signature.arguments))
+            given = known.signature.arguments
+            types = "any types" if given is None else ", ".join(map(str, given))
             raise NameTaken(
                 f'function "{signature.name}" is called by a view that knows it with other types',
                 detail=f"It takes ({types}) and gives {known.signature.returns} there.",

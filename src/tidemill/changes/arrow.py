@@ -7,7 +7,7 @@ import math
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -36,9 +36,11 @@ _PLAIN: dict[Type, pa.DataType] = {
     t.DOUBLE: pa.float64(),
     t.STRING: pa.string(),
     t.BINARY: pa.binary(),
+    t.VARIANT: pa.string(),
     t.DATE: pa.date32(),
     t.TIMESTAMP: pa.timestamp("us", tz="UTC"),
     t.TIMESTAMP_NTZ: pa.timestamp("us"),
+    t.CALENDAR_INTERVAL: pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())]),
 }
 
 
@@ -50,6 +52,14 @@ def arrow_type(type_: Type) -> pa.DataType:
     match type_:
         case t.Decimal(precision, scale):
             return pa.decimal128(precision, scale)
+        case t.YearMonthInterval():
+            return pa.int32()  # in Python Arrow has no type of months alone
+        case t.DayTimeInterval():
+            return pa.int64()  # of durations Arrow computes no minimum
+        case t.Time():
+            return pa.time64("us")
+        case t.Collated():
+            return pa.string()
         case t.Array(element):
             return pa.list_(arrow_type(element))
         case t.Map(key, value):
@@ -135,9 +145,15 @@ def _buffers(values: Sequence[Any], type_: Type) -> Sequence[array[Any] | bytes]
             return [array(code, [0.0 if v is None else v for v in values])]
         case t.Date():
             return [array("i", [0 if v is None else v.toordinal() - _DAY_ZERO for v in values])]
+        case t.Time():
+            return [array("q", [0 if v is None else microsecond_of_day(v) for v in values])]
         case t.Timestamp():
             return [array("q", [0 if v is None else (v - _MOMENT_ZERO) // _MICROSECOND for v in values])]
-        case t.String() | t.Binary():
+        case t.YearMonthInterval():
+            return [array("i", [v or 0 for v in values])]
+        case t.DayTimeInterval():
+            return [array("q", [v or 0 for v in values])]
+        case t.String() | t.Binary() | t.Variant():
             texts = [b"" if v is None else v if isinstance(v, bytes) else v.encode() for v in values]
             return [array("i", accumulate(map(len, texts), initial=0)), b"".join(texts)]
         case t.Decimal(precision, scale):
@@ -229,6 +245,22 @@ DAY = 86_400_000_000
 """Microseconds of a day."""
 
 
+def microsecond_of_day(value: time) -> int:
+    """Microseconds from midnight, the number that a TIME stands for.
+
+    >>> microsecond_of_day(time(0, 1, 0, 5))
+    60000005
+    """
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def time_of_day(micros: int) -> time:
+    """The TIME so many microseconds after midnight."""
+    seconds, micros = divmod(micros, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    return time(*divmod(minutes, 60), second, micros)
+
+
 def instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Timestamps and dates in microseconds since 1970; numbers are left as they are."""
     if pa.types.is_date32(column.type):
@@ -248,9 +280,14 @@ def without_negative_zeros(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.add(column, pa.scalar(0.0, column.type))
 
 
+_CALENDAR = ("months", "days", "microseconds")
+
+
 def _outward(type_: Type) -> Callable[[Any], Any] | None:
     """The conversion from an internal value to Arrow's; None if they are the same. Naive timestamps are UTC."""
     match type_:
+        case t.CalendarInterval():
+            return lambda value: dict(zip(_CALENDAR, value, strict=True))
         case t.Array(element):
             to = _outward(element) or (lambda v: v)
             return lambda values: [None if v is None else to(v) for v in values]
@@ -272,6 +309,8 @@ def _inward(type_: Type) -> Callable[[Any], Any] | None:
             return canonical_double
         case t.Timestamp():
             return lambda v: v.replace(tzinfo=None)
+        case t.CalendarInterval():
+            return lambda v: tuple(v[name] for name in _CALENDAR)
         case t.Array(element):
             to = _inward(element) or (lambda v: v)
             return lambda values: tuple(None if v is None else to(v) for v in values)

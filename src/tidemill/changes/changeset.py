@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +35,7 @@ class ChangeSet:
         *,
         pairs: list[tuple[Row, int]] | None = None,
         table: pa.Table | None = None,
-        files: Sequence[Path] | None = None,
+        files: Sequence[os.PathLike[str]] | None = None,
         encoded: Sequence[pa.Table] | None = None,
         rows: int | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class ChangeSet:
         return cls(fields, table=table)
 
     @classmethod
-    def of_files(cls, files: Sequence[Path], fields: Sequence[Field], rows: int) -> ChangeSet:
+    def of_files(cls, files: Sequence[os.PathLike[str]], fields: Sequence[Field], rows: int) -> ChangeSet:
         """From Parquet files that a store has staged; they hold ``rows`` rows in all. Without any it is empty."""
         return cls(fields, files=files, rows=rows) if files else cls.of((), fields)
 

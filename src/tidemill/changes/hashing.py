@@ -59,7 +59,7 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    elif pa.types.is_timestamp(kind):
+    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         column = column.cast(pa.int64())
     elif pa.types.is_date(kind):
         column = column.cast(pa.int32())

@@ -16,16 +16,16 @@ from tidemill.compiler.analysis.foreign_keys import appended_references
 from tidemill.compiler.analysis.join_classes import classify_joins
 from tidemill.compiler.choose import AUTO, checked_options, choose, require_not_streams, strategy_named
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
-from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.definitions import hoist
 from tidemill.compiler.rewrites.expand_distinct_aggregates import expand_distinct_aggregates
 from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
 from tidemill.compiler.rewrites.infer_top_k import infer_top_k
 from tidemill.compiler.rewrites.partitionwise import partitionwise
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
-from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers
 from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
+from tidemill.compiler.rewrites.subqueries.decorrelate import decorrelate
+from tidemill.compiler.rewrites.subqueries.replace_quantifiers import replace_quantifiers
 from tidemill.compiler.staging.append_only import without_deletions
 from tidemill.compiler.staging.stages import StageDraft, draft_stages
 from tidemill.compiler.strategies import DEFAULT

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from threading import get_ident
 
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
@@ -73,6 +75,10 @@ class Engine:
         self.registry = state.registry
         self.object_epoch_open = False
         """True while an epoch of objects is open, whose draft others would not see."""
+        self.session = NamedDefinitions()
+        """Temporary views and functions, and variables."""
+        self.variable_defaults: dict[str, Literal] = {}
+        """What SET VAR name = DEFAULT sets."""
         self.reads: Counter[str] = Counter()
         """Reads of tables and views by users, since the warehouse was opened."""
         self._last = Epoch(0)
@@ -125,6 +131,18 @@ class Engine:
     def catalog(self) -> Catalog:
         """The present tables and views, including uncommitted changes of the catalog."""
         return self.state.catalog
+
+    @property
+    def named(self) -> NamedDefinitions:
+        """All definitions in SQL that a statement may use: temporary ones hide those of the catalog."""
+        stored, own = self.catalog.named, self.session
+        return NamedDefinitions(
+            {**stored.queries, **own.queries},
+            {**stored.functions, **own.functions},
+            own.variables,
+            self.registry.keys,
+            own.markers,
+        )
 
     @property
     def pipeline(self) -> Pipeline:

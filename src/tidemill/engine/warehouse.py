@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,7 @@ from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Decision
 from tidemill.engine.boundary import public_class, public_function
-from tidemill.engine.catalog.user_functions import (
+from tidemill.engine.catalog.entries.user_functions import (
     register_aggregate,
     register_function,
     state_factory,
@@ -131,11 +132,19 @@ class Warehouse:
         return stage_large(frame, table, self._engine.store, self.flush() + 1)
 
     def register_function(
-        self, name: str, function: Callable[..., Any], *, arguments: Sequence[str], returns: str, strict: bool = False
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        arguments: Sequence[str],
+        returns: str,
+        strict: bool = False,
+        form: str = "values",
     ) -> None:
         """Register a deterministic Python function of the values of a row for SQL, with SQL names of types.
 
-        Arguments have the form of ``rows()``, NULL as None; with ``strict`` NULL gives NULL without a call. An
+        Arguments have the form of ``rows()``, NULL as None; with ``strict`` NULL gives NULL without a call. With
+        ``form="pandas"`` they are Series, with ``form="arrow"`` Arrow arrays, and so is the result. An
         exception refuses the epoch. After ``open`` it must be registered again before views that call it continue.
 
         >>> with open(":memory:") as wh:
@@ -144,8 +153,34 @@ class Warehouse:
         [('HELLO!',)]
         """
         register_function(
-            self._engine.registry, self._engine.catalog.functions_in_use(), name, function, arguments, returns, strict
+            self._engine.registry,
+            self._engine.catalog.functions_in_use(),
+            name,
+            function,
+            arguments,
+            returns,
+            strict,
+            form,
         )
+
+    def use_functions_of(self, spark: SparkSession) -> tuple[str, ...]:
+        """Register the Python functions that ``spark`` has (``spark.udf.register``); returns their names.
+
+        They take arguments of any types. Those that are not deterministic, and those that are no functions of a row,
+        are left out with a warning.
+        """
+        from tidemill.runtimes.spark.execution.session_functions import session_functions
+
+        taken = []
+        for found in session_functions(spark):
+            if not (found.form and found.deterministic):
+                why = "a function of a row" if found.deterministic else "deterministic"
+                warnings.warn(f'function "{found.name}" is left out: it is not {why}', RuntimeWarning, stacklevel=2)
+                continue
+            used, returns = self._engine.catalog.functions_in_use(), str(found.returns)
+            register_function(self._engine.registry, used, found.name, found.function, None, returns, False, found.form)
+            taken.append(found.name)
+        return tuple(taken)
 
     def register_aggregate(
         self,

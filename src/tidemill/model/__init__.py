@@ -2,8 +2,10 @@
 
 - ``types``: the SQL types, with the Python and Arrow form of each
 - ``schema``: tables and streams as users declare them: fields, keys, constraints, partitioning
+- ``intervals``: intervals as text
 - ``coerce``: outside values to inner values and back, for rows and nested values
 - ``converters``: one converter for each plain type
+- ``variants``: values of type VARIANT, in Python and inside
 - ``classes``: ODL classes and the tables that hold their objects
 - ``nested_classes``: classes from nested structs, and back
 - ``update_events``: the update events of MOVIE

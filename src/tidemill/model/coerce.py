@@ -2,19 +2,23 @@
 
 What each type takes, beside its own inner form (``model.types`` has the table):
 
-========== =====================================================================================
+========== ===================================================================================================
 BOOLEAN    nothing else: 0 and 1 are numbers
 TINYINT to BIGINT whole floats and decimals, within the type's range
 DECIMAL    integers and strings; never floats, which are seldom the number that people see
 DOUBLE     integers that a double holds exactly, decimals (rounded to the nearest double)
 BINARY     bytearray, memoryview; never text
-STRING     nothing else; VARCHAR(n) cuts spaces beyond n characters off, and takes nothing longer
+STRING     nothing else; VARCHAR(n) cuts spaces beyond n characters off, and takes nothing longer; CHAR(n) adds spaces
 DATE       ISO strings, datetimes at midnight
+TIME       ISO strings; no more digits of a second than declared, and no time zone
 TIMESTAMP  ISO strings, dates; with a time zone they are brought to UTC, without one they are UTC
+INTERVAL   of years and months: numbers of months; of days and time: timedeltas; texts as CAST reads them
 ARRAY      lists and tuples
 MAP        mappings, lists of pairs
 STRUCT     mappings by name, tuples and lists by position
-========== =====================================================================================
+VARIANT    what JSON has, dates, timestamps, decimals and bytes; a text is not read as JSON
+=======
+========== ===================================================================================================
 
 NumPy's scalars count as the Python values they hold. Converters are built once for a type and kept, so that a row of
 plain values costs one small call for each of them.
@@ -22,14 +26,28 @@ plain values costs one small call for each of them.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
 from tidemill.model import types as t
-from tidemill.model.converters import INNER, PLAIN, Converter, is_numpy, refuse, to_decimal, to_varchar
+from tidemill.model.converters import (
+    INNER,
+    PLAIN,
+    Converter,
+    is_numpy,
+    refuse,
+    to_char,
+    to_decimal,
+    to_microseconds,
+    to_months,
+    to_time,
+    to_varchar,
+)
 from tidemill.model.errors import BadValue, DataError, NullViolation, UnknownName
 from tidemill.model.types import Field, Type
+from tidemill.model.variants import decode_variant
 
 __all__ = ["coerce", "coerce_row", "coercer", "in_order", "present", "presenter", "row_coercer"]
 
@@ -44,7 +62,15 @@ _NEVER_INNER = (_NoValues, None, None)
 """In the place of an entry of ``INNER``: every value is converted."""
 
 
-def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True, length: int | None = None) -> Any:
+def coerce(
+    value: Any,
+    type_: Type,
+    *,
+    where: str = "",
+    nullable: bool = True,
+    length: int | None = None,
+    char: int | None = None,
+) -> Any:
     """The inner value of ``type_`` that ``value`` stands for; ``where`` names its place in the error if there is none.
 
     >>> coerce("9.5", t.Decimal(12, 2), where="orders.amount")
@@ -56,7 +82,7 @@ def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True, l
     detail: day is out of range for month
     """
     try:
-        return _place(type_, nullable, length)(value)
+        return _place(type_, nullable, length, char)(value)
     except DataError as error:
         _locate(error, where)
         raise
@@ -68,6 +94,14 @@ def coercer(type_: Type) -> Converter:
     match type_:
         case t.Decimal():
             return to_decimal(type_)
+        case t.YearMonthInterval():
+            return to_months(type_)
+        case t.DayTimeInterval():
+            return to_microseconds(type_)
+        case t.Time():
+            return to_time(type_)
+        case t.Collated():
+            return PLAIN[t.STRING]
         case t.Array(element):
             return _to_array(type_, element)
         case t.Map():
@@ -91,7 +125,7 @@ def coerce_row(row: Any, fields: Sequence[Field], table: str) -> tuple[Any, ...]
 @lru_cache(maxsize=1024)
 def row_coercer(fields: tuple[Field, ...], table: str) -> RowConverter:
     """The converter of whole rows of ``table``. It is built once; a row then costs one call for each value."""
-    places = [(*INNER.get(f.type, _NEVER_INNER), _place(f.type, f.nullable, f.length)) for f in fields]
+    places = [(*INNER.get(f.type, _NEVER_INNER), _place(f.type, f.nullable, f.length, f.char)) for f in fields]
     width = len(places)
 
     def convert(row: Any) -> tuple[Any, ...]:
@@ -142,12 +176,19 @@ def _by_name(row: Mapping[Any, Any], fields: Sequence[Field], where: str) -> lis
 
 
 def _value_of(field: Field, value: Any, table: str) -> Any:
-    return coerce(value, field.type, where=f"{table}.{field.name}", nullable=field.nullable, length=field.length)
+    return coerce(
+        value,
+        field.type,
+        where=f"{table}.{field.name}",
+        nullable=field.nullable,
+        length=field.length,
+        char=field.char,
+    )
 
 
-def _place(type_: Type, nullable: bool, length: int | None = None) -> Converter:
-    """The converter of a column that may hold NULL, or may not, and texts of any length or of at most ``length``."""
-    convert = coercer(type_) if length is None else to_varchar(length)
+def _place(type_: Type, nullable: bool, length: int | None = None, char: int | None = None) -> Converter:
+    """The converter of a column that may hold NULL, or may not, and texts of any length, or of VARCHAR or CHAR."""
+    convert = coercer(type_) if length is None else to_varchar(length) if char is None else to_char(char)
 
     def optional(value: Any) -> Any:
         return None if value is None else convert(value)
@@ -166,7 +207,8 @@ def _locate(error: DataError, where: str) -> None:
 
 
 def present(value: Any, type_: Type) -> Any:
-    """An inner value as ``rows()`` shows it: lists for arrays, dictionaries for structs, all else as it is.
+    """An inner value as ``rows()`` shows it: lists for arrays, dictionaries for structs, timedeltas for intervals of
+    days and time, all else as it is.
 
     >>> present((1, 2), t.Array(t.INT))
     [1, 2]
@@ -179,6 +221,8 @@ def present(value: Any, type_: Type) -> Any:
 def presenter(type_: Type) -> Converter | None:
     """The function that shows values of ``type_``; None where they are shown as they are."""
     match type_:
+        case t.DayTimeInterval():
+            return _timedelta
         case t.Array(element):
             return lambda values: [present(value, element) for value in values]
         case t.Map(_, value):
@@ -186,7 +230,13 @@ def presenter(type_: Type) -> Converter | None:
             return lambda entries: {key: present(found, value) for key, found in entries}
         case t.Struct(fields):
             return lambda values: {f.name: present(v, f.type) for f, v in zip(fields, values, strict=True)}
+        case t.Variant():
+            return decode_variant
     return None
+
+
+def _timedelta(micros: int) -> datetime.timedelta:
+    return datetime.timedelta(microseconds=micros)
 
 
 # ---- nested values ----

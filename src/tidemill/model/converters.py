@@ -15,9 +15,24 @@ from typing import Any, NoReturn
 
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue
+from tidemill.model.intervals import MICROSECONDS, MONTHS, read_calendar, read_interval
 from tidemill.model.types import Type
+from tidemill.model.variants import NotVariant, encode_variant
 
-__all__ = ["INNER", "PLAIN", "Converter", "from_numpy", "is_numpy", "refuse", "to_decimal", "to_varchar"]
+__all__ = [
+    "INNER",
+    "PLAIN",
+    "Converter",
+    "from_numpy",
+    "is_numpy",
+    "refuse",
+    "to_char",
+    "to_decimal",
+    "to_microseconds",
+    "to_months",
+    "to_time",
+    "to_varchar",
+]
 
 Converter = Callable[[Any], Any]
 
@@ -43,6 +58,9 @@ def from_numpy(value: Any) -> Any:
     """The Python value in a NumPy scalar; anything else as it is."""
     if not is_numpy(value) or not hasattr(value, "item"):
         return value
+    if value.dtype.kind == "m":
+        exact = value.astype("timedelta64[us]")
+        return exact.item() if exact == value else value
     if value.dtype.kind == "M":
         # Nanoseconds would come out as a bare integer; microseconds are a datetime, if nothing is lost.
         rounded = value.astype("datetime64[us]")
@@ -180,7 +198,7 @@ def to_binary(value: Any) -> bytes:
     refuse(value, t.BINARY)
 
 
-def to_varchar(length: int) -> Converter:
+def to_varchar(length: int, name: str = "VARCHAR") -> Converter:
     """Text of at most ``length`` characters. Spaces beyond that are cut off, as in Spark; anything else is refused.
 
     >>> to_varchar(3)("abc  "), to_varchar(3)("ab ")
@@ -192,10 +210,20 @@ def to_varchar(length: int) -> Converter:
         if len(text) <= length:
             return text
         if text[length:].strip(" "):
-            refuse(value, f"VARCHAR({length})", f"It has {len(text)} characters.")
+            refuse(value, f"{name}({length})", f"It has {len(text)} characters.")
         return text[:length]
 
     return convert
+
+
+def to_char(length: int) -> Converter:
+    """Text that is filled up with spaces to ``length`` characters; longer text as for VARCHAR.
+
+    >>> to_char(3)("a"), to_char(3)("abc  ")
+    ('a  ', 'abc')
+    """
+    fit = to_varchar(length, "CHAR")
+    return lambda value: fit(value).ljust(length)
 
 
 def to_date(value: Any) -> datetime.date:
@@ -215,6 +243,38 @@ def to_date(value: Any) -> datetime.date:
     if isinstance(plain, datetime.date) and plain == plain:
         return datetime.date(plain.year, plain.month, plain.day)
     refuse(value, t.DATE)
+
+
+def to_time(type_: t.Time) -> Converter:
+    """Times of day without a zone, and ISO text of them, with no more digits of a second than the type has.
+
+    >>> to_time(t.Time(3))("12:30:00.250")
+    datetime.time(12, 30, 0, 250000)
+    """
+    quantum = 10 ** (t.TIME_DIGITS - type_.precision)
+
+    def convert(value: Any) -> datetime.time:
+        time = _time_of(value, type_)
+        if time.tzinfo is not None:
+            refuse(value, type_, "It has a time zone.", "A time of day has none.")
+        if time.microsecond % quantum:
+            refuse(value, type_, f"It has more than {type_.precision} digits of a second.", "Round it first.")
+        return time.replace(fold=0) if time.fold else time
+
+    return convert
+
+
+def _time_of(value: Any, type_: t.Time) -> datetime.time:
+    if type(value) is datetime.time:
+        return value
+    if not isinstance(value, str):
+        refuse(value, type_)
+    if _BEYOND_MICROSECONDS.search(value):
+        refuse(value, type_, "A time has microseconds, not nanoseconds.", "Round it first.")
+    try:
+        return datetime.time.fromisoformat(value)
+    except ValueError as error:
+        refuse(value, type_, str(error))
 
 
 def to_timestamp(value: Any) -> datetime.datetime:
@@ -246,6 +306,82 @@ def _moment_of(plain: Any, value: Any) -> datetime.datetime:
     refuse(value, t.TIMESTAMP)
 
 
+def to_variant(value: Any) -> str:
+    """What JSON has, and exact numbers, dates, timestamps and bytes; a text is a text, and not read as JSON."""
+    try:
+        text = encode_variant(from_numpy(value))
+        text.encode()
+    except (NotVariant, UnicodeEncodeError) as error:
+        refuse(value, t.VARIANT, str(error))
+    return text
+
+
+def to_months(type_: t.YearMonthInterval) -> Converter:
+    """A number of months, or a text as CAST reads it; one of years alone has no other months.
+
+    >>> to_months(t.YEAR_MONTH)("1-2")
+    14
+    """
+    size = MONTHS[type_.end]
+
+    def convert(value: Any) -> int:
+        plain = from_numpy(value)
+        number = read_interval(plain, type_) if isinstance(plain, str) else _whole(plain)
+        if number is None:
+            refuse(value, type_, "Give a number of months, or a text such as '1-2' for a year and two months.")
+        if number % size:
+            refuse(value, type_, "It has months beyond whole years.")
+        if not -type_.limit <= number < type_.limit:
+            refuse(value, type_, "It has more than 31 bits of months.")
+        return number
+
+    return convert
+
+
+def to_microseconds(type_: t.DayTimeInterval) -> Converter:
+    """A ``timedelta``, a number of microseconds, or a text as CAST reads it, or as it writes one with all fields.
+
+    >>> to_microseconds(t.INTERVAL_DAY)(datetime.timedelta(days=2))
+    172800000000
+    """
+    size = 1 if type_.end == "SECOND" else MICROSECONDS[type_.end]
+
+    def convert(value: Any) -> int:
+        number = _microseconds_of(from_numpy(value), type_)
+        if number is None:
+            refuse(value, type_, hint="Give a datetime.timedelta, or a text such as '1 02:03:04.5'.")
+        if number % size:
+            refuse(value, type_, f"It has more than whole {type_.end.lower()}s.")
+        if not -type_.limit <= number < type_.limit:
+            refuse(value, type_, "It has more than 63 bits of microseconds.")
+        return number
+
+    return convert
+
+
+def _microseconds_of(plain: Any, type_: t.DayTimeInterval) -> int | None:
+    if isinstance(plain, str):
+        found = read_interval(plain, type_)
+        return read_interval(plain, t.DAY_TIME) if found is None else found
+    if isinstance(plain, datetime.timedelta) and plain == plain and not getattr(plain, "nanoseconds", 0):
+        return plain // _MICROSECOND
+    return _whole(plain)
+
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def to_calendar(value: Any) -> tuple[int, int, int]:
+    """Months, days and microseconds, or a text such as ``1 year 2 days``."""
+    found = read_calendar(value) if isinstance(value, str) else value
+    limits = (1 << 31, 1 << 31, 1 << 63)
+    if not isinstance(found, tuple | list) or len(found) != 3 or not all(type(part) is int for part in found):
+        refuse(value, t.CALENDAR_INTERVAL, "Give months, days and microseconds, or a text such as '1 year 2 days'.")
+    if not all(-limit <= part < limit for part, limit in zip(found, limits, strict=True)):
+        refuse(value, t.CALENDAR_INTERVAL, "It is too long.")
+    return found[0], found[1], found[2]
+
+
 def to_void(value: Any) -> NoReturn:
     """NULL alone, which no converter ever sees."""
     refuse(value, t.VOID)
@@ -262,6 +398,8 @@ PLAIN: dict[Type, Converter] = {
     t.DATE: to_date,
     t.TIMESTAMP: to_timestamp,
     t.TIMESTAMP_NTZ: to_timestamp,
+    t.VARIANT: to_variant,
+    t.CALENDAR_INTERVAL: to_calendar,
 }
 
 INNER: dict[Type, tuple[type, Any, Any]] = {

@@ -88,6 +88,8 @@ class Table:
     partitioning: Partitioning | None = None
     checks: tuple[CheckConstraint, ...] = ()
     append_only: bool = False
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Columns with the text of their DEFAULT, which INSERT and UPDATE give where no value is."""
 
     @property
     def checks_rows(self) -> bool:

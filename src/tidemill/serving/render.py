@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from tidemill.model.intervals import write_interval
+from tidemill.model.types import DAY_TIME
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["as_text", "cell", "console", "fail", "json_line", "print_json", "print_result", "print_table"]
 
 _WIDE = 10_000
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -74,6 +78,8 @@ def as_text(value: Any) -> str:
         return value.isoformat(sep=" ")
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
+    if isinstance(value, datetime.timedelta):
+        return write_interval(value // _MICROSECOND, DAY_TIME)
     if isinstance(value, (list, dict)):
         return json_line(value)
     return str(value)
@@ -113,8 +119,10 @@ def _plain(value: Any) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
-        case Decimal() | datetime.date():
+        case Decimal() | datetime.date() | datetime.time():
             return str(value) if isinstance(value, Decimal) else value.isoformat()
+        case datetime.timedelta():
+            return as_text(value)
         case bytes():
             return base64.b64encode(value).decode()
         case Mapping():

@@ -15,6 +15,7 @@
 - ``position_history``: the source positions of past epochs.
 - ``format``: the format number of a folder, and migrations.
 - ``runs``: Parquet files of weighted rows, verified against their checksums.
+- ``shared_staging``: files of the next epoch that processes of several machines write to an object store.
 - ``row_group_cache``: what lookups have read of runs, kept for later ones under a memory budget.
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
 - ``mapped``: columns and lookup indexes of runs, mapped into memory.

@@ -39,7 +39,7 @@ from tidemill.storage.filesystem.durable_files import (
     is_disk_full,
     translate_os_errors,
 )
-from tidemill.storage.filesystem.file_system import FilePath, system_of
+from tidemill.storage.filesystem.file_system import Access, FilePath, system_of
 from tidemill.storage.folder_commits import FolderCommits
 from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id, require_durability
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
@@ -49,6 +49,7 @@ from tidemill.storage.position_history import positions_by_epoch
 from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
+from tidemill.storage.shared_staging import SharedStaging
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
 from tidemill.storage.store import ColumnValues, RunFile
 
@@ -74,7 +75,7 @@ class FolderStore:
         self._spent: list[Path] = []
         self._spill: TemporaryFolder | None = None
         self._temporary: TemporaryFolder | None = None
-        self._lookups = RunLookups(layout.mapped, cache)
+        self._lookups = RunLookups(layout.root, cache)
         self._forgotten: dict[str, ExpiredEntries] = {}
 
     @classmethod
@@ -269,6 +270,18 @@ class FolderStore:
             folder = Path(mkdtemp(prefix=f"{map_id(name, self._now.state.ids)}-", dir=self._layout.staging))
             self._staged.append(folder)
             return folder
+
+    def shared_staging(self, name: str) -> SharedStaging | None:
+        """The place where tasks on other machines put files for map ``name``; None if they need the same disk."""
+        with self._lock:
+            writer = self._commits.require_writer()
+            if self.access() is None:
+                return None
+            return SharedStaging(self._layout.maps, map_id(name, self._now.state.ids), writer.token)
+
+    def access(self) -> Access | None:
+        """What tasks on other machines need to read and write files; None if they need the same disk."""
+        return system_of(self._layout.root).access()
 
     def temporary_folder(self) -> Path:
         """A folder for temporary files of queries, in the warehouse if this process may write there."""

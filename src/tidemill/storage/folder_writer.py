@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2s
 from itertools import count
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -30,6 +31,7 @@ from tidemill.storage.log import Log, LogEnd, log_file, replay
 from tidemill.storage.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
 from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
 from tidemill.storage.segments import with_epoch
+from tidemill.storage.shared_staging import StagedFile
 
 LOG_ROWS = 200_000
 """Row count above which an epoch is written as runs at once, to avoid writing it twice. Smaller epochs go to the log:
@@ -287,15 +289,19 @@ class FolderWriter:
     def _write_change(
         self, state: WarehouseState, name: str, change: ChangeSet, number: int
     ) -> Iterator[tuple[RunEntry, pa.Table]]:
-        """One run with the weights and epochs of its rows, or one for each staged file. Files outside the staging
-        folder are copied: linking them is not safe."""
+        """One run with the weights and epochs of its rows, or one for each staged file, which tasks on other machines
+        have put in its place. Files outside the staging folder are copied: linking them is not safe."""
         staged = change.files or ()
-        if not staged or not all(file.resolve().is_relative_to(self._layout.staging) for file in staged):
+        runs = [file.run for file in staged if isinstance(file, StagedFile) and file.run is not None]
+        if staged and len(runs) == len(staged):
+            yield from ((run.entry, run.marks) for run in runs)
+            return
+        if not staged or not all(Path(file).resolve().is_relative_to(self._layout.staging) for file in staged):
             table = with_epoch(change.arrow(), number)
             yield self._write(table, state, name, self._written), table.select([WEIGHT, EPOCH])
             return
         for file in staged:
-            adopted = adopt_run(file, number, self._layout.maps, self._new_file(state, name, self._written))
+            adopted = adopt_run(Path(file), number, self._layout.maps, self._new_file(state, name, self._written))
             if adopted is not None:
                 yield adopted
 

@@ -1,14 +1,14 @@
 """A few rows as JSON, the form in which small changes stand in the log.
 
 An Arrow message of one row takes ten times as long to write as the same row in JSON. Numbers, text, BOOLEAN and NULL
-are JSON's own; DECIMAL, BINARY, DATE and TIMESTAMP are text; arrays, maps and structs are lists. The schema of the map
-tells them apart when they are read.
+are JSON's own; DECIMAL, BINARY, DATE, TIME and TIMESTAMP are text; arrays, maps and structs are lists. The schema of
+the map tells them apart when they are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -27,7 +27,7 @@ def encode_value(value: object) -> str:
         return str(value)
     if isinstance(value, bytes):
         return value.hex()
-    assert isinstance(value, date)  # a datetime is one
+    assert isinstance(value, date | time)  # a datetime is a date
     return value.isoformat()
 
 
@@ -60,6 +60,8 @@ def _decoder(kind: pa.DataType) -> Decoder | None:
         return Decimal
     if pa.types.is_date(kind):
         return date.fromisoformat
+    if pa.types.is_time(kind):
+        return time.fromisoformat
     if pa.types.is_timestamp(kind):
         return datetime.fromisoformat
     if pa.types.is_binary(kind):

@@ -231,6 +231,12 @@ class MemoryStore:
         with self._lock:
             return Path(mkdtemp(dir=self._temporary()))
 
+    def shared_staging(self, name: str) -> None:
+        """None: files are on a disk of this machine."""
+
+    def access(self) -> None:
+        """None: files are on a disk of this machine."""
+
     def temporary_folder(self) -> Path:
         """A folder for temporary files of queries."""
         with self._lock:

@@ -7,6 +7,7 @@ checksums of their own, for a page that is damaged while the process runs.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,6 @@ from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.filesystem.checksums import (
     MISSING_DETAIL,
     UNREAD_HINT,
-    compare_checksum,
     compare_parts,
     remember_checksum,
 )
@@ -35,6 +35,7 @@ from tidemill.storage.filesystem.durable_files import (
     missing,
     translate_os_errors,
 )
+from tidemill.storage.filesystem.fetched_file import FetchedFile, compare_copy, local_file
 from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.filesystem.file_system import system_of
 from tidemill.storage.filesystem.row_group_checksums import (
@@ -119,11 +120,7 @@ class RunSegment:
     @property
     def local(self) -> Path:
         """The file on this machine, fetched if it is not there yet; not verified."""
-        try:
-            return system_of(self.path).local_copy(self.path)
-        except OSError:
-            with translate_read_errors(self.path, self.holds):
-                raise
+        return local_file(self.path, self.holds)
 
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``.
@@ -183,13 +180,7 @@ class RunSegment:
 
     def wrong(self, *, again: bool = False) -> str | None:
         """Describe the damage of its file as a sentence; None if it is intact. A damaged copy is fetched again."""
-        try:
-            wrong = compare_checksum(self.local, self.run.bytes, self.run.checksum, again=again)
-            if wrong is not None and system_of(self.path).drop_copy(self.path):
-                wrong = compare_checksum(self.local, self.run.bytes, self.run.checksum)
-        except Corrupt:
-            return MISSING_DETAIL
-        return wrong
+        return compare_copy(self.path, self.run.bytes, self.run.checksum, again=again)
 
     def damage(self) -> str | None:
         """Describe the damage of the file in the warehouse itself, not of a copy, as a sentence."""
@@ -204,11 +195,17 @@ class RunSegment:
         return f'It holds {self.run.rows:,} rows of "{owner}", {epochs}; views that read it are affected too.'
 
     def as_run(self) -> RunFile:
-        """The run as runtimes see it; it is verified first, since they read the file themselves."""
-        self.require_sound()
+        """The run as runtimes see it, who read the file themselves: it is verified first, or when it is fetched."""
         assert self.lookups is not None
-        prefix = self.lookups.prefix(self.run.file, self.run.checksum)
-        return RunFile(self.local, self.run.rows, self.run.bytes, self.run.first, self.run.last, prefix)
+        run, file, derived = self.run, self._file, self.lookups.derived(self.run.file, self.run.checksum)
+        return RunFile(file, run.rows, run.bytes, run.first, run.last, derived)
+
+    @property
+    def _file(self) -> os.PathLike[str]:
+        if isinstance(self.path, Path):
+            self.require_sound()
+            return self.path
+        return FetchedFile(self.path, self.run.bytes, self.run.checksum, self.run.rows, self.holds)
 
 
 def epoch_range_text(first: int, last: int) -> str:
@@ -222,17 +219,26 @@ def epoch_range_text(first: int, last: int) -> str:
 
 def write_table(table: pa.Table, file: Path) -> None:
     """Write an Arrow table as Parquet that Spark can read."""
+    write_tables([table], table.schema, file)
+
+
+def write_tables(tables: Iterable[pa.Table], schema: pa.Schema, file: Path) -> None:
+    """Write Arrow tables one after the other as Parquet that Spark can read. Each begins a row group."""
     refuse_link(file)
-    packed = _packed_columns(table.schema)
-    pq.write_table(
-        table,
+    packed = _packed_columns(schema)
+    options = dict(PARQUET_OPTIONS)
+    rows = options.pop("row_group_size")
+    with pq.ParquetWriter(
         file,
-        **PARQUET_OPTIONS,
-        use_dictionary=[f.name for f in table.schema if f.name not in packed],
+        schema,
+        **options,
+        use_dictionary=[f.name for f in schema if f.name not in packed],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
-        write_statistics=columns_with_statistics(table.schema),
+        write_statistics=columns_with_statistics(schema),
         write_page_index=True,  # so that a lookup reads only the pages that can match
-    )
+    ) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=rows)
 
 
 def _packed_columns(schema: pa.Schema) -> list[str]:
@@ -284,6 +290,32 @@ def read_table(
         verify(parquet.metadata, groups)
         found = [_matching_rows(partial(read_group, parquet, group), schema, where) for group in groups]
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
+
+
+def rows_in(file: os.PathLike[str]) -> int:
+    """The number of rows in a run's file; one that would have to be fetched says so itself."""
+    return file.rows if isinstance(file, FetchedFile) else int(pq.read_metadata(file).num_rows)
+
+
+def rows_between(files: Sequence[os.PathLike[str]], schema: pa.Schema, first: int, last: int) -> Iterator[pa.Table]:
+    """The rows of some files from one place to another, as if they were one; others are not read."""
+    begin = 0
+    for file in files:
+        count = rows_in(file)
+        if begin < last and first < begin + count:
+            yield from _rows_of_file(Path(file), schema, first - begin, last - begin)
+        begin += count
+
+
+def _rows_of_file(file: Path, schema: pa.Schema, first: int, last: int) -> Iterator[pa.Table]:
+    begin = 0
+    with translate_read_errors(file), open_run(file) as parquet:
+        for group in range(parquet.num_row_groups):
+            end = begin + parquet.metadata.row_group(group).num_rows
+            if begin < last and first < end:
+                rows = parquet.read_row_group(group, columns=schema.names).select(schema.names).cast(schema)
+                yield rows.slice(max(first - begin, 0), min(last, end) - max(first, begin))
+            begin = end
 
 
 def may_hold(file: Path, where: ColumnValues) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -14,6 +15,10 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import ChangeCounts
+from tidemill.storage.filesystem.file_system import Access
+
+if TYPE_CHECKING:
+    from tidemill.storage.shared_staging import SharedStaging
 
 ColumnValues = Mapping[str, pa.Array]
 """Keys by which rows are looked up, as columns of one length: what stands at one place in all of them is one key.
@@ -25,15 +30,21 @@ Each column has the type of that of its name; NULL finds NULLs."""
 class RunFile:
     """An immutable Parquet file of weighted rows: a map's fields, ``_weight`` and ``_epoch``.
 
-    ``prefix`` is the path that the names of its derived files begin with.
+    ``derived`` is the path that the names of its derived files begin with. Any process may open both: tasks on other
+    machines have copies of their own (``filesystem.fetched_file``).
     """
 
-    file: Path
+    file: os.PathLike[str]
     rows: int
     bytes: int
     first_epoch: int
     last_epoch: int
-    prefix: Path
+    derived: os.PathLike[str]
+
+    @property
+    def prefix(self) -> Path:
+        """The path of derived files on this machine."""
+        return Path(self.derived)
 
 
 class ReadableStore(Protocol):
@@ -111,6 +122,12 @@ class Store(ReadableStore, Protocol):
 
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them."""
+
+    def shared_staging(self, name: str) -> SharedStaging | None:
+        """The place where tasks on other machines put files for map ``name``; None if they need the same disk."""
+
+    def access(self) -> Access | None:
+        """What tasks on other machines need to read and write files; None if they need the same disk."""
 
     def temporary_folder(self) -> Path:
         """A folder for temporary files of queries; it is deleted with the store."""

@@ -53,8 +53,8 @@ def updated(text: str) -> ZSet:
 
 class TestInsert:
     def test_values_are_converted(self) -> None:
-        rows = inserted("INSERT INTO orders VALUES (1, 2, '2024-05-06', 7), (3L, 1.239, DATE '2024-05-06', NULL)")
-        assert rows == ZSet({(1, Decimal("2.00"), DAY, "7"): 1, (3, Decimal("1.24"), DAY, None): 1})
+        rows = inserted("INSERT INTO orders VALUES (1, 2, DATE '2024-05-06', 7), (3L, 1.239, NULL, NULL)")
+        assert rows == ZSet({(1, Decimal("2.00"), DAY, "7"): 1, (3, Decimal("1.24"), None, None): 1})
 
     def test_missing_columns_are_null(self) -> None:
         assert inserted("INSERT INTO orders (Note, id) VALUES ('x', 1 + 1)") == ZSet({(2, None, None, "x"): 1})

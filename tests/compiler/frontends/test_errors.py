@@ -44,9 +44,6 @@ def pointed(error: TidemillError) -> str:
 
 
 UNSUPPORTED = [
-    ("SELECT (SELECT name FROM customers) FROM orders", "SELECT"),
-    ("SELECT (SELECT c.name FROM customers c WHERE c.id = o.id) FROM orders o", "SELECT"),
-    ("SELECT (SELECT COUNT(*) FROM customers GROUP BY name) FROM orders", "SELECT"),
     ("SELECT (SELECT SUM(o.id) FROM customers) FROM orders o", "SUM(o.id)"),
     ("SELECT RANK() FROM orders", "RANK"),
     ("SELECT id FROM orders WHERE RANK() OVER (ORDER BY id) = 1", "RANK"),
@@ -60,15 +57,10 @@ UNSUPPORTED = [
     ("SELECT session_window(placed, '1 hour') FROM orders", "session_window(placed, '1 hour')"),
     ("SELECT id FROM orders ORDER BY id FETCH FIRST 3 ROWS WITH TIES", "FETCH"),
     ("SELECT FIRST(id) FROM orders", "FIRST"),
-    ("SELECT COUNT(DISTINCT *) FROM orders", "COUNT(DISTINCT *)"),
-    ("SELECT HISTOGRAM_NUMERIC(amount, 3) FROM orders", "HISTOGRAM_NUMERIC"),
     ("SELECT LENGTH(note) FILTER (WHERE id > 1) FROM orders", "LENGTH"),
     ("SELECT SIZE(tags) + EXPLODE(tags) FROM orders", "EXPLODE"),
     ("SELECT id FROM orders WHERE EXPLODE(tags) = 'a'", "EXPLODE"),
-    ("SELECT EXPLODE(tags), EXPLODE(tags) FROM orders", "EXPLODE(tags)"),
     ("SELECT t FROM orders LATERAL VIEW UPPER(note) x AS t", "UPPER"),
-    ("SELECT * FROM orders o, LATERAL (SELECT COUNT(*) AS n FROM customers c WHERE c.id = o.id) x", "LATERAL"),
-    ("SELECT * FROM orders o LEFT JOIN LATERAL EXPLODE(tags) AS e(x) ON x > 'a'", "EXPLODE(tags) AS e(x) ON x > 'a'"),
     ("SELECT TRANSFORM(tags, t -> (SELECT 1)) FROM orders", "SELECT"),
     ("SELECT window(placed, '1 day'), window(placed, '2 days') FROM orders", "window(placed, '2 days')"),
     ("SELECT id FROM orders WHERE window(placed, '1 day').start > placed", "window"),
@@ -76,8 +68,7 @@ UNSUPPORTED = [
     ("SELECT CURRENT_DATE FROM orders", "CURRENT_DATE"),
     ("SELECT id FROM orders WHERE RAND() < 0.5", "RAND"),
     ("SELECT * FROM SQL_KEYWORDS()", "SQL_KEYWORDS"),
-    ("SELECT placed - placed FROM orders", "placed - placed"),
-    ("SELECT CAST(amount AS VARIANT) FROM orders", "VARIANT"),
+    ("SELECT CAST(amount AS UUID) FROM orders", "UUID"),
 ]
 
 
@@ -90,13 +81,13 @@ def test_unsupported(query: str, underlined: str) -> None:
 
 
 def test_an_error_reads_like_this() -> None:
-    query = "SELECT o.id,\n  (SELECT name FROM customers)\nFROM orders o"
+    query = "SELECT o.id,\n  rand()\nFROM orders o"
     assert refused(query, name="leaders").render() == (
-        "error: a subquery that may have more than one row, in place of a value, cannot be maintained yet\n"
-        "  leaders:2:4   SELECT name FROM customers)\n"
-        "                ^^^^^^\n"
-        "detail: The first change that brings a second row would make the view an error.\n"
-        "hint: Take an aggregate in it, such as SUM or AVG, without GROUP BY."
+        "error: rand() cannot be used in a view\n"
+        "  leaders:2:3   rand()\n"
+        "                ^^^^\n"
+        "detail: Its value changes although no row changes, so no change would ever carry the new value.\n"
+        "hint: Keep the value in a column or a table, and change it there."
     )
 
 
@@ -158,7 +149,6 @@ def test_unknown_names(query: str, underlined: str, hint: str | None) -> None:
         ("SELECT id.x FROM orders", "id.x"),
         ("SELECT id[0] FROM orders", "id[0]"),
         ("SELECT note + INTERVAL 1 DAY, id + INTERVAL 1 DAY FROM orders", "id"),
-        ("SELECT placed + INTERVAL '1.5' DAY FROM orders", "INTERVAL"),
         ("SELECT id FROM orders UNION ALL SELECT id, name FROM customers", "UNION"),
         ("SELECT placed FROM orders UNION ALL SELECT id FROM customers", "id FROM customers"),
         ("SELECT * FROM (SELECT id FROM orders) AS q (a, b)", "q (a, b)"),

@@ -77,7 +77,7 @@ class TestCreateView:
     @pytest.mark.parametrize(
         ("text", "error"),
         [
-            ("CREATE VIEW v AS SELECT 1", Unsupported),
+            ("CREATE VIEW v AS", ParseError),
             ("CREATE MATERIALIZED VIEW v (a) AS SELECT 1", Unsupported),
             ("CREATE MATERIALIZED VIEW v AS", ParseError),
             ("CREATE MATERIALIZED VIEW v SELECT 1", ParseError),
@@ -182,8 +182,6 @@ class TestShortStatements:
             "REFRESH v",
             "SHOW COLUMNS",
             "SHOW TABLES x",
-            "MERGE INTO t USING u ON a = b",
-            "ALTER TABLE t ADD COLUMN x INT",
             "frobnicate",
             "SELECT 'never closed",
             "SELECT (a FROM t",
@@ -219,7 +217,7 @@ class TestChanges:
         assert isinstance(statement, st.Delete)
         assert (statement.table, statement.alias, str(statement.where)) == ("t", "t", "a IS NULL")
 
-    @pytest.mark.parametrize("text", ["INSERT OVERWRITE t SELECT 1", "INSERT INTO t BY NAME SELECT 1 AS a"])
+    @pytest.mark.parametrize("text", ["INSERT OVERWRITE t SELECT 1", "INSERT OVERWRITE t BY NAME SELECT 1 AS a"])
     def test_refused(self, text: str) -> None:
         with pytest.raises(Unsupported):
             parse(text)

@@ -92,6 +92,8 @@ def test_a_reference_without_columns_is_to_the_primary_key() -> None:
 def test_varchar_is_a_string_of_a_length() -> None:
     assert table("CREATE TABLE t (x VARCHAR(20))").fields == (Field("x", t.STRING, length=20),)
     assert table("CREATE TABLE t (x CHARACTER VARYING(3) NOT NULL)").fields == (Field("x", t.STRING, False, 3),)
+    assert table("CREATE TABLE t (x CHAR(3))").fields == (Field("x", t.STRING, length=3, char=3),)
+    assert table("CREATE TABLE t (x CHAR(3))").fields[0].declared == "CHAR(3)"
 
 
 @pytest.mark.parametrize(
@@ -153,17 +155,15 @@ def test_constraints_without_a_name_get_one_each() -> None:
         ("a DECIMAL(39, 2)", ParseError, "DECIMAL(39,2)"),
         ("a DECIMAL(4, 5)", ParseError, "DECIMAL(4,5)"),
         ("a MAP<MAP<INT, INT>, STRING>", TypeMismatch, "a key of a map"),
-        ("a VARIANT", Unsupported, "Types are"),
-        ("a INT DEFAULT 3", Unsupported, "DEFAULT"),
+        ("a INT DEFAULT (SELECT 3)", Unsupported, "DEFAULT"),
         ("a INT UNIQUE", Unsupported, "UNIQUE"),
         ("a INT, UNIQUE (a)", Unsupported, "UNIQUE"),
         ("a INT, CONSTRAINT u UNIQUE (a)", Unsupported, "UNIQUE"),
         ("a BIGINT GENERATED ALWAYS AS IDENTITY", Unsupported, "GENERATED"),
         ("a INT, b INT GENERATED ALWAYS AS (a + 1)", Unsupported, "GENERATED"),
-        ("a STRING COLLATE x", Unsupported, "constraint"),
+        ("a STRING COLLATE x", Unsupported, "Collations are"),
         ("a VARCHAR", ParseError, "VARCHAR needs a length"),
         ("a VARCHAR(x)", ParseError, "VARCHAR needs a length"),
-        ("a CHAR(3)", Unsupported, "Use VARCHAR(3)."),
         ("a ARRAY<VARCHAR(3)>", Unsupported, "Use STRING."),
         ("a STRUCT<b: CHAR(3)>", Unsupported, "Use STRING."),
         ("a INT PRIMARY KEY NOT ENFORCED", Unsupported, "always enforced"),
@@ -197,9 +197,9 @@ def test_refused_columns(columns: str, error: type[TidemillError], part: str) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE t (a INT) USING parquet LOCATION 'x'",
         "CREATE TABLE t (a INT) PARTITIONED BY (a)",
-        "CREATE TABLE t AS SELECT 1 AS a",
+        "CREATE TABLE t LOCATION 'x' AS SELECT 1 AS a",
     ],
 )
 def test_refused_clauses(text: str) -> None:

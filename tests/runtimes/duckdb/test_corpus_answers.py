@@ -58,7 +58,7 @@ def _asked(query: str, case: str, spark: list[str]) -> tuple[str, Relation | Non
     except NotAnswered:
         return "an error", None, []
     rows = order_and_limit(list(answer.zset().expand()), translated)
-    types = [str(f.type) for f in translated.relation.fields[: translated.visible]]
+    types = [f.type for f in translated.relation.fields[: translated.visible]]
     ours = written(case, [row[: translated.visible] for row in rows], types)
     return _verdict(ours, spark), translated.relation, ours
 

@@ -16,5 +16,8 @@ Add an aggregate by declaring an ``AggregateFunction`` in the module of its them
 - ``extremes``: MIN, MAX, MIN_BY and MAX_BY
 - ``lists``: ARRAY_AGG and STRING_AGG
 - ``order_statistics``: MODE and percentiles
+- ``variants``: SCHEMA_OF_VARIANT_AGG
+- ``bitmaps``: the BITMAP_ aggregates
+- ``approximate``: approximate counts, quantiles, histograms
 - ``registry``: ``AGGREGATE_FUNCTIONS``, all of them by name, and what follows from a declaration
 """

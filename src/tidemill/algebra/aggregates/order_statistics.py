@@ -8,11 +8,20 @@ from functools import partial
 from typing import Any
 
 from tidemill.algebra.aggregates.call import AggregateCall
-from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments, double_type, same_type
+from tidemill.algebra.aggregates.function import (
+    ALL_ARGUMENTS,
+    AggregateFunction,
+    WeightedArguments,
+    double_type,
+    same_type,
+)
 from tidemill.algebra.aggregates.sums import count_rows
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.functions.datetime.intervals import whole_range
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Type
 
 
 def _mode(call: AggregateCall, members: WeightedArguments) -> Any:
@@ -33,25 +42,37 @@ def _percentile(
     share, descending = call.parameters
     ordered = sorted(members, key=lambda member: order_key(member[0][0]), reverse=descending)
     if isinstance(share, tuple):
-        return tuple(value_at(call, ordered, one) for one in share)
+        return tuple(value_at(call, ordered, one) for one in share) or None
     return value_at(call, ordered, share)
 
 
-def _between(call: AggregateCall, ordered: WeightedArguments, share: float) -> float:
+def _of_frequencies(call: AggregateCall, members: WeightedArguments) -> Any:
+    """The percentile of values that each count as often as the second argument says; NULL if none counts."""
+    for (_, frequency), _ in members:
+        if frequency < 0:
+            raise ArithmeticFault(f"PERCENTILE takes frequencies that are not negative, not {frequency}")
+    counted = [((value,), frequency * weight) for (value, frequency), weight in members if frequency]
+    return _percentile(_between, call, counted) if counted else None
+
+
+def _between(call: AggregateCall, ordered: WeightedArguments, share: float) -> Any:
     """Linear interpolation between the two values around the position, in DOUBLE and by exactly Spark's steps."""
     position = _position(share, count_rows(call, ordered))
     lower, higher = math.floor(position), math.ceil(position)
-    one, other = (float(_nth(ordered, place)) for place in (lower, higher))
-    if lower == higher or one == other:
-        return one
-    return canonical_double((higher - position) * one + (position - lower) * other)
+    one, other = (float(nth_value(ordered, place)) for place in (lower, higher))
+    between = one if lower == higher or one == other else (higher - position) * one + (position - lower) * other
+    # Of intervals the fraction is cut off.
+    return canonical_double(between) if isinstance(_element(call.of), t.Floating) else int(between)
+
+
+def _element(of: Type) -> Type:
+    return of.element if isinstance(of, t.Array) else of
 
 
 def _at(call: AggregateCall, ordered: WeightedArguments, share: float) -> Any:
     """The first value up to which at least that share of all values lies."""
-    value = _nth(ordered, _reached(share, count_rows(call, ordered)))
-    element = call.of.element if isinstance(call.of, t.Array) else call.of
-    return float(value) if isinstance(element, t.Floating) else value
+    value = nth_value(ordered, _reached(share, count_rows(call, ordered)))
+    return float(value) if isinstance(_element(call.of), t.Floating) else value
 
 
 def _position(share: float, count: int) -> float:
@@ -84,7 +105,8 @@ def _positions(of_share: Callable[[float, int], set[int]], call: AggregateCall, 
     return {count - 1 - place for place in found} if descending else found
 
 
-def _nth(ordered: WeightedArguments, place: int) -> Any:
+def nth_value(ordered: WeightedArguments, place: int) -> Any:
+    """The first argument of the row at ``place``, counted from 0, of rows in order."""
     for row, weight in ordered:
         place -= weight
         if place < 0:
@@ -92,12 +114,18 @@ def _nth(ordered: WeightedArguments, place: int) -> Any:
     raise IndexError("there are not so many values")
 
 
+def percentile_type(argument: Type | None) -> Type | None:
+    """The type of a percentile: a DOUBLE, or of intervals one with all fields of its kind."""
+    return whole_range(argument) if isinstance(argument, t.AnsiInterval) else double_type(argument)
+
+
 ORDER_STATISTICS = (
     AggregateFunction("mode", same_type, _mode, depends_on_order=True),
     AggregateFunction(
-        "percentile_cont", double_type, partial(_percentile, _between), positions=partial(_positions, _around)
+        "percentile_cont", percentile_type, partial(_percentile, _between), positions=partial(_positions, _around)
     ),
+    AggregateFunction("percentile_of_frequencies", percentile_type, _of_frequencies, required=ALL_ARGUMENTS),
     AggregateFunction(
-        "percentile_disc", double_type, partial(_percentile, _at), positions=partial(_positions, _exactly)
+        "percentile_disc", percentile_type, partial(_percentile, _at), positions=partial(_positions, _exactly)
     ),
 )

@@ -19,7 +19,13 @@ from tidemill.model.types import (
     TIMESTAMP,
     TINYINT,
     VOID,
+    AnsiInterval,
+    Date,
     Decimal,
+    Integral,
+    Timestamp,
+    TimestampNtz,
+    Void,
     is_numeric,
 )
 
@@ -46,9 +52,14 @@ def number(scalar: Scalar) -> Scalar:
     return scalar
 
 
+def number_or_interval(scalar: Scalar) -> Scalar:
+    """A number, or an interval that counts one unit."""
+    return scalar if isinstance(scalar.type, AnsiInterval) else number(scalar)
+
+
 def number_or_moment(scalar: Scalar) -> Scalar:
-    """A number, or a timestamp as its seconds from 1970 on."""
-    return convert(scalar, DOUBLE) if scalar.type == TIMESTAMP else number(scalar)
+    """A number or an interval, or a timestamp as its seconds from 1970 on."""
+    return convert(scalar, DOUBLE) if scalar.type == TIMESTAMP else number_or_interval(scalar)
 
 
 def whole_number(scalar: Scalar) -> Scalar:
@@ -69,15 +80,20 @@ condition = of_type(BOOLEAN)
 """True, false or NULL; a text is read as one of them."""
 
 
+def number_or_time(scalar: Scalar) -> Scalar:
+    """A number, a date, a timestamp or an interval; a text is read as a DOUBLE."""
+    return scalar if isinstance(scalar.type, Date | Timestamp | TimestampNtz) else number_or_interval(scalar)
+
+
 def text(scalar: Scalar) -> Scalar:
-    """A text, or a value that can be written as one; of bytes Spark makes bytes."""
-    if scalar.type == BINARY:
-        raise TypeMismatch("an aggregate of texts over BINARY", hint="Convert it with CAST.")
-    return convert(scalar, expect(scalar.type, STRING))
+    """Bytes, a text, or a value that can be written as one."""
+    return scalar if scalar.type == BINARY else convert(scalar, expect(scalar.type, STRING))
 
 
-separator = of_type(StrictParameter(STRING))
-"""A text as it is."""
+def separator(scalar: Scalar) -> Scalar:
+    """Bytes, a text, or a value that can be written as one; NULL is none."""
+    return scalar if scalar.type == VOID else text(scalar)
+
 
 flag = of_type(StrictParameter(BOOLEAN, null=False))
 """True or false as it is."""
@@ -88,6 +104,17 @@ real = of_type(DOUBLE)
 count = of_type(INT)
 """A number of values."""
 
+bin_count = of_type(StrictParameter(INT))
+"""A number of bins."""
+
+
+def frequency(scalar: Scalar) -> Scalar:
+    """How often a value counts."""
+    if not isinstance(scalar.type, Integral | Void):
+        raise TypeMismatch(f"a whole number was expected, not {scalar.type}")
+    return convert(scalar, BIGINT)
+
+
 whole = of_type(StrictParameter(BIGINT, (TINYINT, SMALLINT, INT), null=False))
 """A whole number."""
 
@@ -97,3 +124,10 @@ def fraction(scalar: Scalar) -> Scalar:
     if not isinstance(scalar.type, type(DOUBLE) | Decimal):
         raise TypeMismatch(f"a number such as 0.05 was expected, not {scalar.type}")
     return scalar
+
+
+bitmap_position = of_type(BIGINT)
+"""The position of a bit."""
+
+bitmap = of_type(StrictParameter(BINARY))
+"""Bytes as they are."""

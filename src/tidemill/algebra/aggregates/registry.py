@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tidemill.algebra.aggregates.approximate.count_min import COUNT_MIN
+from tidemill.algebra.aggregates.approximate.distinct_counts import DISTINCT_COUNTS
+from tidemill.algebra.aggregates.approximate.histograms import HISTOGRAMS
+from tidemill.algebra.aggregates.approximate.quantiles import QUANTILES
+from tidemill.algebra.aggregates.approximate.sketches import SKETCH_AGGREGATES
+from tidemill.algebra.aggregates.bitmaps import BITMAPS
 from tidemill.algebra.aggregates.bits import BIT_AGGREGATES
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.extremes import EXTREMES
@@ -20,6 +26,7 @@ from tidemill.algebra.aggregates.partial_sums import PartialSum, count_where, eq
 from tidemill.algebra.aggregates.regression import REGRESSIONS
 from tidemill.algebra.aggregates.statistics import STATISTICS
 from tidemill.algebra.aggregates.sums import SUMS
+from tidemill.algebra.aggregates.variants import VARIANT_AGGREGATES
 from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Scalar
 from tidemill.model.errors import TypeMismatch
@@ -27,7 +34,11 @@ from tidemill.model.types import BOOLEAN, Field, Type
 
 AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {
     function.name: function
-    for theme in (SUMS, STATISTICS, REGRESSIONS, MOMENTS, EXTREMES, BIT_AGGREGATES, LISTS, ORDER_STATISTICS)
+    for theme in (
+        *(SUMS, STATISTICS, REGRESSIONS, MOMENTS, EXTREMES, BIT_AGGREGATES, LISTS, ORDER_STATISTICS),
+        VARIANT_AGGREGATES,
+        *(BITMAPS, DISTINCT_COUNTS, HISTOGRAMS, QUANTILES, SKETCH_AGGREGATES, COUNT_MIN),
+    )
     for function in theme
 }
 """Every aggregate that an ``AggregateCall`` may name; those that users register are added by their keys."""

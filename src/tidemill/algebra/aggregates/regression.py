@@ -16,7 +16,7 @@ from tidemill.algebra.aggregates.partial_sums import PartialSum, SumRule
 from tidemill.algebra.aggregates.statistics import deviation_of, deviation_value, doubles, sums_of
 from tidemill.algebra.aggregates.sums import COUNT_RULE, count_rows, sum_of_doubles
 from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.functions.variance import determination, intercept, slope
+from tidemill.algebra.functions.numbers.variance import determination, intercept, slope
 from tidemill.model.types import BIGINT, DOUBLE, Type
 
 Y, X = 0, 1

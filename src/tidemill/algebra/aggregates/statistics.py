@@ -18,7 +18,7 @@ from tidemill.algebra.aggregates.parameters import number
 from tidemill.algebra.aggregates.partial_sums import LOW, PartialSum, SumRule, equals, unless, where_seen
 from tidemill.algebra.aggregates.sums import count_rows
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions.variance import correlation
+from tidemill.algebra.functions.numbers.variance import correlation
 from tidemill.model.types import BIGINT, DOUBLE
 
 # --------------------------------------------------------------------------------------------------------- over values

@@ -19,7 +19,7 @@ from tidemill.algebra.aggregates.function import (
     converted_argument,
 )
 from tidemill.algebra.aggregates.moving import MovingCount, MovingSum
-from tidemill.algebra.aggregates.parameters import condition, number, number_or_moment
+from tidemill.algebra.aggregates.parameters import condition, number_or_moment
 from tidemill.algebra.aggregates.partial_sums import (
     PartialSum,
     SumRule,
@@ -29,6 +29,7 @@ from tidemill.algebra.aggregates.partial_sums import (
     where_seen,
 )
 from tidemill.algebra.expressions.scalars import Call, Cast, Literal, Scalar
+from tidemill.algebra.functions.datetime.intervals import average, fitted, whole_range
 from tidemill.algebra.values.casts import checked
 from tidemill.algebra.values.decimals import EXACT, bounded, divided, quantized
 from tidemill.changes.arrow import canonical_double
@@ -50,7 +51,13 @@ def _sum(call: AggregateCall, members: WeightedArguments) -> Any:
             return quantized(_sum_of_decimals(members), call.of)
         case t.Double():
             return sum_of_doubles(members)
-    return checked(t.BIGINT, sum(row[0] * weight for row, weight in members))
+        case t.AnsiInterval():
+            return fitted(call.of, _whole_sum(members))
+    return checked(t.BIGINT, _whole_sum(members))
+
+
+def _whole_sum(members: WeightedArguments) -> int:
+    return sum(row[0] * weight for row, weight in members)
 
 
 def _average(call: AggregateCall, members: WeightedArguments) -> Any:
@@ -64,7 +71,9 @@ def _average(call: AggregateCall, members: WeightedArguments) -> Any:
             return quantized(divided(summed, decimal.Decimal(count)), call.of)
         case t.Floating():
             return canonical_double(sum_of_doubles(members) / count)
-    return float(sum(row[0] * weight for row, weight in members)) / count
+        case t.AnsiInterval():
+            return average(call.of, _whole_sum(members), count)
+    return float(_whole_sum(members)) / count
 
 
 def _lenient(kernel: AggregateKernel) -> AggregateKernel:
@@ -128,6 +137,8 @@ def _values(call: AggregateCall) -> tuple[PartialSum, ...]:
             return (PartialSum(where_seen(call, _wide(argument, DOUBLE)), DOUBLE),)
         case t.Decimal(_, scale):
             return (PartialSum(where_seen(call, argument), t.Decimal(t.MAX_PRECISION, scale)),)
+        case t.AnsiInterval():
+            return (PartialSum(where_seen(call, Call("interval_units", (argument,), BIGINT)), BIGINT),)
     raise AssertionError(f"a sum of {argument.type}")
 
 
@@ -138,9 +149,12 @@ def _wide(argument: Scalar, of: Type) -> Scalar:
 def _averaged_values(call: AggregateCall) -> tuple[PartialSum, ...]:
     """As for SUM, but Spark averages BIGINT in DOUBLE, which does not overflow; the exact sum must not either."""
     assert call.argument is not None
-    if call.argument.type != BIGINT:
+    argument = call.argument
+    if isinstance(argument.type, t.AnsiInterval):
+        argument = Call("interval_units", (argument,), BIGINT)
+    if argument.type != BIGINT:
         return _values(call)
-    wide = where_seen(call, Cast(call.argument, t.Decimal(20, 0)))
+    wide = where_seen(call, Cast(argument, t.Decimal(20, 0)))
     return (PartialSum(wide, t.Decimal(t.MAX_PRECISION, 0)),)
 
 
@@ -154,14 +168,20 @@ def _spark_sum(call: AggregateCall, total: Scalar) -> Scalar:
 
 def _sum_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
     total = _spark_sum(call, sums[0])
+    if isinstance(call.of, t.AnsiInterval):
+        return Call("interval_of_sum", (total,), call.of)
     return Call("bigint_checked", (total,), BIGINT) if call.of == BIGINT else total
 
 
 def _try_sum_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    if isinstance(call.of, t.AnsiInterval):
+        return Call("try_interval_of_sum", (sums[0],), call.of)
     return sums[0] if sums[0].type == call.of else Cast(sums[0], call.of, lenient=True)
 
 
 def _try_average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    if isinstance(call.of, t.AnsiInterval):
+        return Call("try_interval_average", (sums[0], count), call.of)
     if not isinstance(call.of, t.Decimal):
         return _average_value(call, sums, count)
     return Call(
@@ -170,6 +190,8 @@ def _try_average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scala
 
 
 def _average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    if isinstance(call.of, t.AnsiInterval):
+        return Call("interval_average", (sums[0], count), call.of)
     function = "average" if isinstance(call.of, t.Decimal) else "mean"
     return Call(function, (_spark_sum(call, sums[0]), count), call.of)
 
@@ -201,7 +223,7 @@ def _moving_count(call: AggregateCall) -> MovingCount | None:
 
 
 def _moving_sum(kernel: AggregateKernel, call: AggregateCall) -> MovingSum | None:
-    if call.argument is None or not is_numeric(call.argument.type):
+    if call.argument is None or not (is_numeric(call.argument.type) or isinstance(call.argument.type, t.AnsiInterval)):
         return None
     return MovingSum(partial(kernel, call))
 
@@ -225,6 +247,8 @@ def _sum_type(argument: Type | None) -> Type | None:
             return BIGINT
         case t.Floating():
             return DOUBLE
+        case t.AnsiInterval():
+            return argument
     return None
 
 
@@ -234,6 +258,8 @@ def _average_type(argument: Type | None) -> Type | None:
             return bounded(precision + 4, scale + 4)
         case t.Integral() | t.Floating():
             return DOUBLE
+        case t.AnsiInterval():
+            return whole_range(argument)
     return None
 
 
@@ -259,7 +285,7 @@ SUMS = (
         "sum",
         _sum_type,
         _sum,
-        parameters=(number,),
+        parameters=(number_or_moment,),
         sums=SumRule(_values, _sum_value),
         over_one_row=converted_argument,
         moving=partial(_moving_sum, _sum),
@@ -269,7 +295,7 @@ SUMS = (
         "avg",
         _average_type,
         _average,
-        parameters=(number,),
+        parameters=(number_or_moment,),
         synonyms=("mean",),
         sums=SumRule(_averaged_values, _average_value),
         moving=partial(_moving_sum, _average),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 
+from tidemill.algebra.expressions.characters import COMPARISONS, padded_to_compare
+from tidemill.algebra.expressions.collations import call_collated, is_collated
 from tidemill.algebra.expressions.conversions import convert, narrow_literals
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
+from tidemill.algebra.expressions.interval_operators import resolve_operator
 from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.functions.registry import FUNCTIONS, INTERNAL, OPERATORS
@@ -50,16 +53,31 @@ def call(name: str, *arguments: Scalar) -> Scalar:
         raise TypeMismatch(what, where=error.where, detail=error.detail, hint=error.hint) from None
 
 
+def _is_constant(scalar: Scalar) -> bool:
+    """True for a literal, and for an array of literals."""
+    if isinstance(scalar, Call) and scalar.function == "array":
+        return all(map(_is_constant, scalar.arguments))
+    return isinstance(scalar, Literal)
+
+
 def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
+    if any(is_collated(argument.type) for argument in arguments):
+        found = call_collated(call, name, arguments)
+        if found is not None:
+            return found
+    if (resolved := resolve_operator(name, arguments)) is not None:
+        return resolved
     if form := DERIVED_FUNCTIONS.get(name):
         return form(call, arguments)
     function = FUNCTIONS.get(name)
     if function is None:
         raise _unknown(name)
     for position in function.constants:
-        if position < len(arguments) and not isinstance(arguments[position], Literal):
+        if position < len(arguments) and not _is_constant(arguments[position]):
             raise TypeMismatch(f"argument {position + 1} must be a constant")
     given = narrow_literals(arguments) if name in OPERATORS else arguments
+    if name in COMPARISONS:
+        given = padded_to_compare(given)
     try:
         types, of = function.infer([argument.type for argument in given])
     except (IndexError, ValueError):

@@ -6,29 +6,28 @@ CASE.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from tidemill.algebra.expressions.arguments import Builder, DerivedFunction
+from tidemill.algebra.expressions.arguments import constant as _constant
+from tidemill.algebra.expressions.arguments import expect_arguments as _expect
+from tidemill.algebra.expressions.characters import with_spaces
+from tidemill.algebra.expressions.collations import collate as collated
 from tidemill.algebra.expressions.conversions import cast, convert
+from tidemill.algebra.expressions.formatted import to_char, to_number
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
-from tidemill.algebra.functions.arithmetic import unary
-from tidemill.algebra.functions.bits import whole_number
-from tidemill.algebra.functions.function import Parameter, StrictParameter, expect, expect_count
-from tidemill.algebra.functions.hashes import type_code
-from tidemill.algebra.functions.number_formats import format_type
-from tidemill.algebra.values.coercion import common_type
+from tidemill.algebra.functions.function import Parameter, StrictParameter, expect
+from tidemill.algebra.functions.numbers.arithmetic import unary
+from tidemill.algebra.functions.numbers.bits import whole_number
+from tidemill.algebra.functions.text.hashes import type_code
+from tidemill.algebra.values.coercion import common_type, decimal_argument
 from tidemill.algebra.values.datetime_patterns import DEFAULT_PATTERN
-from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import MAX_PRECISION, Field, Type
 
-Builder = Callable[..., Scalar]
-DerivedFunction = Callable[[Builder, Sequence[Scalar]], Scalar]
-
 VOLATILE = frozenset({
-    "curdate", "current_catalog", "current_database", "current_date", "current_schema", "current_time",
-    "current_timestamp", "current_user", "input_file_name", "localtimestamp",
+    "curdate", "current_date", "current_time", "current_timestamp", "current_user", "input_file_name", "localtimestamp",
     "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "session_user", "shuffle",
     "spark_partition_id", "uniform", "user", "uuid", "version",
 })  # fmt: skip
@@ -43,9 +42,9 @@ ALIASES = {
     "negative": "negate", "signum": "sign", "ceiling": "ceil", "pow": "power", "||": "concat",
     "len": "length", "char_length": "length", "character_length": "length", "ucase": "upper", "lcase": "lower",
     "substr": "substring", "char": "chr", "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1",
+    "printf": "format_string",
     "cardinality": "size", "array_size": "size", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
-    "weekofyear": "week", "make_timestamp_ltz": "timestamp_of_parts",
-    "try_make_timestamp_ltz": "try_timestamp_of_parts",
+    "weekofyear": "week",
 }  # fmt: skip
 
 
@@ -73,8 +72,21 @@ def nvl2(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 def nullif(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """NULLIF(a, b): NULL where they are equal, else a."""
     _expect(arguments, 2, 2)
-    value, other = arguments
+    value, other = map(with_spaces, arguments)
     return Case(((call("eq", value, other), Literal(None, value.type)),), value, value.type)
+
+
+def when(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """WHEN(condition, value, ..., default): CASE as a function."""
+    _expect(arguments, 2)
+    conditions, values = arguments[:-1:2], arguments[1::2]
+    default = arguments[-1] if len(arguments) % 2 else Literal(None, t.VOID)
+    for condition in conditions:
+        expect(condition.type, StrictParameter(t.BOOLEAN, null=False))
+    of = common_type([*(value.type for value in values), default.type])
+    pairs = zip(conditions, values, strict=True)
+    branches = tuple((convert(condition, t.BOOLEAN), convert(value, of)) for condition, value in pairs)
+    return Case(branches, convert(default, of), of)
 
 
 def zero_if_null(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -103,7 +115,7 @@ def nanvl(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 def between(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """``value BETWEEN low AND high``."""
     _expect(arguments, 3, 3)
-    value, low, high = arguments
+    value, low, high = map(with_spaces, arguments)
     return call("and", call("ge", value, low), call("le", value, high))
 
 
@@ -118,8 +130,10 @@ def rounding(name: str) -> DerivedFunction:
 
     def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
         _expect(arguments, 1, 2)
-        places = _constant(arguments[1], t.INT, "the number of places") if len(arguments) == 2 else 0
         (type_,), _ = unary([arguments[0].type])
+        if len(arguments) == 2 and isinstance(arguments[1], Literal) and arguments[1].value is None:
+            return Literal(None, rounded_type(type_, 0))
+        places = _constant(arguments[1], t.INT, "the number of places") if len(arguments) == 2 else 0
         of = rounded_type(type_, places)
         return Call(name, (convert(arguments[0], type_), Literal(places, t.INT)), of)
 
@@ -133,25 +147,11 @@ def whole(name: str) -> DerivedFunction:
         _expect(arguments, 1, 2)
         if len(arguments) == 1:
             return call(f"{name}_whole", *arguments)
-        type_ = _placed(arguments[0].type)
+        type_ = decimal_argument(arguments[0].type)
         expect(arguments[1].type, StrictParameter(t.INT, null=False))
         return rounding(f"{name}_places")(call, (convert(arguments[0], type_), arguments[1]))
 
     return form
-
-
-def _placed(given: Type) -> Type:
-    """The DECIMAL in which FLOOR and CEIL look for places."""
-    match given:
-        case t.Integral() | t.Decimal():
-            return decimal_for(given)
-        case t.Float():
-            return t.Decimal(14, 7)
-        case t.Double():
-            return t.Decimal(30, 15)
-        case t.String() | t.Void():
-            return t.Decimal(MAX_PRECISION, 18)
-    raise TypeMismatch(f"a number was expected, not {given}", hint="Convert it with CAST.")
 
 
 def rounded_type(type_: Type, places: int) -> Type:
@@ -241,18 +241,6 @@ def hashing(name: str, of: Type) -> DerivedFunction:
     return form
 
 
-def to_number(name: str) -> DerivedFunction:
-    """TO_NUMBER and TRY_TO_NUMBER: the format is a constant, as it makes the type."""
-
-    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-        _expect(arguments, 2, 2)
-        text, pattern = arguments[0], str(_constant(arguments[1], t.STRING, "the format"))
-        expect(text.type, t.STRING)
-        return Call(name, (convert(text, t.STRING), Literal(pattern, t.STRING)), format_type(pattern))
-
-    return form
-
-
 def type_of(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """TYPEOF(value): the name of its type, a constant."""
     _expect(arguments, 1, 1)
@@ -267,14 +255,27 @@ def _type_name(of: Type) -> str:
             return f"map<{_type_name(key)},{_type_name(value)}>"
         case t.Struct(fields):
             return f"struct<{','.join(f'{field.name}:{_type_name(field.type)}' for field in fields)}>"
+    if isinstance(of, t.Collated):
+        return f"string collate {of.collation}"
     return str(of).lower()
 
 
 def collation(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """COLLATION(text): texts are compared by their bytes."""
+    """COLLATION(text): the name of the rule by which it is compared, by its bytes if no other was named."""
     _expect(arguments, 1, 1)
-    expect(arguments[0].type, StrictParameter(t.STRING))
-    return Literal("SYSTEM.BUILTIN.UTF8_BINARY", t.STRING)
+    of = arguments[0].type
+    if not isinstance(of, t.Collated):
+        expect(of, StrictParameter(t.STRING))
+    return Literal(f"SYSTEM.BUILTIN.{of.collation if isinstance(of, t.Collated) else 'UTF8_BINARY'}", t.STRING)
+
+
+def collate(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """COLLATE(text, name)."""
+    _expect(arguments, 2, 2)
+    expect(arguments[1].type, StrictParameter(t.STRING, null=False))
+    if arguments[0].type == t.VOID:
+        raise TypeMismatch("a text was expected, not NULL")
+    return collated(arguments[0], str(_constant(arguments[1], t.STRING, "the collation")))
 
 
 def logarithm(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -305,6 +306,19 @@ def _parsed(call: Builder, value: Scalar, pattern: Scalar, taken: Parameter, len
     return call("try_parse_timestamp" if lenient else "parse_timestamp", value, pattern)
 
 
+def to_time(lenient: bool) -> DerivedFunction:
+    """TO_TIME(text), a cast, or TO_TIME(text, pattern); TRY_TO_TIME gives NULL where there is no time."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 1, 2)
+        text = convert(arguments[0], expect(arguments[0].type, StrictParameter(t.STRING)))
+        if len(arguments) == 1:
+            return cast(text, t.TIME, lenient)
+        return call("try_parse_time" if lenient else "parse_time", text, arguments[1])
+
+    return form
+
+
 def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """UNIX_TIMESTAMP(x, pattern): the seconds from 1970 to a date or timestamp, or to that of a text in a pattern."""
     if not arguments:
@@ -314,31 +328,87 @@ def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     return call("whole_seconds", _parsed(call, value, pattern, StrictParameter(t.STRING)))
 
 
-def make_timestamp(function: str) -> DerivedFunction:
-    """MAKE_TIMESTAMP of a date alone, or of all parts."""
+def make_timestamp(function: str, of_day: bool = True) -> DerivedFunction:
+    """MAKE_TIMESTAMP of a date alone, if ``of_day``, of a date and a time, perhaps in a zone, or of all parts."""
 
     def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-        if len(arguments) == 1:
+        if len(arguments) == 1 and of_day:
             return convert(convert(arguments[0], expect(arguments[0].type, StrictParameter(t.DATE))), t.TIMESTAMP)
-        return call(function, *arguments)
+        return call("timestamp_at" if len(arguments) in (2, 3) else function, *arguments)
 
     return form
 
 
-def current_timezone(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """CURRENT_TIMEZONE(): sessions are in UTC."""
-    _expect(arguments, 0, 0)
-    return Literal("UTC", t.STRING)
+def make_local_timestamp(function: str) -> DerivedFunction:
+    """MAKE_TIMESTAMP_NTZ of a date and a time, or of all parts but a zone."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        if len(arguments) == 2:
+            return call("local_timestamp_at", *arguments)
+        _expect(arguments, 6, 6)
+        return convert(call(function, *arguments), t.TIMESTAMP_NTZ)
+
+    return form
+
+
+def date_format(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """DATE_FORMAT of a date, a timestamp or a time of day."""
+    is_time = bool(arguments) and isinstance(arguments[0].type, t.Time)
+    return call("write_time" if is_time else "write_timestamp", *arguments)
+
+
+def session_constant(value: str) -> DerivedFunction:
+    """CURRENT_TIMEZONE() and its like: sessions are in UTC, in the catalog and database that Spark begins with."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 0, 0)
+        return Literal(value, t.STRING)
+
+    return form
+
+
+def to_local_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """TO_TIMESTAMP_NTZ(x), a cast, or TO_TIMESTAMP_NTZ(text, pattern)."""
+    _expect(arguments, 1, 2)
+    if len(arguments) == 1:
+        return cast(arguments[0], t.TIMESTAMP_NTZ)
+    value, pattern = arguments
+    if isinstance(value.type, t.Date | t.Timestamp):
+        expect(pattern.type, t.STRING)
+        return convert(value, t.TIMESTAMP_NTZ)
+    return call("parse_local_timestamp", convert(value, expect(value.type, StrictParameter(t.STRING))), pattern)
+
+
+def convert_timezone(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """CONVERT_TIMEZONE(from, to, local time), from UTC where no zone to come from is given."""
+    _expect(arguments, 2, 3)
+    zones = arguments if len(arguments) == 3 else (Literal("UTC", t.STRING), *arguments)
+    return call("move_timezone", *zones)
 
 
 def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     """EXTRACT(part FROM value), with the part as a text literal."""
     _expect(arguments, 2, 2)
+    if isinstance(arguments[0], Literal) and arguments[0].value is None:
+        return Literal(None, t.DOUBLE)
     part = str(_constant(arguments[0], t.STRING, "the part")).lower()
+    if isinstance(arguments[1].type, t.AnsiInterval | t.CalendarInterval):
+        return _interval_part(call, PARTS.get(part, part), arguments[1])
     if part not in PARTS:
         raise UnknownName(f"there is no part {part} in a date", hint=f"Use one of {', '.join(sorted(PARTS))}.")
     return call(PARTS[part], arguments[1])
 
+
+def _interval_part(call: Builder, part: str, value: Scalar) -> Scalar:
+    """A field of an interval; one with a range of fields has no others."""
+    field = part.removesuffix("_with_fraction")
+    if field not in INTERVAL_PARTS or (isinstance(value.type, t.AnsiInterval) and not value.type.spans(field.upper())):
+        raise TypeMismatch(f"there is no {field} in {value.type}")
+    return call(f"interval_{field}s", value)
+
+
+INTERVAL_PARTS = ("year", "month", "day", "hour", "minute", "second")
+"""The fields of intervals."""
 
 PARTS = {
     **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
@@ -387,23 +457,13 @@ def get_field(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     raise UnknownName(f"the record has no field {name}", hint=f"Its fields are {names}.")
 
 
-def _expect(arguments: Sequence[Scalar], least: int, most: int | None = None) -> None:
-    expect_count([argument.type for argument in arguments], least, most)
-
-
-def _constant(scalar: Scalar, type_: Type, meaning: str) -> Any:
-    value = convert(scalar, type_)
-    if isinstance(value, Literal) and value.value is not None:
-        return value.value
-    raise TypeMismatch(f"{meaning} must be a constant")
-
-
 DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "if": if_,
     "nvl": nvl,
     "ifnull": nvl,
     "nvl2": nvl2,
     "nullif": nullif,
+    "when": when,
     "zeroifnull": zero_if_null,
     "nullifzero": null_if_zero,
     "nanvl": nanvl,
@@ -426,15 +486,26 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "xxhash64": hashing("xxhash64", t.BIGINT),
     "to_number": to_number("to_number"),
     "try_to_number": to_number("try_to_number"),
+    "to_char": to_char,
+    "to_varchar": to_char,
     "typeof": type_of,
+    "collate": collate,
     "collation": collation,
     "log": logarithm,
     "extract": extract,
     "date_part": extract,
     "datepart": extract,
-    "current_timezone": current_timezone,
+    "current_timezone": session_constant("UTC"),
+    "current_catalog": session_constant("spark_catalog"),
+    "current_database": session_constant("default"),
+    "current_schema": session_constant("default"),
     "make_timestamp": make_timestamp("timestamp_of_parts"),
     "try_make_timestamp": make_timestamp("try_timestamp_of_parts"),
+    "make_timestamp_ltz": make_timestamp("timestamp_of_parts", of_day=False),
+    "try_make_timestamp_ltz": make_timestamp("try_timestamp_of_parts", of_day=False),
+    "make_timestamp_ntz": make_local_timestamp("timestamp_of_parts"),
+    "try_make_timestamp_ntz": make_local_timestamp("try_timestamp_of_parts"),
+    "date_format": date_format,
     "named_struct": named_struct,
     "get_field": get_field,
     "unix_timestamp": unix_timestamp,
@@ -442,6 +513,10 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "to_date": conversion(t.DATE),
     "to_timestamp": conversion(t.TIMESTAMP),
     "to_timestamp_ltz": conversion(t.TIMESTAMP),
+    "to_time": to_time(lenient=False),
+    "try_to_time": to_time(lenient=True),
+    "to_timestamp_ntz": to_local_timestamp,
+    "convert_timezone": convert_timezone,
     "try_to_date": conversion(t.DATE, lenient=True),
     "try_to_timestamp": conversion(t.TIMESTAMP, lenient=True),
 }

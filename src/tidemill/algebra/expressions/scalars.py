@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.node import Relation, memoized
-from tidemill.model.types import BOOLEAN, Decimal, Field, Floating, Type
+from tidemill.model.types import BOOLEAN, CALENDAR_INTERVAL, Decimal, Field, Floating, Type, Variant
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -23,11 +23,12 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Column(Scalar):
-    """The value of a column, such as ``o.amount``."""
+    """The value of a column, such as ``o.amount``; ``char`` is the length of a CHAR (see ``Field``)."""
 
     name: str
     of: Type
     nullable: bool = True
+    char: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def type(self) -> Type:
@@ -163,8 +164,9 @@ def is_nullable(scalar: Scalar) -> bool:
         case Literal(value=value):
             return value is None
         case Cast(input=input_, of=of, lenient=lenient):
-            undefined = isinstance(input_.type, Floating) and isinstance(of, Decimal)  # infinity and NaN become NULL
-            return lenient or undefined or is_nullable(input_)
+            # Infinity and NaN become NULL, and so do a text that is no calendar interval and the null of a VARIANT.
+            undefined = (isinstance(input_.type, Floating) and isinstance(of, Decimal)) or of == CALENDAR_INTERVAL
+            return lenient or undefined or isinstance(input_.type, Variant) or is_nullable(input_)
         case Case(branches=branches, default=default):
             return is_nullable(default) or any(is_nullable(value) for _, value in branches)
         case Call(function=name, arguments=arguments):
@@ -188,9 +190,10 @@ class Named:
     @property
     def field(self) -> Field:
         """The column that this makes."""
-        return Field(self.name, self.scalar.type, is_nullable(self.scalar))
+        char = self.scalar.char if isinstance(self.scalar, Column) else None
+        return Field(self.name, self.scalar.type, is_nullable(self.scalar), char=char)
 
 
 def column(field: Field) -> Column:
     """A reference to ``field``."""
-    return Column(field.name, field.type, field.nullable)
+    return Column(field.name, field.type, field.nullable, field.char)

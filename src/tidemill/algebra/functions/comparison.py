@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidemill.algebra.functions.function import Function, Inference, always, expect_count, never, takes
-from tidemill.algebra.values.coercion import common_type, widest_type
+from tidemill.algebra.values.coercion import common_type, compared_type, widest_type
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
 
@@ -39,10 +39,20 @@ def pair(gives: Type = t.BOOLEAN) -> Inference:
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, 2, 2)
-        common = common_type(types)
+        common = compared_type(types[0], types[1])
         return (common, common), gives
 
     return infer
+
+
+def truth_values(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    """Two truth values. A STRING is read as one beside a BOOLEAN alone."""
+    if t.STRING in types and t.BOOLEAN not in types:
+        raise TypeMismatch("a condition was expected, not a STRING", hint="Compare it, or convert it with CAST.")
+    return _TRUTH_VALUES(types)
+
+
+_TRUTH_VALUES = takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN)
 
 
 def together(
@@ -149,8 +159,8 @@ RELATIONS = (
 
 COMPARISON = (
     *RELATIONS,
-    Function("and", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), all_true, "({0} AND {1})", strict=False, total=True),
-    Function("or", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), any_true, "({0} OR {1})", strict=False, total=True),
+    Function("and", truth_values, all_true, "({0} AND {1})", strict=False, total=True),
+    Function("or", truth_values, any_true, "({0} OR {1})", strict=False, total=True),
     Function(
         "not", takes(t.BOOLEAN, gives=t.BOOLEAN), lambda value: not value, "(NOT {0})", python="(not {0})", total=True
     ),

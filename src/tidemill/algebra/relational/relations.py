@@ -53,7 +53,7 @@ class Scan(Relation):
     def fields(self) -> tuple[Field, ...]:
         if not self.alias:
             return self.columns
-        return tuple(Field(f"{self.alias}.{f.name}", f.type, f.nullable) for f in self.columns)
+        return tuple(Field(f"{self.alias}.{f.name}", f.type, f.nullable, char=f.char) for f in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class UnionAll(Relation):
     def fields(self) -> tuple[Field, ...]:
         first, *rest = (relation.fields for relation in self.inputs)
         nullable = [any(fields[i].nullable for fields in (first, *rest)) for i in range(len(first))]
-        return tuple(Field(f.name, f.type, n) for f, n in zip(first, nullable, strict=True))
+        return tuple(Field(f.name, f.type, n, char=f.char) for f, n in zip(first, nullable, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

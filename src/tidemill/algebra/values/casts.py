@@ -10,11 +10,23 @@ from typing import Any
 
 from tidemill.algebra.values import formats
 from tidemill.algebra.values.decimals import EXACT, quantized
+from tidemill.algebra.values.interval_casts import can_cast_interval, number_of_units, to_interval
 from tidemill.algebra.values.singles import nearest_single, single
-from tidemill.changes.arrow import canonical_double
+from tidemill.algebra.values.variants import (
+    has_variant,
+    inner_scalar,
+    is_variant_source,
+    is_variant_target,
+    node_json,
+    scalar_type,
+    to_variant,
+)
+from tidemill.changes.arrow import canonical_double, microsecond_of_day
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
+from tidemill.model.intervals import read_calendar
 from tidemill.model.types import Type
+from tidemill.model.variants import Node, is_array, read_node, write_node
 
 MIDNIGHT = datetime.time()
 ORIGIN = datetime.datetime(1970, 1, 1)
@@ -29,7 +41,11 @@ def cast_value(value: Any, source: Type, target: Type, lenient: bool = False) ->
     """
     if value is None or source == target:
         return value
+    if isinstance(source, t.Collated):
+        return cast_value(value, t.STRING, target, lenient)
     try:
+        if isinstance(source, t.Variant):
+            return from_node(read_node(value), target, lenient)
         return _TARGETS[type(target)](value, source, target, lenient)
     except ArithmeticFault:
         if lenient:
@@ -42,15 +58,23 @@ def can_cast(source: Type, target: Type) -> bool:
     match source, target:
         case _ if source == target:
             return True
+        case t.Variant(), _:
+            return is_variant_target(target)
+        case (_, t.String()) if has_variant(source):
+            return False
         case (t.Void(), _) | (_, t.String()):
             return True
+        case t.Collated(), _:
+            return can_cast(t.STRING, target)
+        case _, t.Variant():
+            return is_variant_source(source)
         case t.Array(one), t.Array(other):
             return can_cast(one, other)
         case t.Map(key, value), t.Map(new_key, new_value):
             return can_cast(key, new_key) and can_cast(value, new_value)
         case t.Struct(one), t.Struct(other):
             return len(one) == len(other) and all(can_cast(a.type, b.type) for a, b in zip(one, other, strict=True))
-    return type(source) in _SOURCES.get(type(target), ())
+    return type(source) in _SOURCES.get(type(target), ()) or can_cast_interval(source, target)
 
 
 def widens(source: Type, target: Type) -> bool:
@@ -68,7 +92,13 @@ def widens(source: Type, target: Type) -> bool:
             return scale >= old_scale and precision - scale >= old_precision - old_scale
         case ((t.Date() | t.Timestamp()), t.Timestamp()):
             return True
-        case t.Boolean() | t.Integral() | t.Decimal() | t.Floating() | t.Date() | t.Timestamp(), t.String():
+        case (t.YearMonthInterval(), t.YearMonthInterval()) | (t.DayTimeInterval(), t.DayTimeInterval()):
+            return True
+        case t.Boolean() | t.Integral() | t.Decimal() | t.Floating() | t.Date() | t.Time() | t.Timestamp(), t.String():
+            return True
+        case ((t.Time() | t.Timestamp()), t.Time()) | (t.String(), t.String()):
+            return True
+        case ((t.AnsiInterval() | t.CalendarInterval()), t.String()):
             return True
     return False
 
@@ -131,6 +161,10 @@ def _whole_number(value: Any, source: Type, target: Type) -> int:
             return int(_found(formats.read_integer(value), value, source, target))
         case t.Timestamp():
             return microseconds(value) // 1_000_000
+        case t.AnsiInterval():
+            return int(number_of_units(value, source))
+        case t.Time():
+            return microsecond_of_day(value) // 1_000_000
         case t.Floating() if not math.isfinite(value):
             raise fault(value, source, target)
     return int(value)
@@ -152,6 +186,10 @@ def _exact_number(value: Any, source: Type, target: Type) -> decimal.Decimal:
             return decimal.Decimal(repr(value))
         case t.Timestamp():
             return EXACT.scaleb(decimal.Decimal(microseconds(value)), -6)
+        case t.AnsiInterval():
+            return number_of_units(value, source)
+        case t.Time():
+            return EXACT.scaleb(decimal.Decimal(microsecond_of_day(value)), -6)
     return decimal.Decimal(value)
 
 
@@ -210,6 +248,37 @@ def _to_timestamp(value: Any, source: Type, target: Type, lenient: bool) -> date
     return timestamp_of(int(value * 1_000_000))
 
 
+def _to_interval(value: Any, source: Type, target: Type, lenient: bool) -> int:
+    assert isinstance(target, t.AnsiInterval)
+    return int(_found(to_interval(value, source, target), value, source, target))
+
+
+def _to_calendar(value: Any, source: Type, target: Type, lenient: bool) -> tuple[int, int, int] | None:
+    return read_calendar(value)  # as in Spark a text that is none gives NULL
+
+
+def _to_time(value: Any, source: Type, target: Type, lenient: bool) -> datetime.time:
+    assert isinstance(target, t.Time)
+    match source:
+        case t.String():
+            found: datetime.time = _found(formats.read_time(value), value, source, target)
+        case t.Timestamp():
+            found = value.time()
+        case _:
+            found = value
+    return cut_time(found, target)
+
+
+def cut_time(value: datetime.time, of: t.Time) -> datetime.time:
+    """``value`` without the digits of its second that ``of`` does not have.
+
+    >>> cut_time(datetime.time(12, 0, 0, 123456), t.Time(2))
+    datetime.time(12, 0, 0, 120000)
+    """
+    quantum = 10 ** (t.TIME_DIGITS - of.precision)
+    return value.replace(microsecond=value.microsecond // quantum * quantum)
+
+
 def _to_array(value: Any, source: Type, target: Type, lenient: bool) -> tuple[Any, ...]:
     assert isinstance(source, t.Array)
     assert isinstance(target, t.Array)
@@ -232,18 +301,60 @@ def _to_struct(value: Any, source: Type, target: Type, lenient: bool) -> tuple[A
     return tuple(cast_value(v, one.type, other.type, lenient) for v, one, other in parts)
 
 
+def _to_variant(value: Any, source: Type, target: Type, lenient: bool) -> str:
+    return to_variant(value, source)
+
+
+def from_node(node: Node, of: Type, lenient: bool) -> Any:
+    """A variant as a value of a type; one that does not fit is an error, or NULL where ``lenient``."""
+    if isinstance(of, t.Variant):
+        return write_node(node)
+    if node is None:
+        return None
+    match of:
+        case t.Array(element) if is_array(node):
+            return tuple(from_node(each, element, lenient) for each in node[1:])
+        case t.Map(t.String(), value) if isinstance(node, dict):
+            return tuple((name, from_node(each, value, lenient)) for name, each in node.items())
+        case t.Struct(fields) if isinstance(node, dict):
+            return tuple(from_node(node[f.name], f.type, lenient) if f.name in node else None for f in fields)
+        case t.String() if isinstance(node, dict) or is_array(node):
+            return node_json(node)
+        case t.Array() | t.Map() | t.Struct():
+            return _unfit(node, of, lenient)
+    if isinstance(node, dict) or is_array(node):
+        return _unfit(node, of, lenient)
+    return _cast_scalar(node, of, lenient)
+
+
+def _cast_scalar(node: Node, of: Type, lenient: bool) -> Any:
+    source = scalar_type(node)
+    if not can_cast(source, of):
+        return _unfit(node, of, lenient)
+    value = cast_value(inner_scalar(node), source, of, lenient=True)
+    return _unfit(node, of, lenient) if value is None else value
+
+
+def _unfit(node: Node, of: Type, lenient: bool) -> None:
+    if not lenient:
+        raise ArithmeticFault(
+            f"the variant {node_json(node)[:100]} cannot be cast to {of}", hint="Use TRY_CAST or TRY_VARIANT_GET."
+        )
+
+
 _INTEGERS = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
 _NUMBERS = (t.Boolean, *_INTEGERS, t.Decimal, t.Float, t.Double, t.String)
 _SOURCES: dict[type[Type], tuple[type[Type], ...]] = {
     t.Boolean: _NUMBERS,
-    **dict.fromkeys(_INTEGERS, (*_NUMBERS, t.Timestamp)),
-    t.Decimal: (*_NUMBERS, t.Timestamp),
+    **dict.fromkeys(_INTEGERS, (*_NUMBERS, t.Timestamp, t.Time)),
+    t.Decimal: (*_NUMBERS, t.Timestamp, t.Time),
     t.Float: (*_NUMBERS, t.Timestamp),
     t.Double: (*_NUMBERS, t.Timestamp),
     t.Binary: (t.String,),
     t.Date: (t.String, t.Timestamp, t.TimestampNtz),
     t.Timestamp: (t.String, t.Date, t.TimestampNtz, *_INTEGERS, t.Decimal, t.Float, t.Double),
     t.TimestampNtz: (t.String, t.Date, t.Timestamp),
+    t.Time: (t.String, t.Time, t.Timestamp, t.TimestampNtz),
 }
 
 _TARGETS: dict[type[Type], Callable[[Any, Type, Type, bool], Any]] = {
@@ -253,11 +364,17 @@ _TARGETS: dict[type[Type], Callable[[Any, Type, Type, bool], Any]] = {
     t.Float: _to_float,
     t.Double: _to_double,
     t.String: _to_string,
+    t.Collated: _to_string,
     t.Date: _to_date,
     t.Binary: _to_binary,
     t.Timestamp: _to_timestamp,
     t.TimestampNtz: _to_timestamp,
+    t.YearMonthInterval: _to_interval,
+    t.DayTimeInterval: _to_interval,
+    t.CalendarInterval: _to_calendar,
+    t.Time: _to_time,
     t.Array: _to_array,
     t.Map: _to_map,
     t.Struct: _to_struct,
+    t.Variant: _to_variant,
 }

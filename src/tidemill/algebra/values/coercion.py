@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from tidemill.algebra.values.decimals import decimal_for, wider
@@ -10,7 +10,10 @@ from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Field, Type
 
-ATOMIC = (t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Binary, t.Date, t.Timestamp)
+ATOMIC = (
+    *(t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Binary),
+    *(t.Date, t.Time, t.Timestamp, t.AnsiInterval),
+)
 
 
 def common_type(types: Sequence[Type]) -> Type:
@@ -29,10 +32,14 @@ def widest_type(types: Sequence[Type]) -> Type:
     >>> str(widest_type([t.INT, t.BIGINT, t.VOID]))
     'BIGINT'
     """
-    kinds = {type_ == t.STRING for type_ in types if type_ != t.VOID}
-    if len(kinds) > 1:
-        raise _apart(t.STRING, next(type_ for type_ in types if type_ not in (t.STRING, t.VOID)))
-    return common_type(types)
+    void: Type = t.VOID
+    return reduce(_widest, types, void)
+
+
+def _widest(left: Type, right: Type) -> Type:
+    if left != right and t.VOID not in (left, right) and t.STRING in (left, right):
+        raise _apart(left, right)
+    return _piecewise(left, right, _widest) or common_type((left, right))
 
 
 def tightest_type(left: Type, right: Type) -> Type:
@@ -43,10 +50,43 @@ def tightest_type(left: Type, right: Type) -> Type:
     """
     if isinstance(left, t.Integral | t.Float) and isinstance(right, t.Integral | t.Float) and t.FLOAT in (left, right):
         return t.FLOAT
-    of = widest_type((left, right))
-    if isinstance(of, t.Decimal) and of not in (left, right):
+    of = _piecewise(left, right, tightest_type) or widest_type((left, right))
+    exact = t.Decimal | t.AnsiInterval
+    both = isinstance(left, exact) and isinstance(right, exact) and left != right
+    if both or (isinstance(of, t.Decimal) and of not in (left, right)):
         raise _apart(left, right)
     return of
+
+
+def compared_type(left: Type, right: Type) -> Type:
+    """The type in which two values are compared: nested ones must have pieces of one kind, and fields of one name.
+
+    Where all fields have the same types, their names mean nothing: ``(a, b) = (1, 'x')``.
+
+    >>> str(compared_type(t.Array(t.INT), t.Array(t.BIGINT))), str(compared_type(t.INT, t.STRING))
+    ('ARRAY<BIGINT>', 'BIGINT')
+    """
+    match left, right:
+        case t.Struct(one), t.Struct(other) if [f.type for f in one] == [f.type for f in other]:
+            return left
+    return _piecewise(left, right, tightest_type) or common_type((left, right))
+
+
+def _piecewise(left: Type, right: Type, common: Callable[[Type, Type], Type]) -> Type | None:
+    """The type of two arrays, maps or structs whose pieces are brought to ``common`` types; None for other types."""
+    match left, right:
+        case _ if left == right:
+            return left
+        case t.Array(one), t.Array(other):
+            return t.Array(common(one, other))
+        case t.Map(), t.Map():
+            return t.Map(common(left.key, right.key), common(left.value, right.value))
+        case t.Struct(one), t.Struct(other):
+            if [f.name.lower() for f in one] != [f.name.lower() for f in other]:
+                raise _apart(left, right)
+            pairs = zip(one, other, strict=True)
+            return t.Struct(tuple(Field(a.name, common(a.type, b.type), a.nullable or b.nullable) for a, b in pairs))
+    return None
 
 
 def _apart(left: Type, right: Type) -> TypeMismatch:
@@ -59,7 +99,11 @@ def _common(left: Type, right: Type) -> Type:
     match left, right:
         case (t.Void(), other) | (other, t.Void()):
             return other
-        case (t.String(), other) | (other, t.String()) if isinstance(other, ATOMIC):
+        case t.String(), t.String():
+            raise _apart(left, right)
+        case (t.String(), t.Variant()) | (t.Variant(), t.String()):
+            return t.VARIANT
+        case (t.String(), other) | (other, t.String()) if isinstance(other, ATOMIC) and not t.holds_interval(other):
             return beside_string(other)
         case (t.Floating(), other) | (other, t.Floating()) if t.is_numeric(other):
             return t.DOUBLE
@@ -69,6 +113,10 @@ def _common(left: Type, right: Type) -> Type:
             return max(left, right, key=lambda type_: type_.bits)
         case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
             return t.TIMESTAMP if t.TIMESTAMP in (left, right) else t.TIMESTAMP_NTZ
+        case t.AnsiInterval(), t.AnsiInterval() if type(left) is type(right):
+            return wider_interval(left, right)
+        case t.Time(one), t.Time(other):
+            return t.Time(max(one, other))
         case (t.Array(one), t.Array(other)):
             return t.Array(_common(one, other))
         case (t.Map(), t.Map()):
@@ -76,6 +124,16 @@ def _common(left: Type, right: Type) -> Type:
         case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
             return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
     raise _apart(left, right)
+
+
+def wider_interval(left: t.AnsiInterval, right: t.AnsiInterval) -> t.AnsiInterval:
+    """The interval type with all fields of two of one kind.
+
+    >>> str(wider_interval(t.INTERVAL_DAY, t.DayTimeInterval("MINUTE", "MINUTE")))
+    'INTERVAL DAY TO MINUTE'
+    """
+    order = left.FIELDS.index
+    return type(left)(min(left.start, right.start, key=order), max(left.end, right.end, key=order))
 
 
 def _common_field(left: Field, right: Field) -> Field:
@@ -103,8 +161,28 @@ def fits(source: Type, target: Type) -> bool:
             return isinstance(source, ATOMIC) and isinstance(target, ATOMIC)
         case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
             return True
+        case t.AnsiInterval(), t.AnsiInterval():
+            return type(source) is type(target)
         case t.Array(one), t.Array(other):
             return fits(one, other)
         case t.Map(), t.Map():
             return fits(source.key, target.key) and fits(source.value, target.value)
     return t.is_numeric(source) and t.is_numeric(target)
+
+
+def decimal_argument(given: Type) -> t.Decimal:
+    """The DECIMAL to which Spark converts an argument that has to be one, of whatever precision.
+
+    >>> str(decimal_argument(t.INT)), str(decimal_argument(t.DOUBLE))
+    ('DECIMAL(10,0)', 'DECIMAL(30,15)')
+    """
+    match given:
+        case t.Integral() | t.Decimal():
+            return decimal_for(given)
+        case t.Float():
+            return t.Decimal(14, 7)
+        case t.Double():
+            return t.Decimal(30, 15)
+        case t.String() | t.Void():
+            return t.Decimal(t.MAX_PRECISION, 18)
+    raise TypeMismatch(f"a number was expected, not {given}", hint="Convert it with CAST.")

@@ -30,7 +30,7 @@ from tidemill.algebra.values.datetime_elements import (
 )
 from tidemill.algebra.values.datetime_fields import resolve
 from tidemill.algebra.values.zones import to_utc
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, Unsupported
 
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 
@@ -67,13 +67,50 @@ def read_pattern(text: str, pattern: str) -> datetime.datetime | None:
     >>> read_pattern("29.2.2024 1:05 PM", "d.M.yyyy h:mm a"), read_pattern("30.2.2024", "d.M.yyyy")
     (datetime.datetime(2024, 2, 29, 13, 5), None)
     """
+    parsed = _parsed(text, pattern)
+    local = None if parsed is None else resolve(parsed.values)
+    return None if parsed is None or local is None else to_utc(local, parsed.zone or datetime.UTC)
+
+
+def read_local_pattern(text: str, pattern: str) -> datetime.datetime | None:
+    """As ``read_pattern``, but the local time as it was written; a zone beside it must be one, and is left out.
+
+    >>> read_local_pattern("2024-01-01 12:00+02:00", "yyyy-MM-dd HH:mmXXX")
+    datetime.datetime(2024, 1, 1, 12, 0)
+    """
+    parsed = _parsed(text, pattern)
+    return None if parsed is None else resolve(parsed.values)
+
+
+def _parsed(text: str, pattern: str) -> Parsed | None:
+    """The fields that ``text`` has in the form of ``pattern``; None where it has another form."""
     parsed, position = Parsed({}), 0
     for element in _elements(pattern, reading=True):
         position = element.read(text, position, parsed)
         if position < 0:
             return None
-    local = resolve(parsed.values) if position == len(text) else None
-    return None if local is None else to_utc(local, parsed.zone or datetime.UTC)
+    return parsed if position == len(text) else None
+
+
+def read_time(text: str, pattern: str) -> datetime.time | None:
+    """The time of day that ``text`` says in the form of ``pattern``, or None where it says none.
+
+    >>> read_time("12.10.05", "HH.mm.ss")
+    datetime.time(12, 10, 5)
+    """
+    parsed = _parsed(text, pattern)
+    found = None if parsed is None else resolve(parsed.values)
+    if parsed and parsed.values.get("nano", 0) % 1000:
+        raise Unsupported(f"{text!r} has nanoseconds", hint="Read six digits of a second.")
+    return None if found is None else found.time()
+
+
+def write_time(time: datetime.time, pattern: str) -> str:
+    """A time of day in the form of ``pattern``, which has no letters of a date or a zone."""
+    for part in pattern.split("'")[::2]:
+        if other := re.search(r"[^\WHhKkmsSa_\d]", part):
+            raise _refused(pattern, f"a time of day has no {other.group()}")
+    return write_pattern(datetime.datetime.combine(datetime.date(1970, 1, 1), time), pattern)
 
 
 def check_pattern(pattern: str, reading: bool) -> None:

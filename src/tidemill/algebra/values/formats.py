@@ -9,12 +9,18 @@ import re
 from typing import Any
 
 from tidemill.algebra.values.singles import nearest_single, shortest_text
+from tidemill.algebra.values.zones import to_utc, zone_of
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault, Unsupported
+from tidemill.model.intervals import write_interval
 from tidemill.model.types import Type
 
 BLANKS = "".join(map(chr, range(33))) + "\x7f"
 """Characters that Spark strips around numbers, dates and booleans: space and control characters."""
+
+SPACES = "".join(map(chr, range(33)))
+"""Characters that Java strips around the name of a zone."""
 
 _TRUE = {"t", "true", "y", "yes", "1"}
 _FALSE = {"f", "false", "n", "no", "0"}
@@ -22,14 +28,17 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _DOUBLE = re.compile(_DECIMAL.pattern + "[dDfF]?", re.ASCII)
 _SPECIAL = re.compile(r"(?P<sign>[+-]?)(?P<infinity>inf|infinity)|nan", re.ASCII | re.IGNORECASE)
-_DATE = re.compile(r"\+?(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
-_TIMESTAMP = re.compile(
-    r"\+?(?P<year>\d{4})(-(?P<month>\d{1,2})(-(?P<day>\d{1,2})"
-    r"([ T](?P<hour>\d{1,2})(:(?P<minute>\d{1,2})(:(?P<second>\d{1,2})(\.(?P<fraction>\d*))?)?)?(?P<zone>.+)?)?)?)?",
-    re.ASCII,
+_DATE = re.compile(
+    r"(?P<sign>[+-]?)(?P<year>\d{4,7})(-(?P<month>\d{1,2})(-(?P<day>\d{1,2})([ T].*)?)?)?", re.ASCII | re.DOTALL
 )
-_ZONE = re.compile(
-    r"\s*(Z|UTC|GMT|(UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2})(:?(?P<minutes>\d{2}))?)",
+_TIMESTAMP = re.compile(
+    r"(?P<sign>[+-]?)(?P<year>\d{4,6})(-(?P<month>\d{1,2})(-(?P<day>\d{1,2})([ T](?P<hour>\d{1,2})"
+    r"(:(?P<minute>\d{1,2})(:(?P<second>\d{1,2})(\.(?P<fraction>\d*))?(?P<zone>[^\d.].*)?)?)?)?)?)?",
+    re.ASCII | re.DOTALL,
+)
+_TIME = re.compile(
+    rf"(T(?=\d)|[{re.escape(BLANKS)}]*(?=\d+:))(?P<hour>\d{{1,2}})"
+    r"(:(?P<minute>\d{1,2})(:(?P<second>\d{1,2})(\.(?P<fraction>\d*))?)?)?",
     re.ASCII,
 )
 
@@ -51,8 +60,12 @@ def write(value: Any, type_: Type) -> str:
             return format(value if value else value.copy_abs(), "f")
         case t.Date():
             return f"{value:%Y-%m-%d}".rjust(10, "0")
+        case t.Time():
+            return write_time(value)
         case t.Timestamp():
             return write_timestamp(value)
+        case t.AnsiInterval() | t.CalendarInterval():
+            return write_interval(value, type_)
         case t.Binary():
             return bytes(value).decode(errors="replace")
         case t.Array(element):
@@ -92,6 +105,11 @@ def write_timestamp(value: datetime.datetime) -> str:
     """A timestamp with as many digits of its second as it needs."""
     whole = f"{value:%Y-%m-%d %H:%M:%S}".rjust(19, "0")
     return f"{whole}.{value.microsecond:06}".rstrip("0") if value.microsecond else whole
+
+
+def write_time(value: datetime.time) -> str:
+    """A time of day with as many digits of its second as it needs."""
+    return value.isoformat().rstrip("0") if value.microsecond else value.isoformat()
 
 
 def decoded(value: bytes) -> str | None:
@@ -141,44 +159,63 @@ def read_float(text: str) -> float | None:
 def read_date(text: str) -> datetime.date | None:
     """``yyyy``, ``yyyy-m``, ``yyyy-m-d``, and anything after a ``T`` or a blank."""
     found = _DATE.fullmatch(text.strip(BLANKS))
+    return _day(found) if found else None
+
+
+def _day(found: re.Match[str]) -> datetime.date | None:
+    """The day of a year, a month and a day; years that Python does not have are refused, as Spark has them."""
+    year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
+    known = 1 <= year <= 9999 and found["sign"] != "-"
+    try:
+        date = datetime.date(year if known else 2000 + year % 400, month, day)
+    except ValueError:
+        return None
+    if not known:
+        raise Unsupported(f"the day {found.group()!r} lies outside the years 1 to 9999")
+    return date
+
+
+def read_time(text: str) -> datetime.time | None:
+    """A time of day, ``h:m``, ``h:m:s`` or with a fraction, of which six digits count, and a half of the day behind it.
+
+    >>> read_time("1:30 pm"), read_time("24:00")
+    (datetime.time(13, 30), None)
+    """
+    given = text.rstrip(" ")
+    half = given[-2:].lower() if len(given) > 2 and given[-2:].lower() in ("am", "pm") else ""
+    found = _TIME.fullmatch(given.removesuffix(given[-2:] if half else "").rstrip(BLANKS))
     if not found:
         return None
-    year, month, day = (int(part or 1) for part in found.groups())
+    hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+    if half:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == "pm" else 0)
     try:
-        return datetime.date(year, month, day)
+        return datetime.time(hour, minute, second, int((found["fraction"] or "").ljust(6, "0")[:6]))
     except ValueError:
         return None
 
 
 def read_timestamp(text: str, zoned: bool = True) -> datetime.datetime | None:
-    """A date, or a date and a time of day with up to six digits of the second. If ``zoned``, its offset is taken off.
+    """A date, or a date and a time of day with up to six digits of the second, and a zone, used only where ``zoned``.
 
-    >>> read_timestamp("2024-5-1T1:30+02:00")
+    >>> read_timestamp("2024-5-1T1:30:00+02:00")
     datetime.datetime(2024, 4, 30, 23, 30)
     """
     found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
-    if not found or (found["hour"] and not found["minute"] and not found["zone"]):
+    if not found:
+        if zoned and read_time(text):
+            raise Unsupported(f"{text!r} is a time of the day on which it is read", hint="Write the date as well.")
         return None
-    offset = _read_zone(found["zone"])
-    if offset is None:
+    day = _day(found)
+    if day is None:
         return None
     micros = int((found["fraction"] or "").ljust(6, "0")[:6])
-    year, month, day = (int(found[part] or 1) for part in ("year", "month", "day"))
     hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
     try:
-        return datetime.datetime(year, month, day, hour, minute, second, micros) - (offset if zoned else NO_TIME)
-    except (ValueError, OverflowError):
+        zone = zone_of((found["zone"] or "UTC").strip(SPACES))
+        local = datetime.datetime.combine(day, datetime.time(hour, minute, second, micros))
+    except (ArithmeticFault, ValueError):
         return None
-
-
-NO_TIME = datetime.timedelta()
-
-
-def _read_zone(text: str | None) -> datetime.timedelta | None:
-    if text is None:
-        return datetime.timedelta()
-    found = _ZONE.fullmatch(text)
-    if not found:
-        return None
-    offset = datetime.timedelta(hours=int(found["hours"] or 0), minutes=int(found["minutes"] or 0))
-    return -offset if found["sign"] == "-" else offset
+    return to_utc(local, zone) if zoned else local

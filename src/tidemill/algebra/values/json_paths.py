@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
-from tidemill.algebra.values.json_reader import JsonTokens, MalformedJson
+from tidemill.algebra.values.json_document import JsonDocument, read_document
+from tidemill.algebra.values.json_reader import LENIENT, JsonTokens, MalformedJson
 
 
 class Step(Enum):
@@ -194,3 +195,33 @@ def json_object_keys(text: str) -> tuple[str, ...] | None:
     except MalformedJson:
         return None
     return tuple(names)
+
+
+def json_member(text: str, name: str) -> str | None:
+    """A member of a JSON object: a string as it is, anything else as JSON. Of several of one name the last
+    that is not null counts.
+
+    >>> json_member('{"a": "x", "b": [1, 2]}', "b"), json_member("{", "b")
+    ('[1,2]', None)
+    """
+    return _members(text).get(name)
+
+
+@lru_cache(maxsize=64)
+def _members(text: str) -> dict[str, str]:
+    """The members of a JSON object; none where the text is no object. The columns of JSON_TUPLE share it."""
+    try:
+        document = read_document(text, LENIENT)
+    except MalformedJson:
+        return {}
+    if document is None or document.tokens[0][0] != "{":
+        return {}
+    found = ((name, _member(document, start)) for name, start in document.members(0))
+    return {name: text for name, text in found if text is not None}
+
+
+def _member(document: JsonDocument, start: int) -> str | None:
+    kind, text = document.tokens[start]
+    if (kind, text) == ("word", "null"):
+        return None
+    return (text if kind == "string" else document.written(start)).encode(errors="replace").decode()

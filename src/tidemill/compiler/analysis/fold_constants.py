@@ -7,13 +7,18 @@ from dataclasses import replace
 
 from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar, is_nullable
 from tidemill.algebra.relational.walk import transform
+from tidemill.compiler.analysis.failures import may_fail
 from tidemill.model.types import BOOLEAN
+
+STRICT_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+"""Comparisons that are NULL if one side is."""
 
 
 def fold_constants(scalar: Scalar) -> Scalar:
     """``scalar`` without tests for NULL, and conditions over them, that have the same value for every row.
 
-    Substitution introduces such tests: COUNT of a column tests it for NULL, even if it is never NULL.
+    Substitution introduces such tests: COUNT of a column tests it for NULL, even if it is never NULL, and a join on a
+    column of an outer join compares the NULLs of a row without a partner.
 
     >>> from tidemill.algebra.text import text_of
     >>> from tidemill.model.types import INT
@@ -30,6 +35,8 @@ def _folded(scalar: Scalar) -> Scalar:
             return Literal((value is None) == (test == "is_null"), BOOLEAN)
         case Call("is_null" | "is_not_null" as test, (Column() as column,)) if not is_nullable(column):
             return Literal(test == "is_not_null", BOOLEAN)
+        case Call(function=name, arguments=arguments) if name in STRICT_COMPARISONS and _has_null(arguments):
+            return scalar if any(map(may_fail, arguments)) else Literal(None, BOOLEAN)
         case Call("and" | "or" as name, arguments):
             return _connected(scalar, Literal(name == "or", BOOLEAN), arguments)
         case Call("not", (Literal(value=bool() as value),)):
@@ -40,6 +47,10 @@ def _folded(scalar: Scalar) -> Scalar:
                 return possible[0][1]
             return Case(possible, default, scalar.of) if possible else default
     return scalar
+
+
+def _has_null(arguments: Sequence[Scalar]) -> bool:
+    return any(isinstance(argument, Literal) and argument.value is None for argument in arguments)
 
 
 def _connected(scalar: Call, decisive: Literal, arguments: Sequence[Scalar]) -> Scalar:

@@ -27,7 +27,7 @@ Conditions = tuple[Scalar, ...]
 MAX_KEYS = 10_000
 """Number of keys above which rows are better scanned than looked up."""
 
-KEY_TYPES = (t.Boolean, t.Integral, t.Decimal, t.String, t.Date, t.Timestamp)
+KEY_TYPES = (t.Boolean, t.Integral, t.Decimal, t.String, t.Date, t.Time, t.Timestamp)
 """Types whose values are equal in SQL exactly if they are equal in Python; NaN and the two zeros of DOUBLE are not."""
 
 NO_VALUES: Mapping[str, Values] = {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.algebra.values.casts import can_cast
@@ -21,10 +21,16 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
+from tidemill.compiler.frontends.sql.named_definitions import (
+    DefinitionScope,
+    NamedDefinitions,
+    default_value,
+    is_default,
+    with_defaults,
+)
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
-from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, NameAllocator, unknown_name
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
@@ -33,7 +39,7 @@ from tidemill.compiler.frontends.viewdf.translate import translate_definition
 from tidemill.compiler.rewrites.definitions import around
 from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch
 from tidemill.model.schema import Partitioning, RelationFields, Table, names_of
-from tidemill.model.types import VOID, Field
+from tidemill.model.types import Field
 
 __all__ = [
     "TranslatedQuery",
@@ -47,6 +53,7 @@ __all__ = [
 
 NO_FUNCTIONS: Mapping[str, str] = {}
 UNPARTITIONED: Mapping[str, Partitioning] = {}
+NOTHING_NAMED = NamedDefinitions()
 
 
 def parse(text: str, name: str = "sql") -> list[Statement]:
@@ -79,8 +86,11 @@ def translate(
     name: str | None = None,
     functions: Mapping[str, str] = NO_FUNCTIONS,
     partitionings: Mapping[str, Partitioning] = UNPARTITIONED,
+    named: NamedDefinitions = NOTHING_NAMED,
 ) -> TranslatedQuery:
     """``query`` as algebra over the known ``relations``; ``functions`` are the keys of registered functions.
+
+    ``named`` are views that are not materialized, functions in SQL and variables.
 
     ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
     ``name`` it is the query of the view of that name: a multiset, so ORDER BY without LIMIT has no effect. Without a
@@ -101,7 +111,7 @@ def translate(
         return TranslatedQuery(relation, len(relation.fields), partitioning=partitioning)
     tree = resolve_registered(tree, functions)
     definitions: list[tuple[str, Relation]] = []
-    queries = QueryTranslator(tree.source, relations, definitions=definitions)
+    queries = DefinitionScope(relations, named, shared=definitions).translator(tree.source)
     if name is None:
         found = queries.ordered(tree.node)
         refuse_untranslated(tree.node, tree.source)
@@ -138,14 +148,20 @@ def _tree(query: str | ParsedText | PartitionedView, name: str) -> ParsedText | 
     return ParsedText(source.parse(), source)
 
 
-def translate_insert(statement: Insert, table: Table, relations: RelationFields) -> Relation:
+def translate_insert(
+    statement: Insert, table: Table, relations: RelationFields, named: NamedDefinitions = NOTHING_NAMED
+) -> Relation:
     """The inserted rows: the table's columns in order, converted to their types; NULL for missing ones."""
     definitions: list[tuple[str, Relation]] = []
-    queries = QueryTranslator(statement.query.source, relations, prefix="given.", definitions=definitions)
-    given = queries.rows(statement.query.node).relation
+    queries = DefinitionScope(relations, named, shared=definitions).translator(statement.query.source, "given.")
+    defaults = {f.name: default_value(dict(table.defaults).get(f.name), f.type) for f in table.fields}
+    named_first = statement.columns if statement.columns is not None else names_of(table.fields)
+    with_defaults(statement.query, [defaults[name] for name in named_first if name in defaults])
+    rows = queries.rows(statement.query.node)
+    given = rows.relation
     refuse_untranslated(statement.query.node, statement.query.source)
     given = around(definitions, given)
-    columns = statement.columns if statement.columns is not None else names_of(table.fields)
+    columns = rows.names if statement.by_name else named_first
     for position, name in enumerate(columns):
         if name not in names_of(table.fields):
             raise unknown_name("column", name, names_of(table.fields), statement.place)
@@ -156,9 +172,9 @@ def translate_insert(statement: Insert, table: Table, relations: RelationFields)
             f'{len(given.fields)} values are given for {len(columns)} columns of "{table.name}"', where=statement.place
         )
     values = dict(zip(columns, map(column, given.fields), strict=True))
-    missing = Literal(None, VOID)
     return Project(
-        given, tuple(converted_assignment(f, values.get(f.name, missing), statement.place) for f in table.fields)
+        given,
+        tuple(converted_assignment(f, values.get(f.name, defaults[f.name]), statement.place) for f in table.fields),
     )
 
 
@@ -169,21 +185,29 @@ def converted_assignment(target: Field, value: Scalar, place: TextLocation, pref
     return Named(prefix + target.name, convert(value, target.type))
 
 
-def translate_delete(statement: Delete, table: Table, relations: RelationFields) -> Relation:
+def translate_delete(
+    statement: Delete, table: Table, relations: RelationFields, named: NamedDefinitions = NOTHING_NAMED
+) -> Relation:
     """The deleted rows."""
-    return _matching(statement.alias, statement.where, table, relations)
+    return _matching(statement.alias, statement.where, table, relations, named)
 
 
-def translate_update(statement: Update, table: Table, relations: RelationFields) -> Relation:
+def translate_update(
+    statement: Update, table: Table, relations: RelationFields, named: NamedDefinitions = NOTHING_NAMED
+) -> Relation:
     """Each row that changes: its old columns, followed by its new ones."""
-    matching = _matching(statement.alias, statement.where, table, relations)
+    matching = _matching(statement.alias, statement.where, table, relations, named)
     values: dict[str, Scalar] = {}
     for name, tree in statement.assignments:
         if name not in names_of(table.fields):
             raise unknown_name("column", name, names_of(table.fields), tree.source.place(tree.node.parent or tree.node))
         if name in values:
             raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
-        values[name] = _expressions(tree, statement.alias, table, relations).scalar(tree.node)
+        if is_default(tree):
+            types = {f.name: f.type for f in table.fields}
+            values[name] = default_value(dict(table.defaults).get(name), types[name])
+            continue
+        values[name] = _expressions(tree, statement.alias, table, relations, named).scalar(tree.node)
         refuse_untranslated(tree.node, tree.source)
     current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
     prefix = NameAllocator([statement.alias]).take("new") + "."
@@ -191,17 +215,22 @@ def translate_update(statement: Update, table: Table, relations: RelationFields)
     return Project(matching, (*all_columns(matching), *new))
 
 
-def _matching(alias: str, where: ParsedText | None, table: Table, relations: RelationFields) -> Relation:
+def _matching(
+    alias: str, where: ParsedText | None, table: Table, relations: RelationFields, named: NamedDefinitions
+) -> Relation:
     scan = Scan(table.name, alias, table.fields)
     if where is None:
         return scan
-    condition = _expressions(where, alias, table, relations).condition(where.node)
+    condition = _expressions(where, alias, table, relations, named).condition(where.node)
     refuse_untranslated(where.node, where.source)
     return Filter(scan, condition)
 
 
-def _expressions(tree: ParsedText, alias: str, table: Table, relations: RelationFields) -> ExpressionTranslator:
+def _expressions(
+    tree: ParsedText, alias: str, table: Table, relations: RelationFields, named: NamedDefinitions
+) -> ExpressionTranslator:
     """A translator for expressions over the rows of ``table``, under the name ``alias``."""
     pairs = zip(names_of(table.fields), Scan(table.name, alias, table.fields).fields, strict=True)
     scope = Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))
-    return QueryTranslator(tree.source, relations, aliases=NameAllocator([alias, "new"])).expressions(scope)
+    around = DefinitionScope(relations, named, NameAllocator([alias, "new"]))
+    return around.translator(tree.source).expressions(scope)

@@ -16,9 +16,9 @@ from tidemill.algebra.relational.walk import columns_in, transform, walk_all
 from tidemill.compiler.analysis.blocks import count_blocks
 from tidemill.compiler.analysis.filters import filtered, without_nulls
 from tidemill.compiler.analysis.rename import fresh
-from tidemill.compiler.rewrites.correlation import equalities
 from tidemill.compiler.rewrites.definitions import Definitions
-from tidemill.compiler.rewrites.dependent_joins import padded, part_with, source_of
+from tidemill.compiler.rewrites.subqueries.correlation import equalities
+from tidemill.compiler.rewrites.subqueries.dependent_joins import padded, part_with, source_of
 from tidemill.model.types import BIGINT, BOOLEAN, Field
 
 NameOnce = Callable[[Relation], Relation]

@@ -37,7 +37,7 @@ from tidemill.compiler.analysis.common_subqueries import common_subqueries, is_g
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.compiler.analysis.filters import filtered
 from tidemill.compiler.rewrites.factor_disjunctions import factor_disjunctions
-from tidemill.compiler.rewrites.inline_subqueries import inline_subqueries
+from tidemill.compiler.rewrites.subqueries.inline_subqueries import inline_subqueries
 
 ConditionList = list[Scalar]
 

@@ -182,6 +182,8 @@ def _read_cost(read: MultisetRead, single: Set[str]) -> Cost:
     registered = aggregate_of(read.call)
     if registered is not None and registered.takes_back:
         return Cost(CostClass.LOGARITHMIC, f"{name} takes rows back from the state of its group")
+    if function_of(read.call).positions is not None and not read.call.distinct:
+        return Cost(CostClass.LOGARITHMIC, f"{name} is found by its position in an ordered multiset")
     return Cost(CostClass.GROUP, f"{name} goes through the values of a touched group")
 
 

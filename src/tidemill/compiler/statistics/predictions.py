@@ -51,6 +51,7 @@ WIDTHS: dict[type[Type], int] = {
     t.SmallInt: 4,
     t.Int: 4,
     t.Date: 4,
+    t.YearMonthInterval: 4,
     t.Decimal: 16,
     t.String: 24,
 }

@@ -9,13 +9,9 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``serialization``: the catalog as JSON, and back
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic
 - ``ddl``: tables as CREATE TABLE statements
-- ``constraints``: foreign keys and checks over all tables
-- ``user_functions``: registered functions and aggregates
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``equal_views``: views with the same query under other names
-- ``source_entry``, ``feed_entry``: catalog entries of sources and folder feeds
+- ``entries``: sources, feeds, constraints, functions, statistics and object classes
 - ``remote_subplans``: the subplans of a view that read sources, each with its protocol
 - ``unique_keys``: columns that identify the rows of a view
-- ``analyzed_columns``: statistics of columns, as of the epoch that they were computed in
-- ``object_module``: the ODL module of a warehouse; ``oql_queries``: OQL over it
 """

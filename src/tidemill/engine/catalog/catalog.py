@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
+from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.staging.append_only import only_grows
-from tidemill.engine.catalog.analyzed_columns import AnalyzedColumns
-from tidemill.engine.catalog.constraints import constraints_of, require_valid_references
-from tidemill.engine.catalog.feed_entry import FeedEntry
-from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
+from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
+from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.object_module import ObjectModule
+from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.shared_stages import with_shared_stages
-from tidemill.engine.catalog.source_entry import SourceEntry
 from tidemill.engine.catalog.view import View
 from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
@@ -55,13 +56,15 @@ class Catalog:
         self.sources: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
         self.module: ObjectModule | None = None
+        self.named = NamedDefinitions()
+        """Views that are not materialized, and functions in SQL."""
         self.analyzed: AnalyzedColumns = {}
         """Statistics of columns, by relation and column."""
 
     def copy(self) -> Catalog:
         """An independent copy."""
         copy = Catalog(self.registry)
-        copy._entries, copy.module = dict(self._entries), self.module
+        copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
         copy.sources, copy.feeds = dict(self.sources), dict(self.feeds)
         copy.analyzed = self.analyzed
         copy._sort()
@@ -144,7 +147,7 @@ class Catalog:
         """Add a new table or view, with the tables of its remote subplans and of its late changes."""
         late = late_table(entry) if isinstance(entry, Table) else None
         for name in (entry.name, *(() if late is None else (late.name,))):
-            if name in self._entries:
+            if name in self._entries or name in self.named.queries:
                 raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         require_valid_references(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
         if isinstance(entry, View):

@@ -16,7 +16,11 @@ def ddl(table: Table) -> str:
     >>> ddl(Table("orders", (Field("id", t.BIGINT, nullable=False), Field("note", t.STRING)), primary_key=("id",)))
     'CREATE TABLE `orders` (`id` BIGINT NOT NULL, `note` STRING, PRIMARY KEY (`id`))'
     """
-    parts = [f"{_quote(f.name)} {f.declared}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
+    defaults = {column: f" DEFAULT {text}" for column, text in table.defaults}
+    parts = [
+        f"{_quote(f.name)} {f.declared}{'' if f.nullable else ' NOT NULL'}{defaults.get(f.name, '')}"
+        for f in table.fields
+    ]
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
     for ref in table.references:

@@ -18,7 +18,7 @@ from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.oql_queries import as_oql, oql_view
+from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import (
@@ -63,7 +63,8 @@ def define_view(
     if isinstance(meant, OqlText):
         translated = oql_view(meant, catalog.module, readable)
     else:
-        translated = translate(meant, readable, name, catalog.registry.keys, cuts)
+        named = replace(catalog.named, registered=catalog.registry.keys)
+        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
     relation, subplans = extract_maintained_subplans(name, translated.relation, options, catalog.sources.values())

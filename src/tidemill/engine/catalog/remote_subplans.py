@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
-from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 from tidemill.protocols.choose_protocol import PROTOCOLS, choose_protocol, explain_choice

@@ -13,18 +13,20 @@ from typing import Any
 
 from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Plan
-from tidemill.engine.catalog.analyzed_columns import analyzed_from_json, analyzed_to_json
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.constraints import without_enforcement
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
-from tidemill.engine.catalog.feed_entry import FeedEntry
-from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
+from tidemill.engine.catalog.entries.constraints import without_enforcement
+from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.named_definitions import function_from_json, named_to_json, query_from_json
+from tidemill.engine.catalog.entries.object_module import ObjectModule
+from tidemill.engine.catalog.entries.source_entry import SourceEntry
+from tidemill.engine.catalog.entries.user_functions import signature_from_json, signature_to_json
 from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
-from tidemill.engine.catalog.source_entry import SourceEntry
-from tidemill.engine.catalog.user_functions import signature_from_json, signature_to_json
 from tidemill.engine.catalog.view import View
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import LATE, Table
@@ -45,6 +47,7 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         entries["objects"] = catalog.module.text
     if catalog.analyzed:
         entries["statistics"] = analyzed_to_json(catalog.analyzed)
+    entries |= named_to_json(catalog.named)
     called = catalog.functions_in_use()
     known = [signature_to_json(function.signature) for function in catalog.registry if function.key in called]
     return entries | ({"functions": known} if known else {})
@@ -62,6 +65,10 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     if "objects" in data:
         with _read(data):
             catalog.module = ObjectModule.of(data["objects"], "catalog")
+    with _read(data):
+        queries = [query_from_json(item) for item in _items(data, "queries")]
+        functions = [function_from_json(item) for item in _items(data, "sql_functions")]
+        catalog.named = NamedDefinitions({q.name: q for q in queries}, {f.name: f for f in functions})
     for item in _items(data, "entries"):
         with _read(item):
             entry = _entry_of(catalog, item)

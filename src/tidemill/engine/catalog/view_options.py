@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import GOALS
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
@@ -57,8 +57,7 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
     """The partitioning of a view, with the retention of the option ``retain``."""
     if "retain" not in options:
         return cut
-    count, _, unit = options["retain"].strip().partition(" ")
-    length = interval_of(count, unit.strip()).total_microseconds
+    length = microseconds_of(interval_of(options["retain"]))
     if cut is None or length <= 0 or length % cut.every:
         raise Unsupported(
             f'view "{name}" cannot retain "{options["retain"]}"',

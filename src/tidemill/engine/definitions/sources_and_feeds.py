@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tidemill.engine.catalog.feed_entry import FeedEntry
-from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.remote.folder_feeds import FolderFeeds

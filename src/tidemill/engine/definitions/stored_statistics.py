@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from tidemill.compiler.statistics.column_values import NO_SHARES, ColumnStatistics, ValueShares
 from tidemill.compiler.statistics.sizes import TOGETHER, Statistics
-from tidemill.engine.catalog.analyzed_columns import AnalyzedColumn
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumn
 from tidemill.engine.definitions.count_values import count_values
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.passes import streams_of
 from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
@@ -61,6 +62,14 @@ class RelationDefinitions:
             with self._epochs.changing_catalog() as catalog:
                 catalog.add(table)
                 self._epochs.commit_catalog(positions=initial_head(table))
+
+    def define_named(self, named: NamedDefinitions) -> None:
+        """Store these views that are not materialized, and functions in SQL, in place of those that are stored."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.named = named
+                self._epochs.commit_catalog()
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from the contents of its inputs."""

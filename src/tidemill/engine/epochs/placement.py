@@ -175,9 +175,9 @@ class Placement:
     @property
     def spark_costs(self) -> SparkCosts:
         """Predicted seconds of what is done on Spark, by as many tasks as the session runs at the same time."""
-        from tidemill.runtimes.spark.execution.session import cores_of, given_session
+        from tidemill.runtimes.spark.execution.session import cores_of
 
-        return on_spark(cores_of(given_session(self.session)))
+        return on_spark(cores_of(self._branch()))
 
     def trigger_costs(self, runtime: Runtime) -> TriggerCosts:
         """Predicted seconds of triggers on a ``runtime`` of Spark."""
@@ -235,9 +235,8 @@ class Placement:
         """The runtime that runs programs as Spark DataFrames, in the given session or a local one."""
         if self._dataframes is None:
             from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
-            from tidemill.runtimes.spark.execution.session import given_session
 
-            self._dataframes = DataFrameRuntime(self._store, self.fields_of, lambda: given_session(self.session))
+            self._dataframes = DataFrameRuntime(self._store, self.fields_of, self._branch)
         return self._dataframes
 
     @property
@@ -245,21 +244,17 @@ class Placement:
         """The runtime in the Spark driver, over rows that Spark looks up: for small changes."""
         if self._driver is None:
             from tidemill.runtimes.spark.driver_runtime import DriverRuntime
-            from tidemill.runtimes.spark.execution.session import given_session
 
-            self._driver = DriverRuntime(self._store, self.fields_of, lambda: given_session(self.session))
+            self._driver = DriverRuntime(self._store, self.fields_of, self._branch)
         return self._driver
 
     @property
     def tasks(self) -> TaskRuntime:
         """The runtime that runs programs in Spark tasks, over rows that they look up in files: for bulk changes."""
         if self._tasks is None:
-            from tidemill.runtimes.spark.execution.session import given_session
             from tidemill.runtimes.spark.task_runtime import TaskRuntime
 
-            self._tasks = TaskRuntime(
-                self._store, self.fields_of, lambda: given_session(self.session), lambda name: self.table_of(name)
-            )
+            self._tasks = TaskRuntime(self._store, self.fields_of, self._branch, lambda name: self.table_of(name))
         return self._tasks
 
     @property
@@ -272,6 +267,12 @@ class Placement:
                 self.before_spark(self._spark_reason)
             self._given = local_session()
         return self._given
+
+    def _branch(self) -> SparkSession:
+        """A session of our own on the same cluster. Its workers open the files of an object store themselves."""
+        from tidemill.runtimes.spark.execution.session import given_session
+
+        return given_session(self.session, () if self._store.access() is None else ("obstore",))
 
     def spark_counters(self) -> list[Counters]:
         """The costs of the last epoch by each way through Spark that was used so far."""

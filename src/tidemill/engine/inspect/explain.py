@@ -8,7 +8,7 @@ from tidemill.compiler.explain import explain
 from tidemill.compiler.lineage.self_maintenance import event_maintenance
 from tidemill.compiler.passes import known_keys
 from tidemill.compiler.strategies import STRATEGIES
-from tidemill.engine.catalog.oql_queries import object_events
+from tidemill.engine.catalog.entries.oql_queries import object_events
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidemill.compiler.statistics.column_values import ColumnStatistics
-from tidemill.engine.catalog.analyzed_columns import AnalyzedColumn
+from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumn
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.stored_statistics import counted_rows, has_stored_rows, shown_relations
 from tidemill.engine.engine import Engine

@@ -31,7 +31,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
-from tidemill.engine.catalog.oql_queries import as_oql
+from tidemill.engine.catalog.entries.oql_queries import as_oql
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.differences import differences

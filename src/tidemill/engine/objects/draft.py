@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.objects.attribute_values import attribute_value, collection_element, normalize_elements
 from tidemill.engine.objects.stored_objects import AttributeValues, StoredObjects
 from tidemill.model.classes import Attribute, Collection

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_type
-from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.objects.attribute_values import normalize_elements
 from tidemill.model.classes import OID, Attribute, Collection
 from tidemill.model.errors import BadValue, NullViolation

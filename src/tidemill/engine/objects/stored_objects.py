@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.changes.zset import Row
-from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.engine import Engine
 from tidemill.model.classes import OID, Attribute
 from tidemill.model.schema import names_of

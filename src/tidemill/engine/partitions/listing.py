@@ -11,7 +11,7 @@ from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, column
-from tidemill.algebra.functions.time_windows import partition_start
+from tidemill.algebra.functions.datetime.time_windows import partition_start
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Scan
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER

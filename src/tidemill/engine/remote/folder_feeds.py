@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidemill.engine.catalog.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
-from tidemill.engine.catalog.source_entry import SourceEntry
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals

@@ -15,35 +15,36 @@ from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
 from tidemill.runtimes.integrity import not_appended
 
-__all__ = ["delete", "insert", "update"]
+__all__ = ["apply_rows", "delete", "insert", "update"]
 
 
 def insert(engine: Engine, statement: sql.Insert) -> Result:
     """Add the rows of a query or of VALUES."""
     table = engine.catalog.table(statement.table)
-    relation = translate_insert(statement, table, engine.catalog.relations)
-    return _apply(engine, table, engine.answer(relation).pairs())
+    relation = translate_insert(statement, table, engine.catalog.relations, engine.named)
+    return apply_rows(engine, table, engine.answer(relation).pairs())
 
 
 def update(engine: Engine, statement: sql.Update) -> Result:
     """Replace each row that matches by its new form."""
     table = _kept(engine, statement.table, statement)
-    relation = translate_update(statement, table, engine.catalog.relations)
+    relation = translate_update(statement, table, engine.catalog.relations, engine.named)
     width = len(table.fields)
     pairs = []
     for row, weight in engine.answer(relation).pairs():
         pairs += [(row[:width], -weight), (row[width:], weight)]
-    return _apply(engine, table, pairs)
+    return apply_rows(engine, table, pairs)
 
 
 def delete(engine: Engine, statement: sql.Delete) -> Result:
     """Delete each row that matches."""
     table = _kept(engine, statement.table, statement)
-    relation = translate_delete(statement, table, engine.catalog.relations)
-    return _apply(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])
+    relation = translate_delete(statement, table, engine.catalog.relations, engine.named)
+    return apply_rows(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])
 
 
-def _apply(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Result:
+def apply_rows(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Result:
+    """Apply changes of rows to a table, as one epoch."""
     required = [(i, f.name) for i, f in enumerate(table.fields) if not f.nullable]
     for row, weight in pairs:
         for position, column in required:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
+from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import ALTERED
-from tidemill.engine.catalog.constraints import missing_parents, require_unreferenced
-from tidemill.engine.catalog.feed_entry import FeedEntry
-from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
+from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
@@ -19,10 +21,11 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explain import explanation_of
 from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
+from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.select import select, select_oql
-from tidemill.model.errors import SetupError, UnknownName, Unsupported
+from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
 from tidemill.model.types import STRING, Field
 
@@ -48,6 +51,8 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     """Compile a view and fill it."""
     if statement.if_not_exists and statement.name in engine.catalog:
         return Result(message=f"{statement.name} exists already")
+    if isinstance(statement.tree, ParsedText):
+        named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
     replacing = statement.or_replace and statement.name in engine.catalog.views
     view = planned_view(engine.state, statement.name, statement.query, statement.options, statement.tree)
     if replacing:
@@ -102,6 +107,8 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         return _drop_source(engine, statement)
     if statement.kind == "feed":
         return _drop_feed(engine, statement)
+    if statement.kind == "view" and (dropped := named.drop_named_query(engine, statement.name)) is not None:
+        return dropped
     if statement.name not in engine.catalog and statement.if_exists:
         return Result(message=f"there is no {statement.name}")
     if statement.kind == "view":
@@ -136,6 +143,24 @@ def answer(engine: Engine, statement: sql.Select) -> Result:
     return select(engine, statement.query)
 
 
+def execute_immediate(engine: Engine, statement: sql.ExecuteImmediate) -> Result:
+    """Execute a statement whose text is a value, with values for its parameter markers."""
+    text = named.statement_text(engine, statement)
+    statements = parse(text, name="statement")
+    if len(statements) != 1:
+        raise ParseError("EXECUTE IMMEDIATE takes one statement", where=statement.place)
+    session = engine.session
+    engine.session = replace(session, markers=named.markers_of(engine, statement))
+    try:
+        if not statement.into:
+            return execute(engine, statements[0])
+        if not isinstance(statements[0], sql.Select):
+            raise ParseError("INTO takes the row of a query", where=statement.place)
+        return named.set_from_query(engine, statement.into, statements[0].query, statement.place)
+    finally:
+        engine.session = replace(engine.session, markers=session.markers)
+
+
 def answer_oql(engine: Engine, statement: sql.SelectOql) -> Result:
     """Run a one-off OQL query."""
     return select_oql(engine, statement.query)
@@ -167,6 +192,19 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateFeed: create_feed,
     sql.SelectOql: answer_oql,
     sql.CreateSource: create_source,
+    sql.CreateFunction: named.create_function,
+    sql.CreateNamedQuery: named.create_named_query,
+    sql.CreateTableAs: named.create_table_as,
+    sql.DeclareVariable: named.declare_variable,
+    sql.DescribeFunction: named.describe_function,
+    sql.DescribeTable: named.describe_table,
+    sql.DropFunction: named.drop_function,
+    sql.ExecuteImmediate: execute_immediate,
+    sql.DropVariable: named.drop_variable,
+    sql.SetVariables: named.set_variables,
+    sql.ShowFunctions: named.show_functions,
+    sql.ShowSchemas: named.show_schemas,
+    sql.UseSchema: named.use_schema,
     sql.CreateTable: create_table,
     sql.CreateView: create_view,
     sql.AlterView: alter_view,

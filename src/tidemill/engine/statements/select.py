@@ -15,7 +15,7 @@ from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import TranslatedQuery, translate
-from tidemill.engine.catalog.oql_queries import read_oql
+from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result, present_rows
 from tidemill.model.errors import ParseError
@@ -23,7 +23,7 @@ from tidemill.model.errors import ParseError
 
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
-    translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
+    translated = translate(query, engine.catalog.relations, functions=engine.registry.keys, named=engine.named)
     first = _first_rows(translated)
     engine.reads.update(scans(translated.relation))
     if until is None:

@@ -55,7 +55,7 @@ SAMPLED_ROWS = 20_000
 FEW_GONE = 20
 """Rows of a relation for each that takes back another, from which on both are read rather than summed."""
 
-ORDERED_TYPES = (t.Integral, t.Decimal, t.Date, t.Timestamp, t.String)
+ORDERED_TYPES = (t.Integral, t.Decimal, t.Date, t.Time, t.Timestamp, t.String)
 """Types of which Arrow and SQL have the same order and equality."""
 
 EVALUATED_ENTRIES = 100_000

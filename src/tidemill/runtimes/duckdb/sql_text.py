@@ -41,6 +41,8 @@ def type_sql(of: Type) -> str:
     """
     if isinstance(of, t.Decimal):
         return f"DECIMAL({of.precision},{of.scale})"
+    if isinstance(of, t.Time):
+        return "TIME"
     if of not in _TYPES:
         raise NotLowered(f"type {of}")
     return _TYPES[of]

@@ -6,8 +6,9 @@ changes. So errors are the same, whoever has checked.
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tidemill.changes.arrow import from_arrow
@@ -26,11 +26,14 @@ from tidemill.model.errors import TidemillError
 from tidemill.model.schema import Table
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.parquet_files import require_written
+from tidemill.runtimes.spark.execution.remote_files import granted, shared_staging
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
 from tidemill.runtimes.spark.lookup.key_check import check_in_driver, read_columns
 from tidemill.runtimes.spark.tasks.checked_parts import CheckedChange, CheckedPart, check_part, first_keys
-from tidemill.storage.runs import write_table
+from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.runs import rows_in, write_table
 from tidemill.storage.segments import with_epoch
+from tidemill.storage.shared_staging import SharedStaging, write_arrow
 from tidemill.storage.store import Store
 
 SAMPLE = 10_000
@@ -39,7 +42,7 @@ SAMPLE = 10_000
 _ANSWERS = pa.schema(
     [
         ("name", pa.string()),
-        ("file", pa.string()),
+        ("file", pa.binary()),
         ("rows", pa.int64()),
         ("doubtful", pa.int64()),
         ("unsure", pa.binary()),
@@ -48,7 +51,7 @@ _ANSWERS = pa.schema(
     ]
 )
 
-_ANSWER_FIELDS = "name STRING, file STRING, rows LONG, doubtful LONG, unsure BINARY, held BINARY, fault BINARY"
+_ANSWER_FIELDS = "name STRING, file BINARY, rows LONG, doubtful LONG, unsure BINARY, held BINARY, fault BINARY"
 
 
 class CheckedTables:
@@ -68,24 +71,39 @@ class CheckedTables:
                 raise _error(part.fault)
         if sum(part.doubtful for part in parts) > COLLECT_ROWS:
             return None
-        written = {checked.folder / part.file: part.rows for part in parts if part.file}
+        written = {_file_of(part, checked): part.rows for part in parts if part.file}
         _require_files(written, checked)
         rest = _settled(table, [part for part in parts if part.doubtful])
         if rest is not None and rest.rows:
-            file = checked.folder / "rest.parquet"
-            write_table(with_epoch(rest.arrow(), checked.epoch), file)
-            written[file] = rest.rows
+            written[_staged_rest(rest, checked)] = rest.rows
         return ChangeSet.of_files(list(written), table.fields, sum(written.values()))
+
+
+def _file_of(part: CheckedPart, checked: CheckedChange) -> os.PathLike[str]:
+    """The file that a task has written."""
+    said = pickle.loads(part.file)
+    return checked.folder / said if checked.shared is None else checked.shared.file(said)
+
+
+def _staged_rest(rest: ChangeSet, checked: CheckedChange) -> os.PathLike[str]:
+    """The rows that this process has checked, in a file beside those of tasks."""
+    rows = with_epoch(rest.arrow(), checked.epoch)
+    if checked.shared is not None:
+        run = checked.shared.write([rows], rows.schema)
+        assert run is not None, "there are rows"
+        return checked.shared.file(run)
+    file = checked.folder / "rest.parquet"
+    write_table(rows, file)
+    return file
 
 
 def check_in_tasks(
     spark: SparkSession, store: Store, changes: Mapping[str, tuple[Table, ChangeSet]], epoch: int, parts: int
 ) -> CheckedTables:
     """Check the changes of some tables by one job."""
-    with _handed_over(store, changes, epoch, parts) as given:
-        frame = spark.range(0, parts, 1, parts).mapInArrow(
-            partial(_check_side, tuple(given.values()), parts, COLLECT_ROWS), _ANSWER_FIELDS
-        )
+    with _handed_over(store, changes, epoch, parts, partial(shared_staging, spark, store)) as given:
+        task = granted(partial(_check_side, tuple(given.values()), parts, COLLECT_ROWS), store)
+        frame = spark.range(0, parts, 1, parts).mapInArrow(task, _ANSWER_FIELDS)
         answers = [CheckedPart(**row) for row in rows_as_arrow(frame).to_pylist()]
     return CheckedTables(given, answers)
 
@@ -101,31 +119,35 @@ def _check_side(
 
 @contextmanager
 def _handed_over(
-    store: Store, changes: Mapping[str, tuple[Table, ChangeSet]], epoch: int, parts: int
+    store: Store,
+    changes: Mapping[str, tuple[Table, ChangeSet]],
+    epoch: int,
+    parts: int,
+    shared_for: Callable[[str], SharedStaging | None] = lambda name: None,
 ) -> Iterator[dict[str, CheckedChange]]:
     """The changes as tasks get them; rows that are not in files are, for the time of the block."""
-    own: list[Path] = []
+    own: list[FilePath] = []
     try:
         given = {}
         for name, (table, change) in changes.items():
-            folder = store.staging(name)
+            folder, shared = store.staging(name), shared_for(name)
             files = change.files
-            if files is None:
-                files = (folder / "change.arrow",)
-                own += files
-                _write_arrow(change.arrow(), files[0])
+            if files is None and shared is not None:
+                fetched = shared.put_arrow(change.arrow())
+                files, own = (fetched,), [*own, fetched.path]
+            elif files is None:
+                file = folder / "change.arrow"
+                files, own = (file,), [*own, file]
+                write_arrow(change.arrow(), file)
             starts = _part_starts(table, change, parts)
             # A copy, without the functions that a table keeps once it has made them.
-            given[name] = CheckedChange(replace(table), files, change.rows, store.runs(name), starts, folder, epoch)
+            given[name] = CheckedChange(
+                replace(table), files, change.rows, store.runs(name), starts, folder, epoch, shared
+            )
         yield given
     finally:
-        for file in own:
-            file.unlink(missing_ok=True)
-
-
-def _write_arrow(rows: pa.Table, file: Path) -> None:
-    with pa.OSFile(str(file), "wb") as out, pa.ipc.new_file(out, rows.schema) as writer:
-        writer.write_table(rows)
+        for path in own:
+            path.unlink(missing_ok=True)
 
 
 def _part_starts(table: Table, change: ChangeSet, parts: int) -> tuple[int, ...] | None:
@@ -139,8 +161,8 @@ def _part_starts(table: Table, change: ChangeSet, parts: int) -> tuple[int, ...]
     return tuple(starts) if len({*starts}) == len(starts) else None
 
 
-def _require_files(written: Mapping[Path, int], checked: CheckedChange) -> None:
-    found = sum(pq.read_metadata(file).num_rows for file in written if file.exists())
+def _require_files(written: Mapping[os.PathLike[str], int], checked: CheckedChange) -> None:
+    found = sum(rows_in(file) for file in written if not isinstance(file, Path) or file.exists())
     require_written(sum(written.values()), found, checked.folder, checked.table.name)
 
 

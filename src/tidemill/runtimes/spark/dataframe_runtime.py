@@ -283,7 +283,7 @@ class DataFrameRuntime(StateInStore):
 
     def frame_of(self, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
         """An Arrow table as a DataFrame of our session."""
-        return frame_of_arrow(self._frames.spark, table.select(list(names_of(fields))))
+        return frame_of_arrow(self._frames.spark, table.select(list(names_of(fields))), fields)
 
     @property
     def counters(self) -> Counters:

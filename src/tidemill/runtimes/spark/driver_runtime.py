@@ -11,6 +11,7 @@ from __future__ import annotations
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -28,6 +29,7 @@ from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot
 from tidemill.runtimes.runtime import FieldsOf
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter, described
+from tidemill.runtimes.spark.execution.remote_files import granted
 from tidemill.runtimes.spark.lookup import prefetch
 from tidemill.runtimes.spark.lookup.stored_snapshot import StoredSnapshot
 from tidemill.storage.store import Store
@@ -138,7 +140,8 @@ class DriverRuntime(NativeRuntime):
         return self._meter.read() if self._meter is not None else Counters()
 
     def _snapshot_of(self, name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
-        return StoredSnapshot(name, self._store.runs(name), fields, in_order, self._counted)
+        runs, grant = self._store.runs(name), partial(granted, store=self._store)
+        return StoredSnapshot(name, runs, fields, in_order, self._counted, grant)
 
     @contextmanager
     def _counted(self, purpose: str) -> Iterator[SparkSession]:

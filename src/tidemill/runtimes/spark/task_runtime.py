@@ -27,6 +27,7 @@ from tidemill.program.stages import Stage
 from tidemill.runtimes.spark.bulk_check import CheckedTables, check_in_tasks
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
+from tidemill.runtimes.spark.execution.remote_files import granted
 from tidemill.runtimes.spark.execution.session import cores_of
 from tidemill.runtimes.spark.lookup.key_check import can_look_up
 from tidemill.runtimes.spark.tasks.column_sums import why_not_in_columns
@@ -145,7 +146,7 @@ class TaskRuntime(DataFrameRuntime):
         rows = sum(work.changes[step.change].rows for step in work.steps if step.stage is not None)
         views = ", ".join(dict.fromkeys(stage.name.partition("/")[0] for stage in stages))
         with self._job("changes of", views, rows, work.files):
-            results = run_job(self._frames.spark, work)
+            results = run_job(self._frames.spark, self._store, work)
         parts: dict[str, list[pa.Table]] = {}
         for result in results:
             if result.stage == FAULT:
@@ -200,10 +201,10 @@ class TaskRuntime(DataFrameRuntime):
         self._to_check, self._checked, self._divided = {}, None, []
 
 
-def run_job(spark: SparkSession, work: Work) -> list[Result]:
+def run_job(spark: SparkSession, store: Store, work: Work) -> list[Result]:
     """Run the tasks of a job: one for each part, an exchange, and one for each shard."""
     summed = spark.range(0, work.parts, 1, work.parts).mapInArrow(
-        partial(_map_side, work), "shard INT, stage INT, part INT, content BINARY"
+        granted(partial(_map_side, work), store), "shard INT, stage INT, part INT, content BINARY"
     )
     # By a hash, as before Spark 4.1, two shards may be in one task, and another has none.
     met = (
@@ -212,7 +213,7 @@ def run_job(spark: SparkSession, work: Work) -> list[Result]:
         else summed.repartition(work.shards, "shard")
     )
     finishing = replace(work, steps=(), changes=())
-    found = met.mapInArrow(partial(_reduce_side, finishing), "stage INT, name STRING, content BINARY")
+    found = met.mapInArrow(granted(partial(_reduce_side, finishing), store), "stage INT, name STRING, content BINARY")
     return [Result(**row) for row in rows_as_arrow(found).to_pylist()]
 
 

@@ -29,8 +29,8 @@ __all__ = ["changes_of", "check_names", "weight_of"]
 SMALL_CHUNK = 2_000
 """Rows of a chunk below which the work for each chunk outweighs that for its rows: then chunks are combined."""
 
-_REMADE = (t.Floating, t.Array, t.Map, t.Struct)
-"""Types whose columns may hold values that are not in our normal form, such as -0.0."""
+_REMADE = (t.Floating, t.Array, t.Map, t.Struct, t.AnsiInterval, t.CalendarInterval)
+"""Types whose columns may hold values that are not in our normal form, such as -0.0 or hours in an INTERVAL DAY."""
 
 
 def changes_of(data: Any, table: Table) -> ChangeSet:
@@ -221,6 +221,8 @@ def _cast(column: pa.ChunkedArray, field: Field, target: pa.DataType) -> pa.Chun
     if not _casts(column.type, field.type):
         return None
     try:
+        if pa.types.is_duration(column.type):
+            column = column.cast(pa.duration("us"))
         if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
             # Arrow first requires space for any 64-bit integer, and only then looks at the values.
             column = column.cast(pa.decimal128(t.MAX_PRECISION, target.scale))
@@ -229,12 +231,15 @@ def _cast(column: pa.ChunkedArray, field: Field, target: pa.DataType) -> pa.Chun
             converted = without_negative_zeros(converted)
     except pa.ArrowInvalid:
         return None
-    return converted if _fits(converted, field.length) else None
+    return converted if _fits(converted, field) else None
 
 
-def _fits(column: pa.ChunkedArray, length: int | None) -> bool:
-    """True if no text of a column is longer than declared."""
-    return length is None or (pc.max(pc.utf8_length(column)).as_py() or 0) <= length
+def _fits(column: pa.ChunkedArray, field: Field) -> bool:
+    """True if no text of a column is longer than declared, nor shorter where it is a CHAR."""
+    if field.length is None:
+        return True
+    shortest, longest = pc.min_max(pc.utf8_length(column)).as_py().values()
+    return longest is None or (longest <= field.length and (field.char is None or shortest == field.char))
 
 
 def _casts(source: pa.DataType, target: t.Type) -> bool:
@@ -259,8 +264,12 @@ def _casts(source: pa.DataType, target: t.Type) -> bool:
             return bool(kinds.is_binary(source) or kinds.is_large_binary(source) or kinds.is_fixed_size_binary(source))
         case t.Date():
             return bool(kinds.is_date(source))
+        case t.Time(precision):
+            return bool(kinds.is_time(source)) and precision == t.TIME_DIGITS
         case t.Timestamp():
             return bool(kinds.is_timestamp(source))
+        case t.DayTimeInterval(end="SECOND"):
+            return bool(kinds.is_duration(source))
     return False
 
 

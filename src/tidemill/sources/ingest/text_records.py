@@ -141,7 +141,7 @@ def parser_of(type_: Type) -> Callable[[str], Any]:
             return lambda text: _number(float, text)
         case t.Binary():
             return str.encode
-        case t.Array() | t.Map() | t.Struct():
+        case t.Array() | t.Map() | t.Struct() | t.Variant():
             return _nested
     return lambda text: text
 

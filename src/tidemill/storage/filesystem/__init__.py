@@ -9,6 +9,7 @@
 - ``small_writes``: writes of a few bytes, without giving up the interpreter's lock.
 - ``symlinks``: symbolic links below a warehouse folder are refused.
 - ``writer_lock``: one writer at a time, with a fencing token.
+- ``fetched_file``: files as any process opens them, on an object store by a copy that is fetched.
 - ``checksums``: comparing files with their length and CRC-32, once per process.
 - ``row_group_checksums``: a checksum for each row group of a Parquet file.
 """

@@ -157,6 +157,13 @@ class Disk:
         """The file itself."""
         return file
 
+    def has_copy(self, file: Path) -> bool:
+        """True: it is the file itself."""
+        return True
+
     def drop_copy(self, file: Path) -> bool:
         """False: there are no copies."""
         return False
+
+    def access(self) -> None:
+        """None: only machines that share the disk can read it."""

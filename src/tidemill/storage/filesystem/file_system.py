@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar, cast
 from tidemill.storage.filesystem.disk import Disk
 from tidemill.storage.filesystem.file_path import FilePath
 
-__all__ = ["DISK", "AppendedFile", "FilePath", "FileSystem", "MarkFile", "WriterToken", "system_of"]
+__all__ = ["DISK", "Access", "AppendedFile", "FilePath", "FileSystem", "MarkFile", "WriterToken", "system_of"]
 
 
 P = TypeVar("P", bound=FilePath)
@@ -77,6 +77,13 @@ class WriterToken(Protocol):
 
     def release(self) -> None:
         """Give the right up."""
+
+
+class Access(Protocol):
+    """What a process of another machine needs to open the files of a warehouse."""
+
+    def grant(self) -> None:
+        """Open them so in this process from now on."""
 
 
 class FileSystem(Protocol[P]):
@@ -150,8 +157,14 @@ class FileSystem(Protocol[P]):
 
         ``FileNotFoundError`` if there is none."""
 
+    def has_copy(self, file: P) -> bool:
+        """True if the file is on this machine, or a copy of it."""
+
     def drop_copy(self, file: P) -> bool:
         """Forget a copy, so that the file itself is read next; False if there is none."""
+
+    def access(self) -> Access | None:
+        """What processes of other machines need to read and write files; None if they need the same disk."""
 
 
 DISK: FileSystem[Path] = Disk()

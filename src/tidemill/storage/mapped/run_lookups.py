@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from tidemill.changes.sorted_hashes import sought_hashes
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.filesystem.fetched_file import DerivedPlace
+from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.filesystem.file_system import system_of
 from tidemill.storage.mapped.derived_files import delete_derived, derived_bytes, existing_parent
 from tidemill.storage.mapped.lookup_costs import LOOKUP_VALUES, making_cost
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun, ReadColumn
@@ -29,16 +32,22 @@ class RunLookups:
     """Makes derived files where lookups have shown that they pay; ``cache``, under a memory budget, has columns of row
     groups."""
 
-    def __init__(self, folder: Path, cache: RowGroupCache | None) -> None:
+    def __init__(self, root: FilePath, cache: RowGroupCache | None) -> None:
+        folder = system_of(root).mapped(root)
         self.cache = cache
+        self._root = root
         self._own = None if os.access(existing_parent(folder), os.W_OK) else TemporaryFolder()
         self._folder = folder if self._own is None else self._own.path
         self._spent: Counter[Path] = Counter()
 
     def prefix(self, run: str, checksum: int) -> Path:
         """The path that the names of the derived files of a run begin with."""
-        file = Path(run)
-        return self._folder / file.parent / f"{file.stem}-{checksum:08x}"
+        return self._folder / _derived_name(run, checksum)
+
+    def derived(self, run: str, checksum: int) -> os.PathLike[str]:
+        """The same for whoever opens it, on any machine."""
+        name = _derived_name(run, checksum)
+        return self._folder / name if isinstance(self._root, Path) else DerivedPlace(self._root, name)
 
     def mapped(self, run: str, checksum: int, rows: int) -> MappedRun:
         """A run with its derived files. Under a memory budget they are mapped for the time of a lookup."""
@@ -73,6 +82,11 @@ class RunLookups:
         """Bytes of the derived files of a run."""
         prefix = self.prefix(run, checksum)
         return derived_bytes(prefix.parent, f"{prefix.name}.")
+
+
+def _derived_name(run: str, checksum: int) -> str:
+    file = Path(run)
+    return f"{file.parent}/{file.stem}-{checksum:08x}"
 
 
 def delete_unnamed(folder: Path, named: Collection[str]) -> int:

@@ -17,7 +17,7 @@ from tests.runtimes.native.test_expressions import CORNERS, DOMAINS, EXPRESSIONS
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Cast, Column, Literal, Scalar, Subquery
-from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.algebra.relational.relations import Values
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtimes.native.llvm.map_harness import Lab, Shape
-from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.changes.arrow import NAN, canonical_double, from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

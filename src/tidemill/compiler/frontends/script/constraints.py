@@ -6,13 +6,14 @@ ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from tidemill.compiler.frontends.script.check_conditions import translate_check
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.named_definitions import default_value
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import NameTaken, ParseError, Unsupported
 from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, names_of
@@ -34,7 +35,13 @@ DEFAULT_CHARACTERISTICS = {
 UNNAMED_CONSTRAINTS = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
 """Constraints that are read elsewhere, or do not restrict rows."""
 
-COLUMN_CONSTRAINTS = (*UNNAMED_CONSTRAINTS, exp.PrimaryKeyColumnConstraint, exp.Reference, exp.CheckColumnConstraint)
+COLUMN_CONSTRAINTS = (
+    *UNNAMED_CONSTRAINTS,
+    exp.PrimaryKeyColumnConstraint,
+    exp.Reference,
+    exp.CheckColumnConstraint,
+    exp.DefaultColumnConstraint,
+)
 TABLE_CONSTRAINTS = (exp.PrimaryKey, exp.ForeignKey, exp.CheckColumnConstraint)
 
 UNSUPPORTED_CONSTRAINT = (
@@ -53,11 +60,6 @@ REFUSED_CONSTRAINTS: dict[type[exp.Expr], tuple[str, str, str]] = {
         "It would not be enforced.",
         "Declare the columns PRIMARY KEY, which is enforced.",
     ),
-    exp.DefaultColumnConstraint: (
-        "a column cannot have a DEFAULT",
-        "A missing value is NULL.",
-        "Give the value in the row.",
-    ),
     exp.GeneratedAsIdentityColumnConstraint: _GENERATED,
     exp.ComputedColumnConstraint: _GENERATED,
 }
@@ -67,6 +69,7 @@ SUPPORTED_DECLARATIONS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.CheckColumnConstraint: ("this",),
     exp.ColumnDef: ("this", "kind", "constraints"),
     exp.CommentColumnConstraint: ("this",),
+    exp.DefaultColumnConstraint: ("this",),
     exp.ForeignKey: ("expressions", "reference", "delete", "update", "options"),
     exp.NotNullColumnConstraint: ("allow_null",),
     exp.PrimaryKey: ("expressions", "options"),
@@ -168,7 +171,25 @@ def read_constraints(
             beside = "" if declared.column is None else f"_{declared.column.name.lower()}"
             name = declared.name or names.take(f"{table.name}{beside}_check")
             checks.append(read_check(declared, name, table, source))
-    return replace(table, references=tuple(references), checks=tuple(checks))
+    return replace(
+        table,
+        references=tuple(references),
+        checks=tuple(checks),
+        defaults=tuple(read_defaults(constraints, table.fields, source)),
+    )
+
+
+def read_defaults(
+    constraints: Sequence[DeclaredConstraint], fields: Sequence[Field], source: SqlText
+) -> Iterator[tuple[str, str]]:
+    """The columns that have a DEFAULT, with its text, which must be a constant of the column's type."""
+    types = {f.name: f.type for f in fields}
+    for declared in constraints:
+        if isinstance(declared.node, exp.DefaultColumnConstraint) and declared.column is not None:
+            name, text = declared.column.name.lower(), declared.node.meta["text"]
+            with source.locating(declared.node):
+                default_value(text, types[name])
+            yield name, text
 
 
 def _names(constraints: Sequence[DeclaredConstraint], source: SqlText) -> NameAllocator:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidemill.algebra.values.variants import has_variant
 from tidemill.compiler.frontends.script.constraints import (
     declared_constraints,
     read_constraints,
@@ -15,11 +16,12 @@ from tidemill.compiler.frontends.script.constraints import (
     refuse_unenforced,
 )
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import ONE_SCHEMA, SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.names.data_types import from_type, is_required, max_length
 from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, check_identifier
-from tidemill.model.errors import NameTaken, ParseError, Unsupported
+from tidemill.model.errors import NameTaken, ParseError, TypeMismatch, Unsupported
 from tidemill.model.schema import Table
-from tidemill.model.types import Field
+from tidemill.model.types import Collated, Field
 
 
 def read_table(tree: exp.Expr, source: SqlText, kept: bool) -> Table:
@@ -36,30 +38,40 @@ def read_table(tree: exp.Expr, source: SqlText, kept: bool) -> Table:
     columns = [item for item in schema.expressions if isinstance(item, exp.ColumnDef)]
     if not columns:
         raise ParseError("a table has at least one column", where=source.place(schema))
+    collate_types(columns)
     constraints = declared_constraints(schema)
     refuse_unenforced(constraints, source)
     fields = read_fields(columns, source)
     primary_key = read_primary_key(constraints, fields, source)
+    if collated := [f.name for f in fields if f.name in primary_key and isinstance(f.type, Collated)]:
+        raise Unsupported(
+            f'column "{collated[0]}" of a primary key has a collation',
+            where=source.place(tree),
+            detail="Keys are compared by their bytes.",
+            hint="Declare it as STRING.",
+        )
+    for field in fields:
+        if field.name in primary_key and has_variant(field.type):
+            raise TypeMismatch(f'"{field.name}" cannot be a key: variants are not compared', where=source.place(schema))
     fields = tuple(replace(f, nullable=f.nullable and f.name not in primary_key) for f in fields)
     table = Table(table_name(schema.this, source), fields, primary_key, kept=kept)
     return read_constraints(table, constraints, source, table_name)
 
 
+MEANINGLESS_CLAUSES = (exp.SchemaCommentProperty, exp.FileFormatProperty, exp.Property)
+"""COMMENT, USING and TBLPROPERTIES, which mean nothing here: a warehouse stores its tables in its own format."""
+
+
 def refuse_table_clauses(tree: exp.Create, source: SqlText) -> None:
-    """Refuse clauses that are not supported: ``AS SELECT``, ``USING``, ``PARTITIONED BY``."""
-    if tree.expression:
-        raise Unsupported(
-            "CREATE TABLE AS SELECT is not supported",
-            where=source.place(tree.expression),
-            hint="Use CREATE MATERIALIZED VIEW; or declare the table, then INSERT.",
-        )
+    """Refuse clauses that are not supported, such as LOCATION and PARTITIONED BY."""
     properties = tree.args.get("properties")
     for clause in properties.expressions if properties else ():
-        if not isinstance(clause, exp.SchemaCommentProperty):
+        if type(clause) not in MEANINGLESS_CLAUSES:
             raise Unsupported(
                 "a table takes columns and keys only",
                 where=source.place(clause),
-                detail="A warehouse stores its tables in its own format.",
+                detail="A warehouse stores its tables in its own format, where it is.",
+                hint="Leave the clause out; a table of time partitions has PARTITION BY column EVERY length.",
             )
 
 
@@ -80,14 +92,23 @@ def read_fields(columns: Sequence[exp.ColumnDef], source: SqlText) -> tuple[Fiel
             raise ParseError(f'column "{name}" has no type', where=source.place(column.this))
         refuse_undeclared_arguments(column, source)
         type_, length = from_type(column.kind, source), max_length(column.kind, source)
-        fields[name] = Field(name, type_, not is_required(column), length)
+        char = length if column.kind.this == exp.DType.CHAR else None
+        fields[name] = Field(name, type_, not is_required(column), length, char)
     return tuple(fields.values())
 
 
+def collate_types(columns: Sequence[exp.ColumnDef]) -> None:
+    """Make ``COLLATE name``, which the parser takes for a constraint of a column, a part of its type."""
+    for column in columns:
+        for constraint in list(column.constraints):
+            if isinstance(constraint.args["kind"], exp.CollateColumnConstraint) and column.kind:
+                column.kind.set("collate", constraint.args["kind"].this)
+                constraint.pop()
+
+
 def table_name(table: exp.Expr, source: SqlText) -> str:
-    """A name of one part, in lower case."""
-    if not isinstance(table, exp.Table) or table.args.get("db"):
-        raise ParseError(
-            "the name of a table has one part", where=source.place(table), detail="A warehouse is one schema."
-        )
+    """A name of one part, perhaps with the schema before it, in lower case."""
+    schema = tuple(part.lower() for part in (table.catalog, table.db) if part) if isinstance(table, exp.Table) else None
+    if schema not in SCHEMA_NAMES:
+        raise ParseError("the name of a table has one part", where=source.place(table), detail=ONE_SCHEMA)
     return check_identifier(table.name, source.place(table))

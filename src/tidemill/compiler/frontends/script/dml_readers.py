@@ -38,7 +38,9 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
         source,
         hint="Write INSERT INTO table (columns) SELECT ..., after a DELETE if rows must be removed.",
     )
-    target, query = tree.this, tree.expression
+    target, query = tree.this, tree.expression or tree.args.get("source")
+    if isinstance(query, exp.Table):
+        query = exp.select("*").from_(query)  # INSERT INTO t TABLE u
     if not isinstance(query, exp.Expr):
         raise ParseError("INSERT takes VALUES or a query", where=place, hint="Write INSERT INTO table VALUES (...).")
     if tree.args.get("with_") and query.args.get("with_"):
@@ -46,7 +48,10 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
     if tree.args.get("with_"):
         query.set("with_", tree.args["with_"])
     table = target.this if isinstance(target, exp.Schema) else target
-    return st.Insert(place, _target(table, source), _columns(target, source), ParsedText(query, source))
+    by_name, columns = bool(tree.args.get("by_name")), _columns(target, source)
+    if by_name and columns is not None:
+        raise ParseError("INSERT has a list of columns, or BY NAME", where=place)
+    return st.Insert(place, _target(table, source), columns, ParsedText(query, source), by_name)
 
 
 def _columns(target: exp.Expr, source: SqlText) -> tuple[str, ...] | None:
@@ -98,7 +103,11 @@ def _assigned(column: exp.Expr, alias: str, source: SqlText) -> str:
     parts = [part.name.lower() for part in column.parts] if isinstance(column, exp.Column) else []
     if len(parts) == 1 or (len(parts) == 2 and parts[0] == alias):
         return parts[-1]
-    raise ParseError("SET takes a column of the table = value", where=source.place(column))
+    raise ParseError(
+        "SET takes a column of the table = value",
+        where=source.place(column),
+        hint="For a member set the whole column: SET s = named_struct('a', 1, 'b', s.b).",
+    )
 
 
 def read_delete(cursor: StatementCursor, place: TextLocation) -> st.Delete:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import get_args
+from typing import NoReturn, get_args
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.create_table import read_table
+from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
+from tidemill.compiler.frontends.script.definition_readers import (
+    read_create_function,
+    read_declare,
+    read_drop_function,
+    read_drop_variable,
+    read_execute_immediate,
+    read_named_query,
+    read_set_variable,
+    refuse_set,
+)
 from tidemill.compiler.frontends.script.dml_readers import (
     read_delete,
     read_insert,
@@ -18,17 +29,22 @@ from tidemill.compiler.frontends.script.dml_readers import (
     read_update,
 )
 from tidemill.compiler.frontends.script.statements import ObjectKind
+from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
-from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import (
+    ONE_SCHEMA,
+    SCHEMA_NAMES,
+    StatementCursor,
+    split_statements,
+)
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
-from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
 from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_partitioning
-from tidemill.model.errors import ParseError, TextLocation, Unsupported
+from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
     "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, "
-    "REPLAY LATE, SHOW"
+    "REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
 )
 
 APPEND_ONLY = ("APPEND", "ONLY")
@@ -57,9 +73,14 @@ def read_statement(cursor: StatementCursor) -> st.Statement:
     )
 
 
-def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [APPEND ONLY] [PARTITION BY ...]``, and STREAM alike."""
+def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.CreateTable | st.CreateTableAs:
+    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [APPEND ONLY] [PARTITION BY ...]``, and STREAM alike.
+
+    Or ``CREATE TABLE name AS query``.
+    """
     kept = cursor.tokens[1].text.upper() == "TABLE"
+    if kept and any(depth == 0 and token.token_type in QUERY_WORDS for depth, token in nesting_levels(cursor.tokens)):
+        return read_create_table_as(cursor, place)
     while cursor.rest and not at_partition_by(cursor) and not cursor.sees(*APPEND_ONLY):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
@@ -68,6 +89,28 @@ def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.Create
     if at_partition_by(cursor):
         table = replace(table, partitioning=read_partitioning(cursor, table.fields, kept))
     return st.CreateTable(place, table, bool(tree.args.get("exists")))
+
+
+QUERY_WORDS = (TokenType.ALIAS, TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.FROM)
+"""Words with which a query begins; the declaration of a table has none of them outside of parentheses."""
+
+
+def read_create_table_as(cursor: StatementCursor, place: TextLocation) -> st.CreateTableAs:
+    """``CREATE TABLE [IF NOT EXISTS] name [USING format] [TBLPROPERTIES (...)] [AS] query``."""
+    tree = cursor.source.parse(cursor.tokens)
+    cursor.position = len(cursor.tokens)
+    if not isinstance(tree, exp.Create) or not isinstance(tree.expression, exp.Expr):
+        raise ParseError("this cannot be read as a declaration", where=place)
+    refuse_unsupported_arguments(tree, cursor.source)
+    refuse_table_clauses(tree, cursor.source)
+    if isinstance(tree.this, exp.Schema):
+        raise ParseError(
+            "a table that is made of a query has its columns",
+            where=cursor.source.place(tree.this),
+            hint="Name them in the SELECT list, with AS.",
+        )
+    query = ParsedText(tree.expression, cursor.source)
+    return st.CreateTableAs(place, table_name(tree.this, cursor.source), query, bool(tree.args.get("exists")))
 
 
 def _as_table(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
@@ -182,16 +225,19 @@ def read_create_feed(cursor: StatementCursor, place: TextLocation) -> st.CreateF
 
 
 def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
-    """``CREATE VIEW``: supported for views defined by partitions, otherwise refused."""
-    view = read_create_view(cursor, place)
-    if isinstance(view.tree, PartitionedView):
-        return view
-    raise Unsupported(
-        "views that are not materialized are not supported",
-        where=place,
-        detail="Every view of a warehouse is materialized and maintained.",
-        hint="Write CREATE MATERIALIZED VIEW.",
-    )
+    """``CREATE VIEW``: a query that is read under a name; one that is defined by partitions is maintained."""
+    if _defines_partitions(cursor):
+        return read_create_view(cursor, place)
+    return read_named_query(cursor, place)
+
+
+def _defines_partitions(cursor: StatementCursor) -> bool:
+    """True if what follows the first AS is a definition by partitions."""
+    words = [token.token_type for token in cursor.tokens]
+    if TokenType.ALIAS not in words:
+        return False
+    ahead = StatementCursor(cursor.source, cursor.tokens, words.index(TokenType.ALIAS) + 1)
+    return is_definition(ahead)
 
 
 def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
@@ -264,12 +310,87 @@ def read_show_statistics(cursor: StatementCursor, place: TextLocation) -> st.Sho
     return st.ShowStatistics(place, cursor.name("table or view") if cursor.accept("FOR") else None)
 
 
+def read_show_functions(cursor: StatementCursor, place: TextLocation) -> st.ShowFunctions:
+    """``SHOW [USER | SYSTEM | ALL] FUNCTIONS [LIKE 'pattern']``."""
+    kind = cursor.tokens[1].text.lower()
+    cursor.accept("LIKE")
+    pattern = cursor.next("a pattern").text if cursor.token is not None else None
+    return st.ShowFunctions(place, "all" if kind == "functions" else kind, pattern)
+
+
+def read_describe_function(cursor: StatementCursor, place: TextLocation) -> st.DescribeFunction:
+    """``DESCRIBE FUNCTION [EXTENDED] name``."""
+    cursor.accept("EXTENDED")
+    return st.DescribeFunction(place, cursor.name("function"))
+
+
+def read_describe_table(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
+    """``DESCRIBE [TABLE] [EXTENDED] name``."""
+    cursor.accept("TABLE")
+    cursor.accept("EXTENDED")
+    return st.DescribeTable(place, cursor.name("table or view"))
+
+
+def read_show_columns(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
+    """``SHOW COLUMNS IN name``."""
+    if not cursor.accept("FROM"):
+        cursor.expect("IN")
+    return st.DescribeTable(place, cursor.name("table or view"), names_only=True)
+
+
+_ONE_SCHEMA = "A warehouse is one schema, called default: use a warehouse for each."
+_NOTHING_CACHED = "Leave it out: tables are kept as columns, and views are maintained."
+_FOLDER_RIGHTS = "Whoever can read the folder of a warehouse can read all of it."
+
+REFUSED_STATEMENTS: dict[tuple[str, ...], str] = {
+    ("ADD",): "Register Python functions with register_function.",
+    ("ALTER", "TABLE"): "CREATE a table with the new columns, INSERT the rows of the old one, and DROP that.",
+    ("CACHE",): _NOTHING_CACHED,
+    ("COMMENT",): "Leave it out: comments mean nothing.",
+    ("CREATE", "DATABASE"): _ONE_SCHEMA,
+    ("CREATE", "INDEX"): "Leave it out: lookups make the indexes that they need.",
+    ("CREATE", "OR", "REPLACE", "TABLE"): "DROP the table, and CREATE it again.",
+    ("CREATE", "SCHEMA"): _ONE_SCHEMA,
+    ("DROP", "DATABASE"): _ONE_SCHEMA,
+    ("DROP", "SCHEMA"): _ONE_SCHEMA,
+    ("GRANT",): _FOLDER_RIGHTS,
+    ("LOAD",): "Use tidemill load, or wh.load(table, path).",
+    ("MERGE",): "Use UPDATE and INSERT; or apply() old rows with -1 and new rows with +1, as one epoch.",
+    ("MSCK",): "Leave it out: a table knows its rows.",
+    ("REFRESH", "TABLE"): _NOTHING_CACHED,
+    ("REPAIR",): "Leave it out: a table knows its rows.",
+    ("REPLACE",): "DROP the table, and CREATE it again.",
+    ("RESET",): "Leave it out: there are no settings to reset.",
+    ("REVOKE",): _FOLDER_RIGHTS,
+    ("UNCACHE",): _NOTHING_CACHED,
+}
+"""Statements of Spark that are refused, by their first words, with what to do instead."""
+
+
+def refuse_with_hint(cursor: StatementCursor, place: TextLocation) -> NoReturn:
+    """Refuse a statement of Spark that has no meaning here."""
+    words = tuple(token.text.upper() for token in cursor.tokens[: cursor.position])
+    raise Unsupported(f"{' '.join(words)} is not supported", where=place, hint=REFUSED_STATEMENTS[words])
+
+
+def read_use(cursor: StatementCursor, place: TextLocation) -> st.UseSchema:
+    """``USE [SCHEMA | DATABASE] default``."""
+    cursor.accept("SCHEMA") or cursor.accept("DATABASE") or cursor.accept("NAMESPACE")
+    words = [cursor.next("the name of a schema").text.lower()]
+    while cursor.accept("."):
+        words.append(cursor.next("the name of a schema").text.lower())
+    if (*words,) not in (*SCHEMA_NAMES, ("spark_catalog",)):
+        raise UnknownName(f'there is no schema "{".".join(words)}"', where=place, hint=ONE_SCHEMA)
+    return st.UseSchema(place)
+
+
 def without_operands(statement: type[st.Statement]) -> StatementReader:
     """The reader of a statement that is its first words alone."""
     return lambda cursor, place: statement(place)
 
 
 STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
+    **dict.fromkeys(REFUSED_STATEMENTS, refuse_with_hint),
     ("CREATE", "TABLE"): read_create_table,
     ("CREATE", "STREAM"): read_create_table,
     ("CREATE", "SOURCE"): read_create_source,
@@ -278,6 +399,36 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"): read_create_view,
     ("CREATE", "VIEW"): read_plain_view,
     ("CREATE", "OR", "REPLACE", "VIEW"): read_plain_view,
+    **{
+        ("CREATE", *replacing, *shared, temporary, "VIEW"): read_named_query
+        for replacing in ((), ("OR", "REPLACE"))
+        for shared in ((), ("GLOBAL",))
+        for temporary in ("TEMPORARY", "TEMP")
+    },
+    **{
+        ("CREATE", *replacing, *temporary, "FUNCTION"): read_create_function
+        for replacing in ((), ("OR", "REPLACE"))
+        for temporary in ((), ("TEMPORARY",), ("TEMP",))
+    },
+    ("DROP", "FUNCTION"): read_drop_function,
+    ("DROP", "TEMPORARY", "FUNCTION"): read_drop_function,
+    ("DROP", "TEMPORARY", "VARIABLE"): read_drop_variable,
+    ("DROP", "TEMPORARY", "VAR"): read_drop_variable,
+    ("DECLARE",): read_declare,
+    ("EXECUTE", "IMMEDIATE"): read_execute_immediate,
+    ("SET", "VAR"): read_set_variable,
+    ("SET", "VARIABLE"): read_set_variable,
+    ("SET",): refuse_set,
+    ("SHOW", "FUNCTIONS"): read_show_functions,
+    **{("SHOW", kind, "FUNCTIONS"): read_show_functions for kind in ("USER", "SYSTEM", "ALL")},
+    ("DESCRIBE", "FUNCTION"): read_describe_function,
+    ("DESC", "FUNCTION"): read_describe_function,
+    ("DESCRIBE",): read_describe_table,
+    ("DESC",): read_describe_table,
+    ("SHOW", "COLUMNS"): read_show_columns,
+    ("SHOW", "SCHEMAS"): without_operands(st.ShowSchemas),
+    ("SHOW", "DATABASES"): without_operands(st.ShowSchemas),
+    ("USE",): read_use,
     ("ALTER",): read_alter_view,
     ("ANALYZE",): read_analyze,
     ("DEFINE",): read_define,
@@ -304,6 +455,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("WITH",): read_query,
     ("VALUES",): read_query,
     ("FROM",): read_query,
+    ("TABLE",): read_query,
     ("(",): read_query,
 }
 """Readers by first words, longer beginnings before shorter ones."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
+from tidemill.compiler.frontends.sql.named_definitions import NamedQuery, SqlFunction
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.model.errors import TextLocation
 from tidemill.model.schema import Table
+from tidemill.model.types import Type
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,102 @@ class CreateFeed(Statement):
     if_not_exists: bool = False
 
 
+@dataclass(frozen=True)
+class CreateNamedQuery(Statement):
+    """``CREATE [TEMPORARY] VIEW``: a query that is read under a name, and not materialized."""
+
+    query: NamedQuery
+    temporary: bool = False
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTableAs(Statement):
+    """``CREATE TABLE name AS query``."""
+
+    table: str
+    query: ParsedText
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateFunction(Statement):
+    """``CREATE [TEMPORARY] FUNCTION ... RETURN``: a function whose body is SQL."""
+
+    function: SqlFunction
+    temporary: bool = False
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class DropFunction(Statement):
+    """``DROP FUNCTION``, temporary or not."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DeclareVariable(Statement):
+    """``DECLARE VARIABLE``: its type is that of its ``default`` where none is given."""
+
+    name: str
+    type: Type | None
+    default: ParsedText | None
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class SetVariables(Statement):
+    """``SET VAR``: names and the query or expression of their values; None for the defaults."""
+
+    assignments: tuple[tuple[tuple[str, ...], ParsedText | None], ...]
+
+
+@dataclass(frozen=True)
+class DropVariable(Statement):
+    """``DROP TEMPORARY VARIABLE``."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ExecuteImmediate(Statement):
+    """``EXECUTE IMMEDIATE text [INTO variables] [USING values]``: each value with its name, or without one."""
+
+    text: ParsedText
+    into: tuple[str, ...]
+    using: tuple[tuple[str | None, ParsedText], ...]
+
+
+@dataclass(frozen=True)
+class ShowFunctions(Statement):
+    """``SHOW FUNCTIONS``: those of the warehouse and of the session, and those of SQL where asked for."""
+
+    kind: str = "all"
+    pattern: str | None = None
+
+
+@dataclass(frozen=True)
+class DescribeFunction(Statement):
+    """``DESCRIBE FUNCTION``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowSchemas(Statement):
+    """``SHOW SCHEMAS``: there is one."""
+
+
+@dataclass(frozen=True)
+class UseSchema(Statement):
+    """``USE default``: it is in use already."""
+
+
 ObjectKind = Literal["table", "stream", "source", "feed", "view"]
 """The kinds of objects that can be dropped."""
 
@@ -96,11 +194,15 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """``INSERT INTO``: ``columns`` is None where the statement does not name any."""
+    """``INSERT INTO``: ``columns`` is None where the statement does not name any.
+
+    With ``by_name`` the columns of the query are those of the table that have their names.
+    """
 
     table: str
     columns: tuple[str, ...] | None
     query: ParsedText
+    by_name: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +275,14 @@ class ShowCreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class DescribeTable(Statement):
+    """``DESCRIBE [TABLE] name``, or ``SHOW COLUMNS IN name``, which has their names alone."""
+
+    name: str
+    names_only: bool = False
+
+
+@dataclass(frozen=True)
 class ShowFeeds(Statement):
     """``SHOW FEEDS``."""
 
@@ -220,7 +330,14 @@ def trees_of(statement: Statement) -> Iterator[ParsedText]:
             yield from (body.query for body in definition.bodies)
         case CreateView(tree=ParsedText() as tree):
             yield tree
-        case Select(query=tree) | Insert(query=tree):
+        case Select(query=tree) | Insert(query=tree) | CreateTableAs(query=tree):
+            yield tree
+        case SetVariables(assignments=settings):
+            yield from (tree for _, tree in settings if tree is not None)
+        case ExecuteImmediate(text=tree, using=using):
+            yield tree
+            yield from (value for _, value in using)
+        case DeclareVariable(default=ParsedText() as tree):
             yield tree
         case Update(assignments=assignments, where=where):
             yield from (tree for _, tree in assignments)

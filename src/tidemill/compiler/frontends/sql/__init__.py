@@ -1,5 +1,6 @@
 """Spark SQL queries and expressions to algebra.
 
+- ``named_definitions``: views that are not materialized, functions in SQL, variables
 - ``query``: SELECT, FROM, joins, set operations, WITH, ORDER BY and LIMIT
 - ``registered_functions``: functions that users have registered
 - ``rules``: the function that translates each kind of expression

@@ -6,8 +6,10 @@ from sqlglot import exp
 
 from tidemill.algebra.relational.windows import SESSION
 from tidemill.compiler.frontends.sql.expressions.array_functions import ARRAY_FUNCTIONS
+from tidemill.compiler.frontends.sql.expressions.document_functions import DOCUMENT_FUNCTIONS
 from tidemill.compiler.frontends.sql.expressions.function_calls import CALL_FUNCTIONS, CALL_RULES
 from tidemill.compiler.frontends.sql.expressions.higher_order_functions import HIGHER_ORDER_FUNCTIONS, from_parameter
+from tidemill.compiler.frontends.sql.expressions.intervals import from_interval_literal
 from tidemill.compiler.frontends.sql.expressions.operators import OPERATORS
 from tidemill.compiler.frontends.sql.expressions.translator import (
     ExpressionRules,
@@ -16,8 +18,8 @@ from tidemill.compiler.frontends.sql.expressions.translator import (
     from_column,
     from_constant,
     from_dot,
+    from_marker,
     from_null,
-    from_paren,
     from_raw_string,
     from_subquery,
 )
@@ -34,9 +36,10 @@ EXPRESSION_RULES = ExpressionRules(
         exp.Column: from_column,
         exp.Dot: from_dot,
         exp.Identifier: from_parameter,
+        exp.Interval: from_interval_literal,
         exp.Literal: from_constant,
         exp.Null: from_null,
-        exp.Paren: from_paren,
+        exp.Placeholder: from_marker,
         exp.RawString: from_raw_string,
         exp.Subquery: from_subquery,
         exp.Window: from_window,
@@ -44,6 +47,7 @@ EXPRESSION_RULES = ExpressionRules(
     functions={
         **CALL_FUNCTIONS,
         **ARRAY_FUNCTIONS,
+        **DOCUMENT_FUNCTIONS,
         **HIGHER_ORDER_FUNCTIONS,
         WINDOW_COLUMN: from_time_window,
         SESSION: from_session_window,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.compiler.frontends.text.source import locating_errors
@@ -91,7 +91,7 @@ def read_duration(cursor: StatementCursor) -> int:
     count = cursor.next("a length of time, such as 1 MINUTE").text
     unit = cursor.next("a unit of time, such as MINUTE").text
     with locating_errors(place):
-        length = interval_of(count, unit).total_microseconds
+        length = microseconds_of(interval_of(f"{count} {unit}"))
     if length <= 0:
         raise ParseError("a duration is positive", where=place, hint="Write for example 1 MINUTE.")
     return length

@@ -21,8 +21,8 @@ from itertools import product
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Literal, Scalar, is_nullable
+from tidemill.algebra.functions.numbers.ring_arithmetic import scale_of
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.functions.ring_arithmetic import scale_of
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.text import text_of
 from tidemill.algebra.values.decimals import unit

@@ -21,7 +21,7 @@ from tidemill.model import types as t
 from tidemill.model.types import BIGINT
 from tidemill.program.statements import RangeBound
 
-ORDERED = (t.Integral, t.Decimal, t.Date, t.Timestamp)
+ORDERED = (t.Integral, t.Decimal, t.Date, t.Time, t.Timestamp)
 """Types whose order every runtime has in its ordered maps."""
 
 INTEGER_BOUNDS = {"gt": "integer_above", "ge": "integer_from", "lt": "integer_below", "le": "integer_to"}

@@ -49,7 +49,13 @@ class Identifiers:
         return Identifiers(self._taken)
 
 
-_KINDS = {decimal.Decimal: "decimal", datetime.datetime: "timestamp", datetime.date: "date", float: "double"}
+_KINDS = {
+    decimal.Decimal: "decimal",
+    datetime.datetime: "timestamp",
+    datetime.date: "date",
+    datetime.time: "time",
+    float: "double",
+}
 
 
 class GlobalNames:

@@ -85,7 +85,7 @@ def _sortable(type_: Type, value: str, known: GlobalNames) -> str:
 
 def _descending(type_: Type, value: str, known: GlobalNames) -> str:
     match type_:
-        case t.Integral() | t.Decimal() | t.Floating():
+        case t.Integral() | t.Decimal() | t.Floating() | t.AnsiInterval():
             return f"-{value}"
         case t.Boolean():
             return f"not {value}"

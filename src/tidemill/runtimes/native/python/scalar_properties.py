@@ -10,6 +10,7 @@ from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.node import memoized
 from tidemill.algebra.relational.walk import children, transform, walk
 from tidemill.algebra.values.casts import cast_value
+from tidemill.algebra.values.interval_casts import keeps_all
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
@@ -24,6 +25,8 @@ def conversion(source: Type, target: Type) -> str:
         case t.Integral(), t.Integral() if source.bits < target.bits:
             return "{0}"
         case t.Float(), t.Double():
+            return "{0}"
+        case t.AnsiInterval(), t.AnsiInterval() if keeps_all(source, target):
             return "{0}"
         case ((t.Integral() | t.Decimal()), t.Double()):
             return "float({0})"
@@ -77,7 +80,7 @@ def is_plain_membership(scalar: Scalar) -> bool:
     """True if ``scalar`` is an IN that Python's ``in`` decides as SQL does: no NULL, no NaN, nothing nested."""
     if not isinstance(scalar, Call) or scalar.function != "in":
         return False
-    nested = t.Floating | t.Array | t.Map | t.Struct
+    nested = t.Floating | t.Array | t.Map | t.Struct | t.CalendarInterval
     return all(
         isinstance(other, Literal) and other.value is not None and not isinstance(other.type, nested)
         for other in scalar.arguments[1:]

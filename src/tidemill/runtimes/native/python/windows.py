@@ -51,7 +51,7 @@ from tidemill.runtimes.native.state.indexes import values_at
 from tidemill.runtimes.native.state.ordered_groups import AddendsOf
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
 
-EXACT_TYPES = (t.Integral, t.Decimal, t.Date, t.Timestamp)
+EXACT_TYPES = (t.Integral, t.Decimal, t.Date, t.Timestamp, t.AnsiInterval)
 """Types whose values can be moved by an offset and back again; a DOUBLE is rounded."""
 
 LONG_FRAME = 64

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidemill.changes.arrow import from_arrow, plain_array
 from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH
-from tidemill.model.types import Date, Decimal, Field, Integral, String, Timestamp
+from tidemill.model.types import Date, Decimal, Field, Integral, String, Time, Timestamp
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, exact_rows
 from tidemill.runtimes.native.state_room import StateRoom, StateSize, column_bytes
 from tidemill.storage.store import ColumnValues, ReadableStore
@@ -28,7 +28,7 @@ LOOKUP_ROWS = 1_000
 KEY_ROWS = 1
 """Number of stored rows that take as long to be read as a further key to be looked up."""
 
-KEY_TYPES = (Integral, Decimal, String, Date, Timestamp)
+KEY_TYPES = (Integral, Decimal, String, Date, Time, Timestamp)
 """Types whose values are equal in Arrow if they are in SQL; others narrow no lookup down."""
 
 

@@ -33,6 +33,7 @@ from tidemill.runtimes.spark.lowering.stages import (
     lower_stored_map_change,
 )
 from tidemill.runtimes.spark.lowering.types import fields_of
+from tidemill.storage.filesystem.fetched_file import is_at_hand
 from tidemill.storage.store import Store
 
 
@@ -108,8 +109,11 @@ class AdHocQueries:
         return self._frames.spark.sql(f"SELECT {_columns(fields)} FROM ({summed}) {copies}")
 
     def _is_plain(self, name: str) -> bool:
-        """True if all stored weights are 1 according to the footers: then stored rows can be read as they are."""
-        return all(_weights(run.file) == (1, 1) for run in self._store.runs(name))
+        """True if all stored weights are 1 according to the footers: then stored rows can be read as they are.
+
+        This process fetches no files for it.
+        """
+        return all(is_at_hand(run.file) and _weights(run.file) == (1, 1) for run in self._store.runs(name))
 
     def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
         """Spark's own answer to a query text over current or past rows, see ``DataFrameRuntime.recompute``."""

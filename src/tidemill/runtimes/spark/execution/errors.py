@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
-from tidemill.model.errors import ArithmeticFault, SetupError, StorageError, TidemillError, Unsupported
+from tidemill.model.errors import ArithmeticFault, Corrupt, SetupError, StorageError, TidemillError, Unsupported
 from tidemill.storage.filesystem.durable_files import damaged
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, invalid casts and indexes.
@@ -34,6 +34,15 @@ _RECURSION = "[RECURSION_"
 _WORKER_FAULT = re.compile(
     r"^tidemill\.model\.errors\.ArithmeticFault: (?P<what>.*)(?:\nhint: (?P<hint>.*))?", re.MULTILINE
 )
+
+# So does one of its files, or of what it lacks to open them.
+_WORKER_REFUSAL = re.compile(
+    r"^tidemill\.model\.errors\.(?P<kind>StorageError|Corrupt|SetupError): (?P<what>.*)(?:\n  (?P<where>.*))?"
+    r"(?:\ndetail: (?P<detail>.*))?(?:\nhint: (?P<hint>.*))?",
+    re.MULTILINE,
+)
+
+_REFUSALS: dict[str, type[TidemillError]] = {"StorageError": StorageError, "Corrupt": Corrupt, "SetupError": SetupError}
 
 # Spark names a file that a task could not read by its URL, which has no spaces.
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(?P<why>[A-Z_]+)\] Encountered error while reading file (?P<url>\S+)\.\s")
@@ -76,6 +85,10 @@ def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillEr
     raised = _WORKER_FAULT.search(text)
     if raised is not None:
         return ArithmeticFault(raised["what"], where=where, hint=raised["hint"])
+    refused_there = _WORKER_REFUSAL.search(text)
+    if refused_there is not None:
+        kind, what, where_there, detail, hint = refused_there.groups()
+        return _REFUSALS[kind](what, where=where_there, detail=detail, hint=hint)
     if isinstance(error, AnalysisException) or _RECURSION in text:
         return Unsupported("Spark does not take this query", where=where, detail=text.splitlines()[0])
     return SetupError(
@@ -107,8 +120,8 @@ def not_found_by_tasks(file: Path) -> StorageError:
         f"Spark's tasks do not find {file.name}",
         where=str(file),
         detail="They read files where they run, and there is none under this path.",
-        hint="Put the warehouse on a disk that all machines of the cluster share; for one in an object store run Spark "
-        "on this machine. Nothing was committed.",
+        hint="Put the warehouse on a disk that all machines of the cluster share, or into an object store. Nothing was "
+        "committed.",
     )
 
 

@@ -23,6 +23,7 @@ from tidemill.runtimes.spark.execution.job_counters import described
 from tidemill.runtimes.spark.execution.parquet_files import url_of, write_files
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
 from tidemill.runtimes.spark.execution.session import is_remote
+from tidemill.runtimes.spark.execution.worker_packages import require_packages
 from tidemill.runtimes.spark.lowering.sql_text import literal_sql, quote
 from tidemill.storage.store import Store
 
@@ -41,12 +42,13 @@ def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> Cha
         raise UnknownName(f'"{table.name}" has no column "{names[name]}"')
     columns = [_column(f, names, table) for f in table.fields]
     weight = quote(names[WEIGHT]) if WEIGHT in names else "1"
-    folder = store.staging(table.name)
+    if store.access() is not None:
+        require_packages(frame.sparkSession, ["obstore"])
     with translate_errors(table.name), _values_refused(), _taking(frame, table, epoch):
         chosen = frame.selectExpr(
             *columns, f"CAST({weight} AS BIGINT) AS {WEIGHT}", f"CAST({epoch} AS BIGINT) AS {EPOCH}"
         )
-        files = write_files(chosen, folder, table.name)
+        files = write_files(chosen, store, table.name, table.fields)
     return ChangeSet.of_files(list(files), table.fields, sum(files.values()))
 
 
@@ -92,12 +94,17 @@ def _column(field: Field, names: Mapping[str, str], table: Table) -> str:
         # Spaces beyond the length are cut off, as Spark does it for its own tables.
         value = (
             f"CASE WHEN length(rtrim({value})) > {field.length} THEN raise_error({complaint})"
-            f" ELSE substring({value}, 1, {field.length}) END"
+            f" ELSE {_fitted(value, field)} END"
         )
     if not field.nullable:
         complaint = literal_sql(f'column "{field.name}" of "{table.name}" cannot be NULL', STRING)
         value = f"coalesce({value}, raise_error({complaint}))"
     return f"{value} AS {quote(field.name)}"
+
+
+def _fitted(value: str, field: Field) -> str:
+    cut = f"substring({value}, 1, {field.length})"
+    return cut if field.char is None else f"rpad({cut}, {field.char}, ' ')"
 
 
 class StreamBatches:

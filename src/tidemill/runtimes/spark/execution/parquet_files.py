@@ -1,12 +1,14 @@
 """Parquet files between Spark and the store: the row count that Spark reports is compared with the files found.
 
 On a cluster whose machines do not share the disk of the warehouse, every task writes to its own, and the job succeeds.
-This process would find fewer files, or none, and would commit them as complete.
+This process would find fewer files, or none, and would commit them as complete. Where the warehouse is in an object
+store, tasks on other machines write to that (``remote_files``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +16,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count, lit
 
 from tidemill.model.errors import StorageError
+from tidemill.model.types import Field
+from tidemill.runtimes.spark.execution.remote_files import shared_staging, write_shared
+from tidemill.storage.store import Store
 
 __all__ = ["read_files", "require_written", "url_of", "write_files"]
 
@@ -31,11 +36,19 @@ _ESCAPES = {ord(sign): f"\\{sign}" for sign in "*?[]{}\\"}
 _ROWS = "rows"
 
 
-def write_files(frame: DataFrame, folder: Path, name: str) -> dict[Path, int]:
-    """Write the rows of ``name`` into a folder; returns the nonempty files with their row counts, from the footers."""
+def write_files(frame: DataFrame, store: Store, name: str, fields: Sequence[Field]) -> Mapping[os.PathLike[str], int]:
+    """Write weighted rows of ``name`` with their epochs to staged files; returns the nonempty ones with their row
+    counts."""
+    shared = shared_staging(frame.sparkSession, store, name)
+    return _write_to(frame, store.staging(name), name) if shared is None else write_shared(frame, store, shared, fields)
+
+
+def _write_to(frame: DataFrame, folder: Path, name: str) -> dict[os.PathLike[str], int]:
+    """Write rows by Spark itself; their counts are those of the footers."""
     written = Observation()
     writer = frame.observe(written, count(lit(1)).alias(_ROWS)).write.mode("append")
     writer.options(**WRITING).parquet(url_of(folder))
+    files: dict[os.PathLike[str], int]
     files = {file: pq.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet"))}
     require_written(written.get[_ROWS], sum(files.values()), folder, name)
     return {file: rows for file, rows in files.items() if rows}
@@ -53,9 +66,9 @@ def require_written(written: int, found: int, folder: Path, name: str) -> None:
         )
 
 
-def read_files(spark: SparkSession, files: Iterable[Path], schema: str) -> DataFrame:
+def read_files(spark: SparkSession, files: Iterable[os.PathLike[str]], schema: str) -> DataFrame:
     """Parquet files with an explicit schema; pages are compared with their checksums."""
-    return spark.read.options(**READING).schema(schema).parquet(*[_pattern(file) for file in files])
+    return spark.read.options(**READING).schema(schema).parquet(*[_pattern(Path(file)) for file in files])
 
 
 def url_of(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -20,6 +21,7 @@ from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import GroupEmission
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.parquet_files import write_files
+from tidemill.runtimes.spark.execution.remote_files import shared_staging
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX
 from tidemill.runtimes.spark.lowering.ring_values import any_nonzero
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
@@ -37,6 +39,17 @@ COLLECT_ROWS = 250_000
 _RESULT = quote(f"{VIEW_PREFIX}result")
 
 
+def stage_rows(spark: SparkSession, store: Store, name: str, rows: pa.Table) -> list[os.PathLike[str]]:
+    """Rows of this process in a staged file that the tasks of a session can read."""
+    shared = shared_staging(spark, store, name)
+    if shared is not None:
+        run = shared.write([rows], rows.schema)
+        return [] if run is None else [shared.file(run)]
+    staged = store.staging(name) / "change.parquet"
+    write_table(rows, staged)
+    return [staged]
+
+
 class ResultCollector:
     """Collects the results of one epoch."""
 
@@ -50,9 +63,8 @@ class ResultCollector:
         if len(change) <= STAGE_ROWS or change.files is not None:
             return change
         table = change.arrow()
-        file = self._store.staging(name) / "change.parquet"
-        write_table(with_epoch(table, self._epoch), file)
-        return ChangeSet(change.fields, table=table, files=[file])
+        files = stage_rows(self._spark, self._store, name, with_epoch(table, self._epoch))
+        return ChangeSet(change.fields, table=table, files=files)
 
     def collect_change(
         self, sql: str, name: str, fields: Sequence[Field], rows: int, order: Sequence[Field] = ()
@@ -118,9 +130,8 @@ class ResultCollector:
             self._spark.catalog.dropTempView(_RESULT.strip("`"))
 
     def _write(self, frame: DataFrame, name: str, fields: Sequence[Field]) -> ChangeSet:
-        folder = self._store.staging(name)
         columns = [quote(column) for column in (*names_of(fields), WEIGHT)]
-        files = write_files(frame.selectExpr(*columns, f"{self._epoch}L AS {quote(EPOCH)}"), folder, name)
+        files = write_files(frame.selectExpr(*columns, f"{self._epoch}L AS {quote(EPOCH)}"), self._store, name, fields)
         return ChangeSet.of_files(list(files), fields, sum(files.values()))
 
 

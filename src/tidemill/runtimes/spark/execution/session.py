@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +32,7 @@ SEMANTIC_SETTINGS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.variable.substitute": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -148,8 +149,19 @@ def _keep_classes(context: SparkContext) -> None:
         setattr(java, name, getattr(java, name))
 
 
-def given_session(session: SparkSession) -> SparkSession:
-    """A branch of a session that a user gave us: same cluster, settings of our own. Theirs stay as they are."""
+def given_session(session: SparkSession, packages: Iterable[str] = ()) -> SparkSession:
+    """A branch of a session that a user gave us: same cluster, settings of our own. Theirs stay as they are.
+
+    Its workers must have ``packages`` besides those that they always need.
+    """
+    from tidemill.runtimes.spark.execution.worker_packages import require_packages  # it asks for kinds of sessions
+
+    branch = _branch(session)
+    require_packages(branch, packages)
+    return branch
+
+
+def _branch(session: SparkSession) -> SparkSession:
     branch = _branches.get(session)
     if branch is None:
         if not hasattr(session, "newSession"):
@@ -158,15 +170,12 @@ def given_session(session: SparkSession) -> SparkSession:
                 detail="Tidemill needs settings of its own, and before Spark 4.3 such a session has no newSession().",
                 hint="Install pyspark 4.3, or give a classic session: SparkSession.builder.master(...).getOrCreate().",
             )
-        from tidemill.runtimes.spark.execution.worker_packages import equip_workers  # it asks for kinds of sessions
-
         branch = session.newSession()
         for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **HADOOP_SETTINGS}.items():
             branch.conf.set(key, value)
         if is_remote(branch):
             # Left to the end of the interpreter, the connection would wait for threads that have ended.
             atexit.register(branch.client.close)
-        equip_workers(branch)
         _branches[session] = branch
     return branch
 
@@ -174,6 +183,11 @@ def given_session(session: SparkSession) -> SparkSession:
 def is_remote(session: SparkSession) -> bool:
     """True for a session of Spark Connect, whose driver is another process."""
     return not hasattr(session, "_jsparkSession")
+
+
+def is_local(context: SparkContext) -> bool:
+    """True if the tasks of a session run in the driver's own process."""
+    return str(context.master).partition("[")[0] == "local"
 
 
 def cores_of(session: SparkSession) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,7 +16,9 @@ from tidemill.runtimes.runtime import FieldsOf
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
 from tidemill.runtimes.spark.execution.job_settings import in_partitions
 from tidemill.runtimes.spark.execution.parquet_files import read_files
+from tidemill.runtimes.spark.execution.remote_files import fetch_files, read_fetched
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, no_rows_sql, quote, schema_sql
+from tidemill.storage.filesystem.file_system import Access
 from tidemill.storage.store import Store
 
 VIEW_PREFIX = "tidemill: "
@@ -37,7 +39,7 @@ class TemporaryViews:
         self._session = session
         # Several warehouses may share a session, and each has its own tables.
         self._prefix = f"{VIEW_PREFIX}{next(_numbers)}, "
-        self._stored: dict[str, tuple[Path, ...]] = {}
+        self._stored: dict[str, tuple[tuple[os.PathLike[str], ...], Access | None]] = {}
         self._changes: dict[int, tuple[str, ChangeSet]] = {}
         self._absorbed: dict[str, list[str | ChangeSet]] = defaultdict(list)
 
@@ -58,7 +60,7 @@ class TemporaryViews:
         """
         wanted = self.fields(relation) if fields is None else fields
         columns = comma_list(quote(name) for name in (*(f.name for f in wanted), WEIGHT))
-        views = self._stored_view(relation) if stored is None else [stored]
+        views = self._stored_view(relation, wanted) if stored is None else [stored]
         parts = [f"SELECT {columns} FROM {view}" for view in views]
         for rows in self._absorbed[relation]:
             parts.append(f"SELECT {columns} FROM {self.change(rows) if isinstance(rows, ChangeSet) else rows}")
@@ -75,7 +77,7 @@ class TemporaryViews:
 
     def log(self, relation: str) -> str | None:
         """The stored rows of a relation with their epochs, without the current epoch; None if there are none."""
-        return next(iter(self._stored_view(relation)), None)
+        return next(iter(self._stored_view(relation, self.fields(relation))), None)
 
     def change(self, change: ChangeSet) -> str:
         """The rows of a change, as a FROM item."""
@@ -96,10 +98,12 @@ class TemporaryViews:
             return self.read(change.files, change.fields)
         if not len(change):
             return self.spark.sql(no_rows_sql(change.fields))
-        return in_partitions(frame_of_arrow(self.spark, change.arrow()), len(change))
+        return in_partitions(frame_of_arrow(self.spark, change.arrow(), change.fields), len(change))
 
-    def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
+    def read(self, files: Sequence[os.PathLike[str]], fields: Sequence[Field]) -> DataFrame:
         """Parquet files of weighted rows, with an explicit schema."""
+        if fetch_files(self.spark, self._store):
+            return read_fetched(self.spark, self._store, files, fields)
         extra = (Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT))
         return read_files(self.spark, files, schema_sql((*fields, *extra)))
 
@@ -110,14 +114,22 @@ class TemporaryViews:
         self._changes.clear()
         self._absorbed.clear()
 
-    def _stored_view(self, relation: str) -> list[str]:
-        """The view over the relation's files, created again only if the files have changed."""
+    def _stored_view(self, relation: str, wanted: Sequence[Field]) -> list[str]:
+        """The view over the relation's files, created again only if the files have changed.
+
+        Spark reads the columns that a query needs. Tasks that fetch files do not know it, so they get a view of the
+        ``wanted`` columns.
+        """
         files = tuple(run.file for run in self._store.runs(relation))
         if not files:
             return []
-        name = quote(f"{self._prefix}contents of {relation}")
-        if self._stored.get(relation) != files:
-            rows = in_partitions(self.read(files, self.fields(relation)), self._store.rows(relation))
-            rows.createOrReplaceTempView(name)
-            self._stored[relation] = files
-        return [name]
+        fields, name = self.fields(relation), f"{self._prefix}contents of {relation}"
+        # A view lasts longer than some credentials by which its tasks fetch files.
+        access = self._store.access() if fetch_files(self.spark, self._store) else None
+        if access is not None and len(wanted) < len(fields):
+            fields, name = tuple(wanted), f"{name}: {', '.join(f.name for f in wanted)}"
+        if self._stored.get(name) != (files, access):
+            rows = in_partitions(self.read(files, fields), self._store.rows(relation))
+            rows.createOrReplaceTempView(quote(name))
+            self._stored[name] = files, access
+        return [quote(name)]

@@ -16,12 +16,14 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext, SparkFiles
@@ -31,15 +33,21 @@ from pyspark.sql.functions import udf
 
 from tidemill.model.errors import SetupError
 from tidemill.runtimes.spark.execution.job_counters import described
-from tidemill.runtimes.spark.execution.session import cores_of, is_remote
+from tidemill.runtimes.spark.execution.session import cores_of, is_local, is_remote
 
-__all__ = ["equip_workers"]
+__all__ = ["equip_workers", "require_packages"]
 
 NEEDED = {"duckdb": (2,), "numpy": (1, 26), "pandas": (2, 2), "pyarrow": (18,)}
 """Packages that workers must have, and the oldest versions: those of ``pyproject.toml``."""
 
+OPTIONAL = {"obstore": (0, 8)}
+"""Packages that workers must have for some warehouses alone."""
+
 SPARED = ("duckdb",)
 """Those of them that they may be without, where generated Python does the work."""
+
+_workers: WeakKeyDictionary[object, list[WorkerPackages]] = WeakKeyDictionary()
+"""What the workers of each cluster, or of each session of Spark Connect, have said."""
 
 _UNCHECKED = (1).to_bytes(4, "little")
 """The flags of a compiled module that is not compared with its source."""
@@ -53,18 +61,18 @@ class WorkerPackages:
     python: str
     versions: Mapping[str, str | None]
 
-    def lacking(self) -> dict[str, str]:
+    def lacking(self, needed: Mapping[str, tuple[int, ...]] = MappingProxyType(NEEDED)) -> dict[str, str]:
         """The packages that are not there, or too old, and what is there instead.
 
         >>> found = {"duckdb": None, "numpy": "1.24.4", "pandas": "2.2.0", "pyarrow": None}
         >>> WorkerPackages("one", "python3", found).lacking()
         {'numpy': 'numpy 1.24.4', 'pyarrow': 'no pyarrow'}
         """
-        found = {name: self.versions.get(name) for name in NEEDED}
+        found = {name: self.versions.get(name) for name in needed}
         return {
             name: f"no {name}" if version is None else f"{name} {version}"
             for name, version in found.items()
-            if (name not in SPARED if version is None else _numbers(version) < NEEDED[name])
+            if (name not in SPARED if version is None else _numbers(version) < needed[name])
         }
 
 
@@ -81,12 +89,20 @@ def equip_workers(session: SparkSession) -> None:
         _send(session.sparkContext, archive())
     workers = workers_of(session)
     refuse_lacking(workers)
+    _workers[_owner(session)] = workers
     warn_of_spared(workers)
 
 
-def is_local(context: SparkContext) -> bool:
-    """True if the tasks of a session run in the driver's own process."""
-    return str(context.master).partition("[")[0] == "local"
+def require_packages(session: SparkSession, names: Iterable[str]) -> None:
+    """Send Tidemill to the workers of a session unless they have it, and refuse them without ``OPTIONAL`` packages."""
+    if _owner(session) not in _workers:
+        equip_workers(session)
+    refuse_lacking(_workers.get(_owner(session), []), {name: OPTIONAL[name] for name in names})
+
+
+def _owner(session: SparkSession) -> object:
+    """The sessions of a cluster share its workers; a session of Spark Connect has files of its own there."""
+    return session if is_remote(session) else session.sparkContext
 
 
 def _send(context: SparkContext, file: Path) -> None:
@@ -130,7 +146,7 @@ def _compiled(name: str, source: Path) -> bytes:
 def workers_of(session: SparkSession) -> list[WorkerPackages]:
     """The packages of the workers of a session, by as many tasks as run at the same time."""
     tasks = cores_of(session)
-    told = udf(_teller(tuple(NEEDED)), "STRING", useArrow=False)
+    told = udf(_teller((*NEEDED, *OPTIONAL)), "STRING", useArrow=False)
     try:
         with described(session, "tidemill: packages of the workers"):
             answers = session.range(0, tasks, 1, tasks).select(told("id")).distinct().collect()
@@ -162,13 +178,15 @@ def _teller(packages: tuple[str, ...]) -> Callable[[int], str]:
     return tell
 
 
-def refuse_lacking(workers: Sequence[WorkerPackages]) -> None:
+def refuse_lacking(
+    workers: Sequence[WorkerPackages], needed: Mapping[str, tuple[int, ...]] = MappingProxyType(NEEDED)
+) -> None:
     """Refuse workers without the packages that Tidemill's code imports there, or with older ones."""
-    lacking = {worker.python: (worker, found) for worker in workers if (found := worker.lacking())}
+    lacking = {worker.python: (worker, found) for worker in workers if (found := worker.lacking(needed))}
     if not lacking:
         return
     names = {name for _, found in lacking.values() for name in found}
-    wanted = [f"{name}>={'.'.join(map(str, oldest))}" for name, oldest in NEEDED.items() if name in names]
+    wanted = [f"{name}>={'.'.join(map(str, oldest))}" for name, oldest in needed.items() if name in names]
     raise SetupError(
         f"Spark's workers need {' and '.join(wanted)}",
         where=", ".join(f"{worker.python} on {worker.host}" for worker, _ in lacking.values()),

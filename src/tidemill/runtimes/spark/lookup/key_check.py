@@ -34,7 +34,7 @@ from tidemill.storage.store import RunFile
 LOOKUP_ROWS = 10_000_000
 """Stored rows up to which this process makes mapped files of a table, to look rows up in them."""
 
-_KEYS = (t.Integral, t.String, t.Date, t.Timestamp)
+_KEYS = (t.Integral, t.String, t.Date, t.Time, t.Timestamp)
 """Types of columns by which Arrow finds rows."""
 
 _OFFENDER = f"{VIEW_PREFIX}offender"
@@ -153,7 +153,7 @@ def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, land
 
 def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: TemporaryViews) -> None:
     """Check the rows around the invalid one, so that the error is the one that ``check_in_driver`` would raise."""
-    frame_of_arrow(frames.spark, offender).createOrReplaceTempView(quote(_OFFENDER))
+    frame_of_arrow(frames.spark, offender, table.fields).createOrReplaceTempView(quote(_OFFENDER))
     try:
         change, held = (
             ChangeSet.of_arrow(

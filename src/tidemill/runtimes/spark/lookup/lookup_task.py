@@ -18,6 +18,7 @@ from tidemill.changes.arrow import integer_array, to_stream
 from tidemill.changes.hashing import Hashes
 from tidemill.changes.sorted_hashes import find_positions, sought_hashes
 from tidemill.model.errors import TidemillError
+from tidemill.storage.filesystem.fetched_file import is_at_hand
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
 from tidemill.storage.store import RunFile
 
@@ -39,24 +40,41 @@ IndexRun = Callable[[Path, Path, IndexedColumns], Hashes]
 
 @dataclass(frozen=True, slots=True)
 class RunLookup:
-    """A lookup in one run: the ``wanted`` columns of rows with one of ``keys``. Only a ``mapped`` run is indexed."""
+    """A lookup in one run: the ``wanted`` columns of rows with one of ``keys``. Only a ``mapped`` run is indexed.
 
-    file: Path
-    run: MappedRun
+    It may be made on any machine, over files of that machine.
+    """
+
+    stored: RunFile
     by: IndexedColumns
     keys: pa.Table
     wanted: pa.Schema
     mapped: bool
 
+    @property
+    def run(self) -> MappedRun:
+        """The run with its derived files."""
+        return MappedRun(self.stored.rows, self.stored.prefix)
+
+    @property
+    def file(self) -> Path:
+        """The run's file, fetched if it is not on this machine."""
+        return Path(self.stored.file)
+
     def rows(self, sought: Hashes) -> pa.Table:
         """The rows found by the hashes of the keys, and rarely others with the same hash."""
-        found = self.rows_at_hand(sought)
+        found = self._found(sought)
         if found is None and self.run.make(self.by, self.wanted, self._read_column):
             found = self.run.find(self.by, sought, self.wanted)
         return self._scanned(sought, _read, _index) if found is None else found
 
     def rows_at_hand(self, sought: Hashes) -> pa.Table | None:
-        """The same rows; None if files had to be made first."""
+        """The same rows; None if files had to be made first, or a large one be fetched."""
+        if self.mapped and not is_at_hand(self.stored.file):
+            return self.run.find(self.by, sought, self.wanted)
+        return self._found(sought)
+
+    def _found(self, sought: Hashes) -> pa.Table | None:
         if not self.mapped:
             return self._scanned(sought, _kept_rows, _kept_index)
         found = self.run.find(self.by, sought, self.wanted)
@@ -99,7 +117,7 @@ _kept_index = lru_cache(maxsize=KEPT_RUNS)(_index)
 
 def lookup_in(run: RunFile, by: IndexedColumns, keys: pa.Table, wanted: pa.Schema) -> RunLookup:
     """The lookup of some keys in a run of the store."""
-    return RunLookup(run.file, MappedRun(run.rows, run.prefix), by, keys, wanted, run.rows >= MAPPED_ROWS)
+    return RunLookup(run, by, keys, wanted, run.rows >= MAPPED_ROWS)
 
 
 def find_in_runs(runs: Iterable[RunFile], schema: pa.Schema, keys: pa.Table) -> pa.Table:

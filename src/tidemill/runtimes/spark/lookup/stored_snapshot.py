@@ -29,6 +29,9 @@ from tidemill.storage.mapped.mapped_run import IndexedColumns
 from tidemill.storage.runs import read_table
 from tidemill.storage.store import RunFile
 
+Granting = Callable[[Callable[..., Iterator[pa.RecordBatch]]], Callable[..., Iterator[pa.RecordBatch]]]
+"""Gives a function of tasks what they need to open the files of the store."""
+
 JobSession = Callable[[str], AbstractContextManager[SparkSession]]
 """Gives the session for a job of this description."""
 
@@ -39,10 +42,17 @@ class StoredSnapshot:
     remote = True
 
     def __init__(
-        self, name: str, runs: Sequence[RunFile], fields: Sequence[Field], in_order: bool, session: JobSession
+        self,
+        name: str,
+        runs: Sequence[RunFile],
+        fields: Sequence[Field],
+        in_order: bool,
+        session: JobSession,
+        granted: Granting = lambda task: task,
     ) -> None:
         """``in_order`` asks for rows in order of epochs, which sums of DOUBLE need."""
         self.name = name
+        self.granted = granted
         self.session = session
         self._runs = tuple(runs)
         self._fields = tuple(fields)
@@ -76,7 +86,7 @@ class StoredSnapshot:
     def pairs(self) -> list[tuple[Row, int]]:
         """All rows, with their weights."""
         everything = tuple(range(len(self._fields)))
-        tables = [read_table(run.file, self._wanted(everything)) for run in self._runs]
+        tables = [read_table(Path(run.file), self._wanted(everything)) for run in self._runs]
         return from_arrow(self._joined(tables, everything), self._fields)
 
     def lookups(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> list[RunLookup]:
@@ -141,7 +151,7 @@ def run_lookups(snapshots: Sequence[StoredSnapshot], asked: Sequence[Sequence[Ru
     )
     names = ", ".join(dict.fromkeys(snapshot.name for snapshot in snapshots))
     with snapshots[0].session(f"{len(numbered)} lookups in {names}") as spark, translate_errors(names):
-        answers = rows_as_arrow(frame_of_arrow(spark, given).mapInArrow(look_up, TASK_FIELDS))
+        answers = rows_as_arrow(frame_of_arrow(spark, given).mapInArrow(snapshots[0].granted(look_up), TASK_FIELDS))
     for number, rows in _answers(answers):
         found[number].append(rows)
     return found

@@ -2,6 +2,7 @@
 
 - ``sql_text``: identifiers, literals, types and expressions as text; every cast written out.
 - ``types``: Spark's types as ours, and ours as Spark's.
+- ``interval_columns``: intervals at the boundary between Arrow and Spark.
 - ``ring_values``: terms, sums and stored columns of ring values, exact for BIGINT, DECIMAL and DOUBLE.
 - ``queries``: nested loops over sources as joins, loops over arrays as lateral views.
 - ``change_split``: the rows of a change that stay under their key, or are new to it.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.algebra.expressions.scalars import Case, Cast, Literal, Scalar
-from tidemill.algebra.functions.ring_arithmetic import spell_product
+from tidemill.algebra.functions.numbers.ring_arithmetic import spell_product
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, DOUBLE, INT, Decimal, Type
 from tidemill.program.maps import SPECIALS, RingField

@@ -11,7 +11,10 @@ from typing import Any
 
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
 from tidemill.algebra.functions.registry import FUNCTIONS
+from tidemill.algebra.values.variants import has_variant
 from tidemill.model import types as t
+from tidemill.model.errors import Unsupported
+from tidemill.model.intervals import write_calendar, write_interval
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 
@@ -44,9 +47,11 @@ def expression_sql(scalar: Scalar, names: Mapping[str, str] | None = None) -> st
         case Literal(value=value, of=of):
             return literal_sql(value, of)
         case Call(function=function, arguments=arguments, of=of):
+            _refuse_variants(function, of, *(argument.type for argument in arguments))
             texts = [expression_sql(argument, names) for argument in arguments]
             return FUNCTIONS[function].spell(texts, of, [argument.type for argument in arguments])
         case Cast(input=input_, of=of, lenient=lenient):
+            _refuse_variants("CAST", of, input_.type)
             return f"{'TRY_CAST' if lenient else 'CAST'}({expression_sql(input_, names)} AS {type_sql(of)})"
         case Case(branches=branches, default=default):
             whens = " ".join(
@@ -76,16 +81,23 @@ def literal_sql(value: Any, of: Type) -> str:
             return f"{value}L"
         case t.Integral():
             return f"CAST({value} AS {of})"
-        case t.String():
+        case t.String() | t.Variant():
             return _string_sql(value)
         case t.Date():
             return f"DATE '{value.isoformat()}'"
+        case t.Time():
+            exact = f"TIME '{value.isoformat()}'"
+            return exact if of == t.TIME else f"CAST({exact} AS {of})"
         case t.Binary():
             return f"X'{value.hex()}'"
         case t.TimestampNtz():
             return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
         case t.Timestamp():
             return f"TIMESTAMP '{value.isoformat(sep=' ')}Z'"
+        case t.AnsiInterval():
+            return write_interval(value, of)
+        case t.CalendarInterval():
+            return f"CAST('{write_calendar(value)}' AS INTERVAL)"
         case t.Floating():
             return f"CAST('{_DOUBLE_WORDS.get(repr(value), repr(value))}' AS {of})"
         case t.Array(element):
@@ -98,6 +110,20 @@ def literal_sql(value: Any, of: Type) -> str:
             members = comma_list(f"{_string_sql(f.name)}, {literal_sql(v, f.type)}" for f, v in parts)
             return f"named_struct({members})"
     return f"CAST('{value}' AS {type_sql(of)})"
+
+
+PASSING = frozenset(("is_null", "is_not_null", "coalesce", "array", "named_struct", "get_field", "get_item"))
+"""Functions that hand on a variant as it is."""
+
+
+def _refuse_variants(function: str, *types: Type) -> None:
+    """Refuse a function of variants: Spark hands them on as they are stored, in a form that it cannot read."""
+    if function not in PASSING and any(map(has_variant, types)):
+        raise Unsupported(
+            f"{function} of VARIANT on Spark",
+            detail="Variants are stored in a form of Tidemill's.",
+            hint="Use the runtime native for this view.",
+        )
 
 
 _DOUBLE_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -123,8 +149,12 @@ def type_sql(type_: Type) -> str:
             return f"ARRAY<{type_sql(element)}>"
         case t.Map(key, value):
             return f"MAP<{type_sql(key)}, {type_sql(value)}>"
+        case t.Collated():
+            return "STRING"
         case t.Struct(fields):
             return f"STRUCT<{comma_list(f'{quote(f.name)}: {type_sql(f.type)}' for f in fields)}>"
+        case t.Variant():
+            return "STRING"  # as it is stored
     return str(type_)
 
 

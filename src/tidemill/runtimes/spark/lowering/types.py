@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import types as s
 
 from tidemill.model import types as t
+from tidemill.model.errors import Unsupported
 from tidemill.model.types import Field, Type
 
 _PLAIN: dict[type[s.DataType], Type] = {
@@ -24,14 +27,27 @@ _PLAIN: dict[type[s.DataType], Type] = {
 }
 
 
+# Earlier versions of Spark do not have these.
+_CALENDAR: Any = getattr(s, "CalendarIntervalType", ())
+_TIME: Any = getattr(s, "TimeType", ())
+
+
 def type_of(spark: s.DataType) -> Type:
     """Our type that holds every value of a Spark type.
 
     >>> str(type_of(s.ArrayType(s.DecimalType(12, 2))))
     'ARRAY<DECIMAL(12,2)>'
     """
+    if isinstance(spark, s.YearMonthIntervalType | s.DayTimeIntervalType):
+        return _interval_of(spark)
     if isinstance(spark, s.DecimalType):
         return t.Decimal(spark.precision, spark.scale)
+    if isinstance(spark, s.StringType) and getattr(spark, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        return t.Collated(spark.collation)
+    if isinstance(spark, _TIME):
+        return t.Time(spark.precision)
+    if isinstance(spark, _CALENDAR):
+        return t.CALENDAR_INTERVAL
     if isinstance(spark, s.ArrayType):
         return t.Array(type_of(spark.elementType))
     if isinstance(spark, s.MapType):
@@ -39,6 +55,11 @@ def type_of(spark: s.DataType) -> Type:
     if isinstance(spark, s.StructType):
         return t.Struct(fields_of(spark))
     return _PLAIN[type(spark)]
+
+
+def _interval_of(spark: s.YearMonthIntervalType | s.DayTimeIntervalType) -> Type:
+    kind = t.YearMonthInterval if isinstance(spark, s.YearMonthIntervalType) else t.DayTimeInterval
+    return kind(kind.FIELDS[spark.startField], kind.FIELDS[spark.endField])
 
 
 def fields_of(schema: s.StructType) -> tuple[Field, ...]:
@@ -60,6 +81,7 @@ _SPARK: dict[Type, s.DataType] = {
     t.DATE: s.DateType(),
     t.TIMESTAMP: s.TimestampType(),
     t.TIMESTAMP_NTZ: s.TimestampNTZType(),
+    t.VARIANT: s.StringType(),  # handed on as it is stored
 }
 
 
@@ -72,6 +94,19 @@ def spark_type(type_: Type) -> s.DataType:
     match type_:
         case t.Decimal(precision, scale):
             return s.DecimalType(precision, scale)
+        case t.YearMonthInterval(start, end):
+            return s.YearMonthIntervalType(type_.FIELDS.index(start), type_.FIELDS.index(end))
+        case t.DayTimeInterval(start, end):
+            return s.DayTimeIntervalType(type_.FIELDS.index(start), type_.FIELDS.index(end))
+        case t.Time(precision) if _TIME:
+            return s.TimeType(precision)
+        case t.CalendarInterval() if _CALENDAR:
+            return s.CalendarIntervalType()
+        case t.Time() | t.CalendarInterval():
+            raise Unsupported(f"the type {type_} on this version of Spark", hint="Install pyspark 4.3.")
+        case t.Collated():
+            # Programs compare keys, never such texts themselves, and changes come from Arrow, which has no collations.
+            return s.StringType()
         case t.Array(element):
             return s.ArrayType(spark_type(element))
         case t.Map(key, value):

@@ -77,7 +77,7 @@ def _frame_end_sql(offset: Any, by: t.Type) -> str:
         return "CURRENT ROW"
     distance = abs(offset)
     match by:
-        case t.Timestamp():
+        case t.Timestamp() | t.Time():
             text = interval_sql(distance)
         case t.Date():
             text = f"INTERVAL '{distance}' DAY"

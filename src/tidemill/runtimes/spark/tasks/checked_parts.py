@@ -8,6 +8,7 @@ the staging folder until that is deleted.
 from __future__ import annotations
 
 import decimal
+import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from tidemill.runtimes.spark.tasks.run_files import require_files
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import with_epoch
+from tidemill.storage.shared_staging import SharedStaging
 from tidemill.storage.store import RunFile
 
 _FULL_HINT = "Make room for it, or give the change in several epochs. Nothing was committed."
@@ -40,27 +42,30 @@ class CheckedChange:
     """The change of a table that tasks check in parts: its rows are in ``given`` files, Arrow's or Parquet's.
 
     ``starts`` are the values of the first key column with which the parts after the first begin, in ascending order;
-    without them rows are divided by hashes of their keys. Files go to ``folder``, as rows of ``epoch``.
+    without them rows are divided by hashes of their keys. Files go to ``folder``, or to a place that is ``shared`` with
+    other machines, as rows of ``epoch``.
     """
 
     table: Table
-    given: tuple[Path, ...]
+    given: tuple[os.PathLike[str], ...]
     rows: int
     stored: tuple[RunFile, ...]
     starts: tuple[int, ...] | None
     folder: Path
     epoch: int
+    shared: SharedStaging | None = None
 
 
 class CheckedPart(NamedTuple):
     """The answer of a task for a part of a change: the file with the rows that are fine, and how many these are.
 
-    Rows in doubt, with their places in the change as last column, have to be compared with stored rows: both are Arrow
-    streams, as ``fault`` is a pickled error, and empty where there are none.
+    The file is a pickled name in the folder, or a ``StagedRun`` of the shared place. Rows in doubt, with their places
+    in the change as last column, have to be compared with stored rows: both are Arrow streams, as ``fault`` is a
+    pickled error, and empty where there are none.
     """
 
     name: str
-    file: str
+    file: bytes
     rows: int
     doubtful: int
     unsure: bytes
@@ -75,7 +80,7 @@ def check_part(change: CheckedChange, part: int, parts: int, most: int) -> Check
         with decimal.localcontext(EXACT):
             return _check_part(change, part, parts, most)
     except TidemillError as error:
-        return CheckedPart(name, "", 0, 0, b"", b"", pickle.dumps(error))
+        return CheckedPart(name, b"", 0, 0, b"", b"", pickle.dumps(error))
 
 
 def _check_part(change: CheckedChange, part: int, parts: int, most: int) -> CheckedPart:
@@ -93,7 +98,7 @@ def _check_part(change: CheckedChange, part: int, parts: int, most: int) -> Chec
     if not count:
         return CheckedPart(table.name, _write(mine, change), len(mine), 0, b"", b"", b"")
     if count > most:
-        return CheckedPart(table.name, "", 0, count, b"", b"", b"")
+        return CheckedPart(table.name, b"", 0, count, b"", b"", b"")
     unsure = mine.filter(doubted).append_column("place", integer_array(places[doubted]))
     # Others that have the same hash may be with another part, too.
     held = held.filter(pa.array(_parts_of(held, change, parts) == part))
@@ -103,8 +108,9 @@ def _check_part(change: CheckedChange, part: int, parts: int, most: int) -> Chec
 
 def _given_rows(change: CheckedChange) -> pa.Table:
     require_files(change.given)
-    if change.given[0].suffix == ".arrow":
-        return pa.ipc.open_file(pa.memory_map(str(change.given[0]))).read_all()
+    first = Path(change.given[0])
+    if first.suffix == ".arrow":
+        return pa.ipc.open_file(pa.memory_map(str(first))).read_all()
     return ChangeSet.of_files(change.given, change.table.fields, change.rows).arrow()
 
 
@@ -132,11 +138,14 @@ def _mask(places: npt.NDArray[np.intp], rows: int) -> pa.Array:
     return pa.array(mask)
 
 
-def _write(rows: pa.Table, change: CheckedChange) -> str:
-    """Write rows to a file that no other attempt of this task writes to; returns its name, or none for no rows."""
+def _write(rows: pa.Table, change: CheckedChange) -> bytes:
+    """Write rows to a file that no other attempt of this task writes to; returns it, or nothing for no rows."""
     if not len(rows):
-        return ""
+        return b""
+    stored = with_epoch(rows, change.epoch)
+    if change.shared is not None:
+        return pickle.dumps(change.shared.write([stored], stored.schema))
     file = change.folder / f"{uuid4().hex}.parquet"
     with translate_os_errors("write the rows of a change", file, _FULL_HINT):
-        write_table(with_epoch(rows, change.epoch), file)
-    return file.name
+        write_table(stored, file)
+    return pickle.dumps(file.name)

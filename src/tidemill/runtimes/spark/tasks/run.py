@@ -27,8 +27,8 @@ from tidemill.runtimes.native.planned_lookups import make_lookups
 from tidemill.runtimes.spark.lookup.prefetch import prefetch
 from tidemill.runtimes.spark.tasks.column_sums import ColumnSums, column_sums
 from tidemill.runtimes.spark.tasks.partial_sums import TargetSums, add_sums, divide, pack, unpack
-from tidemill.runtimes.spark.tasks.run_files import rows_between
 from tidemill.runtimes.spark.tasks.work import Step, TaskStages, Work
+from tidemill.storage.runs import rows_between
 
 FAULT = -1
 """The stage of a payload or result that is the error of a task."""
@@ -120,8 +120,9 @@ def _slice(change: ChangeSet, work: Work, part: int, number: int) -> ChangeSet:
     """The rows of a part of a change: a range of its first column, whose partners are in few row groups as a rule."""
     first, last = (change.rows * place // work.parts for place in (part, part + 1))
     if number in work.divided and change.files is not None:
-        rows = rows_between(change.files, arrow_schema(change.fields), first, last)
-        return ChangeSet.of_arrow(rows, change.fields)
+        schema = arrow_schema(change.fields)
+        found = pa.concat_tables([schema.empty_table(), *rows_between(change.files, schema, first, last)])
+        return ChangeSet.of_arrow(found, change.fields)
     table = change.arrow()
     if work.parts > 1 and pa.types.is_integer(table.schema.types[0]):
         order = np.argsort(pc.fill_null(table.column(0), 0).to_numpy(), kind="stable")

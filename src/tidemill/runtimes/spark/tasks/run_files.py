@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,30 +12,19 @@ import pyarrow as pa
 from tidemill.model.types import Field
 from tidemill.runtimes.spark.execution.errors import not_found_by_tasks
 from tidemill.runtimes.spark.lookup.lookup_task import find_in_runs
-from tidemill.storage.runs import open_run, read_table
+from tidemill.storage.runs import read_table
 from tidemill.storage.segments import stored_schema
 from tidemill.storage.store import ColumnValues, RunFile
 
 
-def require_files(files: Iterable[Path]) -> None:
-    """Refuse files that are not where the driver has listed them, as on a cluster without a common disk."""
+def require_files(files: Iterable[os.PathLike[str]]) -> None:
+    """Refuse files that are not where the driver has listed them, as on a cluster without a common disk.
+
+    Those that a task can fetch are fetched when it opens them.
+    """
     for file in files:
-        if not file.exists():
+        if isinstance(file, Path) and not file.exists():
             raise not_found_by_tasks(file)
-
-
-def rows_between(files: Sequence[Path], schema: pa.Schema, first: int, last: int) -> pa.Table:
-    """The rows of some files from one place to another, as if they were one; other row groups are not read."""
-    found, begin = [schema.empty_table()], 0
-    for file in files:
-        with open_run(file) as parquet:
-            for group in range(parquet.num_row_groups):
-                end = begin + parquet.metadata.row_group(group).num_rows
-                if begin < last and first < end:
-                    rows = parquet.read_row_group(group, columns=schema.names).select(schema.names).cast(schema)
-                    found.append(rows.slice(max(first - begin, 0), min(last, end) - max(first, begin)))
-                begin = end
-    return pa.concat_tables(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ class RunFiles:
         require_files(run.file for run in runs)
         if keys is not None:
             return find_in_runs(runs, schema, keys)
-        return pa.concat_tables([schema.empty_table(), *(read_table(run.file, schema) for run in runs)])
+        return pa.concat_tables([schema.empty_table(), *(read_table(Path(run.file), schema) for run in runs)])
 
     def read(
         self,

@@ -5,5 +5,6 @@
 - ``object_files``: objects as the files of a warehouse.
 - ``object_log``: the log as small objects, which a later writer ends.
 - ``object_lock``: tokens of writers, each an object.
+- ``store_access``: the variables by which processes of other machines open a store.
 - ``run_copies``: copies of runs on this machine.
 """

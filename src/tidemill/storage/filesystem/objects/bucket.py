@@ -1,8 +1,9 @@
 """A bucket of S3, Google Cloud Storage or Azure, by ``obstore`` (a Python interface to Rust's ``object_store``).
 
 Credentials are found as the programs of each cloud find them: in the environment, by the identity of a container or
-machine, or by a profile of AWS. They are never part of an address, and errors are told by their first line, without
-the values of variables that keep something secret.
+machine, or by a profile of AWS; in a task of Spark by what its driver has handed to it (``store_access``). They are
+never part of an address, and errors are told by their first line, without the values of variables that keep something
+secret.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,6 +22,7 @@ from urllib.parse import urlsplit
 from tidemill.model.errors import SetupError
 from tidemill.storage.filesystem.durable_files import OutcomeUnknown
 from tidemill.storage.filesystem.objects.object_files import ObjectFiles, ObjectPath
+from tidemill.storage.filesystem.objects.store_access import granted_variables, in_environment, no_boto3
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -39,61 +42,73 @@ _SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|KEY|SAS|CREDENTIAL")
 
 
 class BucketObjects:
-    """The objects of a bucket below the path of a warehouse."""
+    """The objects of a bucket below the path of a warehouse.
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+    Pickled it is its address: another process opens the store when it makes a request.
+    """
+
+    def __init__(self, address: str, store: ObjectStore | None = None) -> None:
+        self._address = address
+        self._given = store
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _bucket_elsewhere, (self._address,)
+
+    @property
+    def _store(self) -> ObjectStore:
+        if self._given is not None:
+            return self._given
+        return _opened(self._address, tuple(sorted(granted_variables(self._address).items())))
 
     def get(self, name: str) -> bytes:
         """Read an object."""
-        with _translated(name):
+        with self._translated(name):
             return bytes(self._store.get(name).bytes())
 
     def fetch(self, name: str, file: Path) -> None:
         """Copy an object to a file, piece by piece."""
-        with _translated(name), file.open("wb") as stream:
+        with self._translated(name), file.open("wb") as stream:
             for piece in self._store.get(name).stream():
                 stream.write(piece)
 
     def put(self, name: str, content: bytes | Path, *, new: bool) -> None:
         """Write an object, a large file in several parts."""
-        with _translated(name, missing=_NO_BUCKET):
+        with self._translated(name, missing=_NO_BUCKET):
             self._store.put(name, content, mode="create" if new else "overwrite")
 
     def delete(self, name: str) -> None:
         """Delete an object."""
-        with suppress(FileNotFoundError), _translated(name):
+        with suppress(FileNotFoundError), self._translated(name):
             self._store.delete(name)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """List objects, a thousand with each request."""
-        with _translated(prefix, missing=_NO_BUCKET):
+        with self._translated(prefix, missing=_NO_BUCKET):
             return {str(entry["path"]): entry["size"] for page in self._store.list(prefix) for entry in page}
 
+    @contextmanager
+    def _translated(self, name: str, missing: str = "there is no such object") -> Iterator[None]:
+        """Raise errors of obstore as those of the operating system."""
+        from obstore import exceptions
 
-@contextmanager
-def _translated(name: str, missing: str = "there is no such object") -> Iterator[None]:
-    """Raise errors of obstore as those of the operating system."""
-    from obstore import exceptions
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, missing, name) from None
-    except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-        raise FileExistsError(errno.EEXIST, "the object exists", name) from None
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise PermissionError(errno.EACCES, _first_line(error), name) from None
-    except exceptions.BaseError as error:
-        if "404 Not Found" in str(error):
+        try:
+            yield
+        except FileNotFoundError:
             raise FileNotFoundError(errno.ENOENT, missing, name) from None
-        raise OutcomeUnknown(errno.EIO, _first_line(error), name) from None
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+            raise FileExistsError(errno.EEXIST, "the object exists", name) from None
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise PermissionError(errno.EACCES, _first_line(error, self._address), name) from None
+        except exceptions.BaseError as error:
+            if "404 Not Found" in str(error):
+                raise FileNotFoundError(errno.ENOENT, missing, name) from None
+            raise OutcomeUnknown(errno.EIO, _first_line(error, self._address), name) from None
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: Exception, address: str) -> str:
     """The first line of an error, without what the environment keeps secret."""
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    for variable, value in os.environ.items():
+    for variable, value in {**os.environ, **granted_variables(address)}.items():
         if len(value) > 3 and _SECRET.search(variable.upper()):
             text = text.replace(value, "***")
     return text[:300]
@@ -113,7 +128,20 @@ def open_address(address: str) -> ObjectPath:
         raise SetupError(
             "the address has no bucket", where=address, hint=f"Write {parts.scheme}://bucket/path of the warehouse."
         )
-    return ObjectFiles(BucketObjects(_store(address)), address).root
+    return ObjectFiles(BucketObjects(address, _store(address)), address).root
+
+
+@lru_cache(maxsize=16)
+def _bucket_elsewhere(address: str) -> BucketObjects:
+    """The objects of a warehouse that another process has opened."""
+    return BucketObjects(address)
+
+
+@lru_cache(maxsize=16)
+def _opened(address: str, variables: tuple[tuple[str, str], ...]) -> ObjectStore:
+    """The store of a warehouse that another process has opened, by the variables that it has handed over."""
+    with in_environment(dict(variables)):
+        return _store(address)
 
 
 def _store(address: str) -> ObjectStore:
@@ -132,7 +160,7 @@ def _store(address: str) -> ObjectStore:
         raise SetupError(
             "the object store cannot be used",
             where=address,
-            detail=_first_line(error),
+            detail=_first_line(error, address),
             hint="Look at the address, and at the variables of the environment that configure its cloud.",
         ) from None
 
@@ -150,7 +178,5 @@ def _profile(address: str) -> Mapping[str, Any]:
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:
-        raise SetupError(
-            "a profile of AWS needs the package boto3", where="AWS_PROFILE", hint="pip install boto3"
-        ) from None
+        raise no_boto3() from None
     return {"credential_provider": Boto3CredentialProvider()}

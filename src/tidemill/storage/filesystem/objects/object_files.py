@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from tidemill.storage.filesystem.file_system import FileSystem
@@ -16,6 +17,7 @@ from tidemill.storage.filesystem.objects.object_lock import ObjectLock
 from tidemill.storage.filesystem.objects.object_log import MAX_END, LogPieces, ObjectLog
 from tidemill.storage.filesystem.objects.requests import Objects, RepeatedRequests
 from tidemill.storage.filesystem.objects.run_copies import RunCopies
+from tidemill.storage.filesystem.objects.store_access import StoreAccess, access_from_here
 
 __all__ = ["ObjectFiles", "ObjectPath"]
 
@@ -114,6 +116,9 @@ class ObjectFiles(FileSystem[ObjectPath]):
         self._open: dict[str, ObjectLog] = {}
         self._listed: dict[str, int] = {}
         self._token = 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _files_elsewhere, (self._requests.objects, self.address)
 
     @property
     def root(self) -> ObjectPath:
@@ -261,6 +266,20 @@ class ObjectFiles(FileSystem[ObjectPath]):
         """The copy, fetched if it is not there."""
         return self._copies.get(file.key, lambda target: self._requests.fetch(file.key, target))
 
+    def has_copy(self, file: ObjectPath) -> bool:
+        """True if the copy is there."""
+        return self._copies.is_there(file.key)
+
     def drop_copy(self, file: ObjectPath) -> bool:
         """Delete the copy."""
         return self._copies.drop(file.key)
+
+    def access(self) -> StoreAccess:
+        """The variables of the environment that configure the store."""
+        return access_from_here(self.address)
+
+
+@lru_cache(maxsize=16)
+def _files_elsewhere(objects: Objects, address: str) -> ObjectFiles:
+    """The files of a warehouse that another process has opened."""
+    return ObjectFiles(objects, address)

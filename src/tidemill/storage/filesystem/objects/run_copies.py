@@ -3,20 +3,23 @@
 Runs never change, and manifests have their checksums, with which copies are compared as files on disk are. So a copy
 is never out of date, and one that is damaged is fetched again. Copies are kept from one process to the next, below
 ``TIDEMILL_CACHE`` (by default in the user's cache folder), up to ``TIDEMILL_CACHE_BYTES`` bytes for each warehouse:
-those that were not read for the longest time are deleted first, and none that was read within the last hour.
+those that were not read for the longest time are deleted first, and none that was read within the last hour. Processes
+of a machine share them: of two that want the same copy one fetches it, and the other waits.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Lock
+from zlib import crc32
 
 from tidemill.model.errors import SetupError
 from tidemill.storage.filesystem.durable_files import TemporaryFolder, make_folder
@@ -28,6 +31,10 @@ DEFAULT_BYTES = 20 << 30
 
 IN_USE_SECONDS = 3600.0
 """Seconds after its last use in which a copy is not deleted: a query may be reading it."""
+
+
+FETCHING_LOCKS = 64
+"""Number of files by which processes that fetch copies wait for each other."""
 
 
 class RunCopies:
@@ -43,7 +50,7 @@ class RunCopies:
     @property
     def staging(self) -> Path:
         """A folder of this process for files of the next epoch; on the disk of the copies, so that they are linked."""
-        if self._staging is None:
+        if self._staging is None or not self._staging.path.is_dir():  # anybody may delete copies
             make_folder(self._folder)
             self._staging = TemporaryFolder(self._folder)
         return self._staging.path
@@ -73,20 +80,36 @@ class RunCopies:
             self._fetch(file, fetch)
         return file
 
+    def is_there(self, name: str) -> bool:
+        """True if there is a copy of a run."""
+        return self.path(name).exists()
+
     def _fetch(self, file: Path, fetch: Callable[[Path], None]) -> None:
         make_folder(file.parent)
-        draft = Path(mkdtemp(dir=self.staging)) / file.name
-        try:
-            fetch(draft)
-            size = draft.stat().st_size
-            os.replace(draft, file)
-        finally:
-            shutil.rmtree(draft.parent, ignore_errors=True)
+        with self._alone(file):
+            if file.exists():
+                return
+            draft = Path(mkdtemp(dir=self.staging)) / file.name
+            try:
+                fetch(draft)
+                size = draft.stat().st_size
+                os.replace(draft, file)
+            finally:
+                shutil.rmtree(draft.parent, ignore_errors=True)
         with self._guard:
             self._fetched += size
             if self._fetched * 8 > self._most:  # looked at now and then: it lists all copies
                 self._fetched = 0
                 self._delete_oldest()
+
+    @contextmanager
+    def _alone(self, file: Path) -> Iterator[None]:
+        """Wait until no other process or thread fetches this file. The lock ends with its process."""
+        make_folder(self._folder / ".fetching")
+        number = crc32(os.fsencode(file)) % FETCHING_LOCKS
+        with (self._folder / ".fetching" / f"{number:02}").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _delete_oldest(self) -> None:
         own = self.staging
@@ -127,5 +150,10 @@ def _most_bytes() -> int:
 
 
 def _cache_folder() -> Path:
+    """The folder of all copies: the given one, or that of the user, who may have none where Spark's tasks run."""
     given = os.environ.get("TIDEMILL_CACHE")
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tidemill"
+    if given:
+        return Path(given)
+    usual = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tidemill"
+    nearest = next(folder for folder in (usual, *usual.parents) if folder.is_dir())
+    return usual if os.access(nearest, os.W_OK) else Path.cwd() / ".tidemill-cache"

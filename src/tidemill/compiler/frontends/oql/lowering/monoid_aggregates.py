@@ -16,7 +16,8 @@ from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Lambda, Literal, Scalar, column, is_nullable
 from tidemill.compiler.frontends.oql.calculus.terms import Monoid
-from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateArguments, aggregate_call
+from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_call
+from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import BOOLEAN, INT, STRING
 

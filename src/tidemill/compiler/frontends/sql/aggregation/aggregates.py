@@ -6,52 +6,61 @@ is MIN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.aggregates.approximate.distinct_counts import register_bits
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.function import AggregateFunction
+from tidemill.algebra.aggregates.order_statistics import percentile_type
 from tidemill.algebra.aggregates.parameters import (
-    ParameterType,
     anything,
+    bin_count,
     condition,
     count,
     flag,
     fraction,
+    frequency,
     number,
+    number_or_interval,
+    number_or_time,
     real,
     separator,
     text,
     whole,
 )
-from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, aggregate_type
-from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.collations import is_collated
 from tidemill.algebra.expressions.conditions import conjunction
-from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
-from tidemill.algebra.relational.walk import columns_in, subqueries
-from tidemill.algebra.text import function_text
+from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments, AggregateRule, with_parameters
+from tidemill.compiler.frontends.sql.aggregation.sketches import SKETCH_RULES
 from tidemill.model import types as t
-from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Type
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Type
 
+DEFAULT_ACCURACY = 10_000
 MAX_ACCURACY = 2**31 - 1
+DEFAULT_RELATIVE_ERROR = 0.05
 MAX_RELATIVE_ERROR = 0.39
+MIN_BINS = 2
 MOST_EXTREMES = 100_000
 
 
 @dataclass(frozen=True)
 class AggregateSyntax:
-    """An aggregate in a text: the call itself, the FILTER and the WITHIN GROUP (ORDER BY ...) that follow it."""
+    """An aggregate in a text: the call itself, the FILTER and the WITHIN GROUP (ORDER BY ...) that follow it.
+
+    ``nulls`` is the node of IGNORE NULLS or RESPECT NULLS, if there is one.
+    """
 
     node: exp.Anonymous
     condition: exp.Expr | None = None
     order: tuple[exp.Expr, ...] = ()
+    nulls: type[exp.Expr] | None = None
 
     @property
     def name(self) -> str:
@@ -76,90 +85,36 @@ def read_aggregate(node: exp.Expr) -> AggregateSyntax | None:
         case exp.Anonymous() if is_aggregate(node.name.lower()):
             return AggregateSyntax(node)
         case exp.Filter() if below := read_aggregate(node.this):
-            return AggregateSyntax(below.node, node.expression.this, below.order)
+            return replace(below, condition=node.expression.this)
         case exp.WithinGroup() if below := read_aggregate(node.this):
-            return AggregateSyntax(below.node, below.condition, tuple(node.expression.expressions))
+            return replace(below, order=tuple(node.expression.expressions))
+        case exp.IgnoreNulls() | exp.RespectNulls() if below := read_aggregate(node.this):
+            return replace(below, nulls=type(node))
     return None
-
-
-@dataclass(frozen=True)
-class AggregateArguments:
-    """The arguments and clauses of an aggregate, as scalars. COUNT(*) has no argument."""
-
-    name: str
-    arguments: tuple[Scalar, ...]
-    distinct: bool = False
-    filter: Scalar | None = None
-    order: tuple[SortOrder, ...] = ()
-
-    def to_call(
-        self,
-        function: str,
-        argument: Scalar | None,
-        others: Sequence[Scalar] = (),
-        *,
-        of: Type | None = None,
-        distinct: bool | None = None,
-        ordered: bool = False,
-        parameters: Sequence[Any] = (),
-    ) -> AggregateCall:
-        """The call of ``function`` with the clauses as they are given, but for those that are given here."""
-        if self.order and not ordered:
-            raise TypeMismatch(f"{function_text(self.name)} has no WITHIN GROUP")
-        return AggregateCall(
-            "",
-            function,
-            argument,
-            of or aggregate_type(function, None if argument is None else argument.type),
-            self.distinct if distinct is None else distinct,
-            self.filter,
-            tuple(others),
-            self.order if ordered else (),
-            tuple(parameters),
-        )
-
-    def constant(self, scalar: Scalar, of: Type) -> Any:
-        """The value of an argument that must be the same for all rows."""
-        if columns_in(scalar) or subqueries(scalar):
-            raise TypeMismatch(f"{function_text(self.name)} takes a constant here, not a value of each row")
-        return evaluate_scalar(convert(scalar, of), {})
-
-
-AggregateRule = Callable[[AggregateArguments], AggregateCall]
-"""The aggregate call of these arguments and clauses."""
 
 
 def aggregate_call(clauses: AggregateArguments) -> AggregateCall:
     """The call, without a name yet, of an aggregate with these arguments and clauses."""
     rule = _rule(clauses.name)
     assert rule is not None, f"{clauses.name} is not an aggregate"
-    return rule(clauses)
+    if clauses.name not in OF_COLLATED and any(is_collated(argument.type) for argument in clauses.arguments):
+        raise Unsupported(f"{clauses.name} of a text with a collation", hint="Convert it with CAST(x AS STRING).")
+    found = rule(clauses)
+    respects = clauses.nulls is exp.RespectNulls
+    if clauses.nulls is not None and not respects and clauses.name not in TAKE_NULLS:
+        raise TypeMismatch(f"{clauses.name.upper()} takes no IGNORE NULLS")
+    if respects and clauses.name in TAKE_NULLS:
+        return replace(found, function=f"{found.function}_with_nulls")
+    return found
 
 
-def with_parameters(
-    rule: AggregateRule, *kinds: ParameterType, optional: int = 0, distinct: bool = True
-) -> AggregateRule:
-    """``rule`` with a check of its arguments: these kinds, of which the last ``optional`` may be missing.
+TAKE_NULLS = frozenset(("array_agg", "collect_list", "collect_set"))
+"""Aggregates that take IGNORE NULLS, which is what they do, and RESPECT NULLS."""
 
-    Without ``distinct`` DISTINCT is refused as well.
-    """
-    counts = range(len(kinds) - optional, len(kinds) + 1)
-
-    def checked(given: AggregateArguments) -> AggregateCall:
-        if len(given.arguments) not in counts:
-            wanted = " or ".join(map(str, counts))
-            raise TypeMismatch(f"{function_text(given.name)} takes {wanted} arguments, not {len(given.arguments)}")
-        if given.distinct and not distinct:
-            raise TypeMismatch(f"{function_text(given.name)} takes no DISTINCT")
-        try:
-            arguments = tuple(kind(argument) for kind, argument in zip(kinds, given.arguments, strict=False))
-        except TypeMismatch as error:
-            raise TypeMismatch(
-                f"{function_text(given.name)}: {error.what}", detail=error.detail, hint=error.hint
-            ) from None
-        return rule(replace(given, arguments=arguments))
-
-    return checked
+OF_COLLATED = frozenset(
+    ("any_value", "array_agg", "collect_list", "count", "first", "last", "max", "max_by", "min", "min_by")
+)
+"""Aggregates that give texts with a collation as they are; those that compare them are refused later."""
 
 
 def from_count(given: AggregateArguments) -> AggregateCall:
@@ -214,18 +169,24 @@ def from_extreme_by(given: AggregateArguments) -> AggregateCall:
     return given.to_call(f"{given.name}_several", argument, [by], parameters=[wanted])
 
 
-def from_collect_set(given: AggregateArguments) -> AggregateCall:
-    """COLLECT_SET is ARRAY_AGG over DISTINCT."""
-    return given.to_call("array_agg", given.arguments[0], distinct=True)
-
-
 def from_string_agg(given: AggregateArguments) -> AggregateCall:
     """``STRING_AGG(text, separator) WITHIN GROUP (ORDER BY ...)``; the default separator is empty."""
-    text, *separators = given.arguments
-    separator = given.constant(separators[0], STRING) if separators else ""
-    if given.distinct and any(term.scalar != text for term in given.order):
+    argument, *separators = given.arguments
+    listed = text(argument)
+    if separators and separators[0].type not in (listed.type, VOID):
+        raise TypeMismatch(f"{given.name.upper()} separates {listed.type} by {listed.type}, not {separators[0].type}")
+    separator = given.constant(separators[0], listed.type) if separators else None
+    if given.distinct and any(term.scalar not in (argument, listed) for term in given.order):
         raise TypeMismatch(f"{given.name.upper()} over DISTINCT is ordered by its argument only")
-    return given.to_call("string_agg", text, ordered=True, parameters=[separator or ""])
+    if given.distinct and given.order and argument != listed and not _keeps_order(argument.type):
+        raise TypeMismatch(f"{given.name.upper()} over DISTINCT is ordered by texts", hint="Convert both with CAST.")
+    nothing = "" if listed.type == STRING else b""
+    return given.to_call("string_agg", listed, ordered=True, parameters=[separator or nothing])
+
+
+def _keeps_order(of: Type) -> bool:
+    """True if values of this type that differ are different as texts, which Spark asks for."""
+    return isinstance(of, t.Integral | t.Decimal | t.Boolean | t.Date | t.Timestamp | t.TimestampNtz)
 
 
 def from_mode(given: AggregateArguments) -> AggregateCall:
@@ -247,17 +208,30 @@ def from_median(given: AggregateArguments) -> AggregateCall:
 
 
 def from_percentile(given: AggregateArguments) -> AggregateCall:
-    """``PERCENTILE(x, share)``, where the share is a constant or an array of constants."""
-    argument, share = given.arguments
-    return _percentile(given, "percentile_cont", argument, share)
+    """``PERCENTILE(x, share, frequency)``: the share is a constant or an array of constants; each x counts so often."""
+    argument, share, *frequencies = given.arguments
+    if not frequencies or (isinstance(frequencies[0], Literal) and frequencies[0].value == 1):
+        return _percentile(given, "percentile_cont", argument, share)
+    return _percentile(given, "percentile_of_frequencies", argument, share, others=frequencies)
 
 
 def from_approx_percentile(given: AggregateArguments) -> AggregateCall:
-    """``APPROX_PERCENTILE(x, share, accuracy)``: a value of x, here always the exact one."""
-    argument, share, *accuracy = given.arguments
-    if accuracy and not 0 < (given.constant(accuracy[0], BIGINT) or 0) <= MAX_ACCURACY:
+    """``APPROX_PERCENTILE(x, share, accuracy)``: a value of x."""
+    argument, share, *accuracies = given.arguments
+    accuracy = given.constant(accuracies[0], BIGINT) if accuracies else DEFAULT_ACCURACY
+    if not 0 < (accuracy or 0) <= MAX_ACCURACY:
         raise TypeMismatch(f"{given.name.upper()} takes an accuracy between 1 and {MAX_ACCURACY}")
-    return _percentile(given, "percentile_disc", argument, share, of=argument.type)
+    found = _percentile(given, "approx_percentile", argument, share, of=argument.type)
+    return replace(found, parameters=(found.parameters[0], accuracy))
+
+
+def from_histogram(given: AggregateArguments) -> AggregateCall:
+    """``HISTOGRAM_NUMERIC(x, bins)``."""
+    argument, bins = given.arguments
+    count = given.constant(bins, INT)
+    if count is None or count < MIN_BINS:
+        raise TypeMismatch(f"{given.name.upper()} takes at least {MIN_BINS} bins")
+    return given.to_call("histogram_numeric", argument, parameters=[count])
 
 
 def within_group(function: str) -> AggregateRule:
@@ -265,7 +239,7 @@ def within_group(function: str) -> AggregateRule:
 
     def rule(given: AggregateArguments) -> AggregateCall:
         argument, descending = _ordered(given)
-        return _percentile(_unordered(given), function, number(argument), given.arguments[0], descending)
+        return _percentile(_unordered(given), function, number_or_interval(argument), given.arguments[0], descending)
 
     return rule
 
@@ -276,14 +250,17 @@ def _percentile(
     argument: Scalar,
     share: Scalar,
     descending: bool = False,
-    of: Type = DOUBLE,
+    of: Type | None = None,
+    others: Sequence[Scalar] = (),
 ) -> AggregateCall:
+    of = of or percentile_type(argument.type) or DOUBLE
     several = isinstance(share.type, t.Array)
     shares = given.constant(share, t.Array(DOUBLE) if several else DOUBLE)
     for one in shares if isinstance(shares, tuple) else (shares,):
         if one is None or not 0 <= one <= 1:
             raise TypeMismatch(f"{given.name.upper()} takes a share between 0 and 1")
-    return given.to_call(function, argument, of=t.Array(of) if several else of, parameters=[shares, descending])
+    result = t.Array(of) if several else of
+    return given.to_call(function, argument, others, of=result, parameters=[shares, descending])
 
 
 def _ordered(given: AggregateArguments) -> tuple[Scalar, bool]:
@@ -298,17 +275,24 @@ def _unordered(given: AggregateArguments) -> AggregateArguments:
 
 
 def from_count_distinct(given: AggregateArguments) -> AggregateCall:
-    """APPROX_COUNT_DISTINCT, which is exact here; the second argument, the allowed error, is only checked."""
+    """APPROX_COUNT_DISTINCT over the registers of hashes, as many as the allowed error asks for."""
     argument, *errors = given.arguments
-    if errors and not 0 < (given.constant(errors[0], DOUBLE) or 0) <= MAX_RELATIVE_ERROR:
+    error = given.constant(errors[0], DOUBLE) if errors else DEFAULT_RELATIVE_ERROR
+    if not 0 < (error or 0) <= MAX_RELATIVE_ERROR:
         raise TypeMismatch(f"{given.name.upper()} takes an error of at most {MAX_RELATIVE_ERROR}")
-    return given.to_call("count", argument, distinct=True)
+    bits = register_bits(error)
+    register = call("hash_register", call("xxhash64", argument), Literal(bits, INT))
+    entry = (
+        Case(((call("is_null", argument), Literal(None, INT)),), register, INT) if is_nullable(argument) else register
+    )
+    return given.to_call("approx_count_distinct", entry, distinct=False, parameters=[bits])
 
 
 RULES: dict[str, AggregateRule] = {
-    **{name: with_parameters(from_string_agg, text, separator, optional=1) for name in ("listagg", "string_agg")},
+    **SKETCH_RULES,
+    **{name: with_parameters(from_string_agg, anything, separator, optional=1) for name in ("listagg", "string_agg")},
     **{
-        name: with_parameters(from_approx_percentile, number, anything, whole, optional=1)
+        name: with_parameters(from_approx_percentile, number_or_time, anything, whole, optional=1)
         for name in ("approx_percentile", "percentile_approx")
     },
     **{
@@ -317,15 +301,15 @@ RULES: dict[str, AggregateRule] = {
     },
     "any_value": with_parameters(from_any_value, anything, flag, optional=1),
     "approx_count_distinct": with_parameters(from_count_distinct, anything, fraction, optional=1),
-    "collect_set": with_parameters(from_collect_set, anything),
     **dict.fromkeys(("max_by", "min_by"), with_parameters(from_extreme_by, anything, anything, count, optional=1)),
     "regr_avgx": with_parameters(regression_mean(1), anything, anything, distinct=False),
     "regr_avgy": with_parameters(regression_mean(0), anything, anything, distinct=False),
     "count": from_count,
     "count_if": with_parameters(from_count_if, condition),
-    "median": with_parameters(from_median, number),
+    "median": with_parameters(from_median, number_or_interval),
     "mode": with_parameters(from_mode, anything, flag, optional=2, distinct=False),
-    "percentile": with_parameters(from_percentile, number, anything),
+    "percentile": with_parameters(from_percentile, number_or_interval, anything, frequency, optional=1),
+    "histogram_numeric": with_parameters(from_histogram, number_or_time, bin_count),
 }
 """Names in SQL whose arguments differ from those of the aggregate, with the rule of each."""
 

@@ -9,18 +9,15 @@ from sqlglot import exp
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import aggregate_field
+from tidemill.algebra.expressions import collations
 from tidemill.algebra.expressions.ordering import SortOrder
-from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Call, Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate
 from tidemill.algebra.relational.walk import children, columns_in, with_children
 from tidemill.algebra.text import function_text
-from tidemill.compiler.frontends.sql.aggregation.aggregates import (
-    AggregateArguments,
-    AggregateSyntax,
-    aggregate_call,
-    is_aggregate,
-)
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateSyntax, aggregate_call, is_aggregate
+from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
 from tidemill.compiler.frontends.sql.aggregation.grouping_sets import GroupingSets
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
@@ -37,6 +34,8 @@ class SelectGrouping:
     Aggregates are collected while expressions are translated: each becomes a column named after it, equal ones the same
     column. ``over_groups`` then turns an expression over the input's rows into one over the groups. ``local_columns``
     are the columns of these rows: all others in an expression are outer columns, or those of a subquery.
+    ``star`` are those that a star stands for.
+    ``is_grand_total``: grouped by the empty set alone, by GROUPING SETS (()).
     """
 
     source: SqlText
@@ -44,11 +43,13 @@ class SelectGrouping:
     condition: Callable[[exp.Expr], Scalar]
     local_columns: frozenset[str]
     prefix: str = ""
+    star: tuple[Column, ...] = ()
     keys: list[Named] = field(default_factory=list)
     calls: dict[AggregateCall, Column] = field(default_factory=dict)
     names: NameAllocator = field(default_factory=NameAllocator)
     sets: GroupingSets | None = None
-    grouping_calls: dict[str, tuple[exp.Anonymous, tuple[Scalar, ...]]] = field(default_factory=dict)
+    is_grand_total: bool = False
+    grouping_calls: dict[str, tuple[exp.Expr, tuple[Scalar, ...]]] = field(default_factory=dict)
 
     def aggregate(self, written: AggregateSyntax) -> Column:
         """The column that holds an aggregate."""
@@ -61,6 +62,8 @@ class SelectGrouping:
         """The aggregate call, without a name."""
         mark_translated(written.node)
         nodes, star = written.arguments, written.name == "count" and _is_star(written.node.expressions)
+        if written.name == "count" and not star and any(isinstance(node, exp.Star) for node in nodes):
+            return self._counted_columns(written)
         if not nodes and not written.order:
             raise TypeMismatch(
                 f"{function_text(written.name)} needs an argument", where=self.source.place(written.node)
@@ -71,31 +74,50 @@ class SelectGrouping:
         if star:
             mark_translated(*nodes)
         arguments = () if star else tuple(map(self.operand, nodes))
+        if written.distinct and written.name == "count":
+            arguments = tuple(map(collations.key, arguments))
         order = tuple(self._term(term) for term in written.order)
         looked_at = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
         if looked_at and looked_at.isdisjoint(self.local_columns):
             raise refusals.OUTER_AGGREGATE.at(self.source.place(written.node))
         condition = None if written.condition is None else self.condition(written.condition)
         with self.source.locating(written.node):
-            return aggregate_call(AggregateArguments(written.name, arguments, written.distinct, condition, order))
+            return aggregate_call(
+                AggregateArguments(written.name, arguments, written.distinct, condition, order, written.nulls)
+            )
+
+    def _counted_columns(self, written: AggregateSyntax) -> AggregateCall:
+        """COUNT(DISTINCT *) and COUNT(*, x): a star among others stands for all columns."""
+        stars = [node for node in written.arguments if isinstance(node, exp.Star)]
+        if not self.star:
+            raise Unsupported("COUNT takes this star over the columns of FROM", where=self.source.place(written.node))
+        mark_translated(*stars)
+        arguments: list[Scalar] = []
+        for node in written.arguments:
+            arguments += self.star if isinstance(node, exp.Star) else [self.operand(node)]
+        condition = None if written.condition is None else self.condition(written.condition)
+        with self.source.locating(written.node):
+            return aggregate_call(AggregateArguments("count", tuple(arguments), written.distinct, condition))
 
     def _term(self, node: exp.Expr) -> SortOrder:
         return SortOrder(self.operand(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
-    def grouping_call(self, node: exp.Anonymous) -> Column:
-        """GROUPING(key) and GROUPING_ID() as a column, which is replaced once GROUP BY has been read."""
+    def grouping_call(self, node: exp.Expr) -> Column:
+        """GROUPING(key), GROUPING_ID() and GROUPING__ID as a column, which is replaced once GROUP BY has been read."""
         name = self._name(node.name.lower())
         self.grouping_calls[name] = (node, tuple(map(self.operand, node.expressions)))
         return Column(name, TINYINT if node.name.lower() == "grouping" else BIGINT, nullable=False)
 
     def group_by(self, sets: Sequence[Sequence[Scalar]]) -> None:
         """Group by each of ``sets``; their keys have been added."""
+        known = {canonical(key.scalar): key.scalar for key in self.keys}
+        sets = [[known[canonical(scalar)] for scalar in one] for one in sets]
         number = Column(self._name("grouping_set"), INT, nullable=False)
         self.sets = GroupingSets(tuple(map(frozenset, sets)), number)
 
     def add_key(self, scalar: Scalar, name: str) -> None:
         """Group by ``scalar``, too; a column keeps its name."""
-        if all(key.scalar != scalar for key in self.keys):
+        if all(canonical(key.scalar) != canonical(scalar) for key in self.keys):
             wish = scalar.name if isinstance(scalar, Column) else self.prefix + name
             self.keys.append(Named(self.names.take(wish), scalar))
 
@@ -112,7 +134,7 @@ class SelectGrouping:
     def over_groups(self, scalar: Scalar, node: exp.Expr) -> Scalar:
         """``scalar`` with columns of the groups in place of keys; any other column is refused."""
         for key in self.keys:
-            if key.scalar == scalar:
+            if canonical(key.scalar) == canonical(scalar):
                 return column(key.field) if self.sets is None else self.sets.key(key)
         if isinstance(scalar, Column) and scalar.name in self.grouping_calls:
             return self._grouping_bits(*self.grouping_calls[scalar.name])
@@ -126,8 +148,10 @@ class SelectGrouping:
         below: Sequence[Scalar] = children(scalar)
         return with_children(scalar, [self.over_groups(child, node) for child in below]) if below else scalar
 
-    def _grouping_bits(self, node: exp.Anonymous, arguments: Sequence[Scalar]) -> Scalar:
+    def _grouping_bits(self, node: exp.Expr, arguments: Sequence[Scalar]) -> Scalar:
         keys, place = [key.scalar for key in self.keys], self.source.place(node)
+        if self.is_grand_total and node.name.lower() != "grouping" and not arguments:
+            return Literal(0, BIGINT)
         if self.sets is None:
             raise Unsupported(f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=place)
         if node.name.lower() == "grouping":
@@ -137,6 +161,18 @@ class SelectGrouping:
         if arguments and list(arguments) != keys:
             raise Unsupported("GROUPING_ID takes the keys of GROUP BY, all and in their order", where=place)
         return self.sets.identity(self.keys)
+
+
+COMMUTATIVE = frozenset(("add", "multiply", "eq", "and", "or"))
+"""Functions whose operands Spark takes in any order where it looks for equal expressions."""
+
+
+def canonical(scalar: Scalar) -> Scalar:
+    """``scalar`` with operands in one order where any will do: ``1 + k`` is grouped by with ``k + 1``."""
+    below = [canonical(child) for child in children(scalar)]
+    if isinstance(scalar, Call) and scalar.function in COMMUTATIVE:
+        below.sort(key=repr)
+    return with_children(scalar, below) if below else scalar
 
 
 def _is_star(arguments: Sequence[exp.Expr]) -> bool:

@@ -19,6 +19,7 @@ from tidemill.algebra.relational.relations import Aggregate, Project, UnionAll
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.text.names import NameAllocator
+from tidemill.model.errors import ParseError
 from tidemill.model.types import BIGINT, BOOLEAN, INT, TINYINT
 
 Nodes = list[exp.Expr]
@@ -33,6 +34,8 @@ def read_grouping_sets(clause: exp.Group) -> list[Nodes] | None:
         if clause.args.get(kind.__name__.lower()):  # GROUP BY a, b WITH ROLLUP
             return _sets(kind(expressions=clause.expressions))
     if clause.args.get("grouping_sets"):  # GROUP BY a, b GROUPING SETS (...)
+        if any(isinstance(node, GROUPING_SET_NODES) for node in clause.expressions):
+            raise ParseError("the GROUPING SETS of a list of keys takes no ROLLUP or CUBE in that list")
         return [one for sets in clause.args["grouping_sets"] for one in _sets(sets)]
     if not any(isinstance(node, GROUPING_SET_NODES) for node in clause.expressions):
         return None
@@ -61,15 +64,22 @@ def _keys(node: exp.Expr) -> Iterator[exp.Expr]:
 def _sets(node: exp.Expr) -> list[Nodes]:
     match node:
         case exp.Rollup():
-            parts = [list(_keys(part)) for part in node.expressions]
+            parts = _parts(node)
             return [_joined(parts[:length]) for length in range(len(parts), -1, -1)]
         case exp.Cube():
-            parts = [list(_keys(part)) for part in node.expressions]
+            parts = _parts(node)
             lengths = range(len(parts), -1, -1)
             return [_joined(chosen) for length in lengths for chosen in combinations(parts, length)]
         case exp.GroupingSets():
             return [one for part in node.expressions for one in _sets(part)]
     return [list(_keys(node))]
+
+
+def _parts(node: exp.Rollup | exp.Cube) -> list[Nodes]:
+    parts = [list(_keys(part)) for part in node.expressions]
+    if not all(parts):
+        raise ParseError("an empty set of keys belongs to GROUPING SETS, not to ROLLUP or CUBE")
+    return parts
 
 
 def _joined(parts: Sequence[Nodes]) -> Nodes:

@@ -9,12 +9,12 @@ from sqlglot import exp
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Scalar
-from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.functions.nested.structs import element_of
 from tidemill.algebra.values.coercion import common_type
-from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
+from tidemill.compiler.frontends.sql.expressions.intervals import DAY
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, DATE, INT, Array, Date, Field, Struct, Timestamp
+from tidemill.model.types import INTERVAL_DAY, Array, Date, Field, Struct, Timestamp
 
 
 def from_sequence(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
@@ -25,23 +25,12 @@ def from_sequence(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
     of = common_type([bound.type for bound in bounds])
     if not isinstance(of, Date | Timestamp):
         return call("sequence", *bounds, *map(expressions.scalar, steps))
-    if not all(map(is_interval, steps)):
-        raise TypeMismatch(
-            "a sequence of dates or timestamps goes by an INTERVAL", where=expressions.source.place(steps[0])
-        )
     start, stop = (convert(bound, of) for bound in bounds)
     if steps:
-        return _moments(start, stop, from_interval(steps[0], expressions.source))
+        return call("sequence_of_moments", start, stop, expressions.scalar(steps[0]))
     # Without a step it goes day by day, in whichever direction that is.
-    forward, back = _moments(start, stop, Interval(days=1)), _moments(start, stop, Interval(days=-1))
+    forward, back = (call("sequence_of_moments", start, stop, Literal(step, INTERVAL_DAY)) for step in (DAY, -DAY))
     return call("if", call("le", start, stop), forward, back)
-
-
-def _moments(start: Scalar, stop: Scalar, span: Interval) -> Scalar:
-    if start.type == DATE and span.microseconds:
-        raise TypeMismatch("a sequence of dates goes by days or months")
-    parts = (Literal(span.months, INT), Literal(span.days, INT), Literal(span.microseconds, BIGINT))
-    return call("sequence_of_moments", start, stop, *parts)
 
 
 def from_arrays_zip(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call, call_named
+from tidemill.algebra.expressions.collations import collate
 from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
-from tidemill.algebra.functions.binary import unhex
-from tidemill.algebra.functions.time_units import DIFFERENCE_UNITS, UNITS
-from tidemill.algebra.values.casts import can_cast
+from tidemill.algebra.functions.datetime.time_units import DIFFERENCE_UNITS, UNITS
+from tidemill.algebra.functions.text.binary import unhex
+from tidemill.algebra.values.casts import can_cast, cast_value
+from tidemill.algebra.values.formats import BLANKS
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
-from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.expressions.named_arguments import by_position
+from tidemill.compiler.frontends.sql.expressions.stars import expand_stars
+from tidemill.compiler.frontends.sql.expressions.translator import POSITION, ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.column_labels import is_star
 from tidemill.compiler.frontends.sql.names.data_types import from_type
 from tidemill.model.errors import ParseError, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import (
@@ -29,9 +35,12 @@ from tidemill.model.types import (
     INT,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TINYINT,
+    Date,
     Decimal,
+    Timestamp,
     Type,
 )
 
@@ -40,6 +49,8 @@ def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
     """CAST, TRY_CAST, ``::`` and typed literals such as ``DATE '2024-01-01'``."""
     value, target = expressions.scalar(node.this), from_type(node.to, expressions.source)
     check_castable(value.type, target)
+    if isinstance(target, Date | Timestamp) and isinstance(value, Literal) and value.of == STRING:
+        value = special_moment(value, target)
     lenient = isinstance(node, exp.TryCast)
     if lenient and not isinstance(value, Literal):
         return Cast(value, target, lenient=True)
@@ -47,6 +58,31 @@ def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
     if lenient and isinstance(converted, Cast):
         return Cast(value, target, lenient=True)
     return converted if _is_suffixed(node.this) else typed(converted)
+
+
+def special_moment(text: Literal, of: Type) -> Literal:
+    """A constant text, or the moment for which it stands: Spark knows ``epoch``, and names of days that pass.
+
+    >>> special_moment(Literal("epoch", STRING), DATE)
+    Literal(value=datetime.date(1970, 1, 1), of=Date())
+    """
+    word = str(text.value or "").strip(BLANKS).lower()
+    if word == "epoch":
+        return Literal(cast_value("1970-01-01", STRING, of), of)
+    if word in ("now", "today", "tomorrow", "yesterday"):
+        raise Unsupported(
+            f"{text.value!r} cannot be used in a view",
+            detail="Its value changes although no row changes, so no change would ever carry the new value.",
+            hint="Keep the value in a column or a table, and change it there.",
+        )
+    return text
+
+
+def from_collate(expressions: ExpressionTranslator, node: exp.Collate) -> Scalar:
+    """``text COLLATE name``."""
+    mark_translated(node.expression, *node.expression.expressions)
+    with expressions.source.locating(node):
+        return collate(expressions.scalar(node.this), ".".join(part.name for part in node.expression.expressions))
 
 
 def _is_suffixed(node: exp.Expr) -> bool:
@@ -106,12 +142,14 @@ def from_overlay(expressions: ExpressionTranslator, node: exp.Overlay) -> Scalar
 def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """A function by the name that the user wrote; an aggregate goes to the grouping."""
     name = node.name.lower()
+    node = expand_stars(expressions, node)
     if read_aggregate(node):
         return from_aggregate(expressions, node)
     if rule := expressions.rules.functions.get(name):
         return rule(expressions, node)
     if refusal := refusals.REFUSED_FUNCTIONS.get(name):
         raise refusal.at(expressions.source.head(node))
+    node = by_position(node)
     return call_named(name, *map(expressions.scalar, node.expressions))
 
 
@@ -143,16 +181,30 @@ def from_cast_function(expressions: ExpressionTranslator, node: exp.Anonymous) -
 
 
 def from_current_time(expressions: ExpressionTranslator, node: exp.Func) -> Scalar:
-    """``CURRENT_DATE`` and the like, which need no parentheses."""
-    return call(node.sql_name())
+    """``CURRENT_DATE`` and the like, which need no parentheses; a column of that name comes first."""
+    name = node.sql_name().lower()
+    found = None if node.this else expressions.scope.find([name])
+    return found[0] if found else call(name)
 
 
-def from_struct(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_row(expressions: ExpressionTranslator, node: exp.Tuple) -> Scalar:
+    """``(a, b)``: a struct of several values."""
+    return from_struct(expressions, expand_stars(expressions, node))
+
+
+def from_paren(expressions: ExpressionTranslator, node: exp.Paren) -> Scalar:
+    """An expression in parentheses; a star is a struct there."""
+    if is_star(node.this):
+        return from_row(expressions, exp.Tuple(expressions=[node.this]))
+    return expressions.scalar(node.this)
+
+
+def from_struct(expressions: ExpressionTranslator, node: exp.Anonymous | exp.Tuple) -> Scalar:
     """``struct(a, b AS c)``: members are called as in a SELECT list, or ``col1``, ``col2`` ..."""
     arguments: list[Scalar] = []
     for position, item in enumerate(node.expressions, start=1):
         named = item.expression if isinstance(item, exp.Dot) else item
-        name = named.alias_or_name if isinstance(named, NAMED_MEMBERS) else f"col{position}"
+        name = named.alias_or_name if isinstance(named, NAMED_MEMBERS) else f"col{item.meta.get(POSITION, position)}"
         arguments += [Literal(name.lower(), STRING), expressions.scalar(item.unalias())]
     return call("named_struct", *arguments)
 
@@ -166,7 +218,7 @@ def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
     written = read_aggregate(node)
     if written is None:
         raise Unsupported(
-            "FILTER and WITHIN GROUP belong to an aggregate",
+            "FILTER, WITHIN GROUP, IGNORE NULLS and RESPECT NULLS belong to an aggregate",
             where=expressions.source.head(node),
             hint="Put a condition on other expressions into CASE WHEN.",
         )
@@ -176,7 +228,7 @@ def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
             where=expressions.source.head(node),
             detail="An aggregate belongs to the SELECT list or HAVING, and not within another one.",
         )
-    return expressions.grouping.aggregate(written)
+    return expressions.grouping.aggregate(replace(written, node=expand_stars(expressions, written.node)))
 
 
 def from_grouping(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
@@ -206,6 +258,7 @@ CAST_FUNCTIONS = {
     "int": INT,
     "smallint": SMALLINT,
     "string": STRING,
+    "time": TIME,
     "timestamp": TIMESTAMP,
     "tinyint": TINYINT,
 }
@@ -226,6 +279,7 @@ CALL_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] 
     exp.Anonymous: from_function,
     exp.Array: from_array,
     exp.Cast: from_cast,
+    exp.Collate: from_collate,
     exp.CurrentDate: from_current_time,
     exp.CurrentTime: from_current_time,
     exp.CurrentTimestamp: from_current_time,
@@ -234,9 +288,13 @@ CALL_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] 
     exp.Filter: from_aggregate,
     exp.HexString: from_hex_string,
     exp.Overlay: from_overlay,
+    exp.Paren: from_paren,
     exp.StrPosition: from_position,
     exp.Substring: from_substring,
     exp.Trim: from_trim,
     exp.TryCast: from_cast,
+    exp.Tuple: from_row,
     exp.WithinGroup: from_aggregate,
+    exp.IgnoreNulls: from_aggregate,
+    exp.RespectNulls: from_aggregate,
 }

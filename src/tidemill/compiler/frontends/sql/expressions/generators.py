@@ -10,20 +10,28 @@ from sqlglot import exp
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.functions.nested.structs import element_of
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project, Unnest
 from tidemill.algebra.relational.walk import subqueries
 from tidemill.algebra.values.coercion import common_type
+from tidemill.compiler.frontends.sql.expressions.named_arguments import by_position
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import INT, STRING, VOID, Field, Map, Struct
 
+TABLE_GENERATORS = ("variant_explode", "variant_explode_outer")
+"""Generators that stand in FROM alone."""
+
 GENERATORS = frozenset(
-    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack")
+    (
+        *("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"),
+        *("json_tuple", *TABLE_GENERATORS),
+    )
 )
 
 
@@ -92,6 +100,14 @@ def generator_aliases(node: exp.Expr) -> list[str]:
     return [node.alias.lower()] if isinstance(node, exp.Alias) else []
 
 
+def refuse_table_generator(node: exp.Expr, source: SqlText) -> None:
+    """Refuse a generator that stands in FROM alone."""
+    if node.name.lower() in TABLE_GENERATORS:
+        raise Unsupported(
+            f"{node.name.upper()} makes a table", where=source.head(node), hint="Use it in FROM, perhaps after LATERAL."
+        )
+
+
 def from_generator(expressions: ExpressionTranslator, node: exp.Expr, outer: bool = False) -> GeneratedRows:
     """A generator over the columns in scope; with ``outer`` a row without generated rows stays, with NULLs."""
     name = node.name.lower()
@@ -102,8 +118,9 @@ def from_generator(expressions: ExpressionTranslator, node: exp.Expr, outer: boo
             hint=f"Use one of {', '.join(sorted(GENERATORS)).upper()}.",
         )
     mark_translated(node)
+    node = by_position(node)
     with expressions.source.locating(node):
-        made = _stack(expressions, node) if name == "stack" else _elements(expressions, node)
+        made = _RULES.get(name, _elements)(expressions, node)
     return replace(made, outer=outer or name.endswith("_outer"))
 
 
@@ -143,7 +160,43 @@ def _stack(expressions: ExpressionTranslator, node: exp.Anonymous) -> GeneratedR
     names = tuple(f"col{place}" for place in range(width))
     records = []
     for start in range(0, rows * width, width):
-        members = zip(names, types, values[start : start + width], strict=True)
-        parts = [part for name, of, value in members for part in (Literal(name, STRING), convert(value, of))]
-        records.append(call("named_struct", *parts))
+        members = zip(types, values[start : start + width], strict=True)
+        records.append(_record(names, [convert(value, of) for of, value in members]))
     return GeneratedRows(call("array", *records), names, members=True)
+
+
+def _record(names: Sequence[str], values: Sequence[Scalar]) -> Scalar:
+    pairs = zip(names, values, strict=True)
+    return call("named_struct", *(part for name, value in pairs for part in (Literal(name, STRING), value)))
+
+
+def _json_tuple(expressions: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
+    """``JSON_TUPLE(text, 'name', ...)``: one row with members of an object."""
+    text, *names = [expressions.scalar(argument) for argument in node.expressions] or [Literal(None, VOID)]
+    if not names:
+        raise TypeMismatch("JSON_TUPLE takes a text and the names of members")
+    columns = tuple(f"c{place}" for place in range(len(names)))
+    return GeneratedRows(
+        call("array", _record(columns, [call("json_member", text, name) for name in names])), columns, members=True
+    )
+
+
+def _variant_explode(expressions: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
+    """``VARIANT_EXPLODE(variant)``: the elements of an array, or the members of an object."""
+    if len(node.expressions) != 1:
+        raise TypeMismatch(f"{node.name.upper()} takes one argument")
+    (given,) = node.expressions
+    if isinstance(given, exp.Kwarg | exp.PropertyEQ) and given.name.lower() == "input":
+        mark_translated(given, given.this)
+        given = given.expression
+    entries = call("variant_entries", expressions.scalar(given))
+    return GeneratedRows(entries, ("pos", "key", "value"), members=True)
+
+
+_RULES = {
+    "stack": _stack,
+    "json_tuple": _json_tuple,
+    "variant_explode": _variant_explode,
+    "variant_explode_outer": _variant_explode,
+}
+"""Generators with a rule of their own, by name."""

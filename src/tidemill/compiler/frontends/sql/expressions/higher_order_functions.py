@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Lambda, Scalar
-from tidemill.algebra.functions.maps import as_map
-from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.functions.nested.maps import as_map
+from tidemill.algebra.functions.nested.structs import element_of
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -31,19 +31,32 @@ def from_parameter(expressions: ExpressionTranslator, node: exp.Identifier) -> S
 
 
 def from_lambda(expressions: ExpressionTranslator, node: exp.Expr, *types: Type, optional: int = 0) -> Lambda:
-    """``(x, y) -> body`` with parameters of these types, of which the last ``optional`` may be missing."""
+    """``(x, y) -> body`` with parameters of these types, of which the last ``optional`` may be missing.
+
+    An expression in the place of a lambda is one that does not use its parameters.
+    """
     if not isinstance(node, exp.Lambda):
-        raise TypeMismatch("a function such as x -> x + 1 was expected here", where=expressions.source.place(node))
+        return _constant_function(expressions, node, types[: len(types) - optional])
     mark_translated(node)
     names = [parameter.name.lower() for parameter in node.expressions]
     if not len(types) - optional <= len(names) <= len(types):
         wanted = f"{len(types) - optional} or {len(types)}" if optional else str(len(types))
         raise TypeMismatch(f"a lambda of {wanted} parameters was expected here", where=expressions.source.place(node))
-    marks = PARAMETER_PREFIX * (1 + max((_depth(column) for column in expressions.parameters.values()), default=0))
-    own = {name: Column(marks + name, of) for name, of in zip(names, types, strict=False)}
+    own = {name: Column(_marks(expressions) + name, of) for name, of in zip(names, types, strict=False)}
     # A query within would have to be evaluated for each element.
     body = replace(expressions, parameters={**expressions.parameters, **own}, subquery=None, windowing=None)
     return Lambda(tuple(own.values()), body.scalar(node.this))
+
+
+def _constant_function(expressions: ExpressionTranslator, node: exp.Expr, types: Sequence[Type]) -> Lambda:
+    marks = _marks(expressions)
+    unused = (Column(f"{marks}unused{place}", of) for place, of in enumerate(types))
+    body = replace(expressions, subquery=None, windowing=None)
+    return Lambda(tuple(unused), body.scalar(node))
+
+
+def _marks(expressions: ExpressionTranslator) -> str:
+    return PARAMETER_PREFIX * (1 + max((_depth(column) for column in expressions.parameters.values()), default=0))
 
 
 def _depth(column: Column) -> int:

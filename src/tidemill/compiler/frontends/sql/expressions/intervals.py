@@ -1,129 +1,89 @@
-"""Intervals, which are added to dates and timestamps; no column can have the type."""
+"""INTERVAL literals, and lengths of time as SQL spells them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
-from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Scalar
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Date, Timestamp
+from tidemill.compiler.frontends.sql.names.data_types import interval_type
+from tidemill.model.errors import ParseError, TypeMismatch
+from tidemill.model.intervals import MICROSECONDS, UNITS, read_fields, read_units, type_of_units
+from tidemill.model.types import AnsiInterval, DayTimeInterval, YearMonthInterval
 
-MONTHS = {"YEAR": 12, "MONTH": 1}
-DAYS = {"WEEK": 7, "DAY": 1}
-MICROSECONDS = {"HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
-DAY = 24 * MICROSECONDS["HOUR"]
+DAY = MICROSECONDS["DAY"]
 
-
-@dataclass(frozen=True)
-class Interval:
-    """Months, days and microseconds, kept apart because a month has no fixed number of days."""
-
-    months: int = 0
-    days: int = 0
-    microseconds: int = 0
-
-    def __add__(self, other: Interval) -> Interval:
-        if (self.months and (other.days or other.microseconds)) or (other.months and (self.days or self.microseconds)):
-            raise TypeMismatch(
-                "an interval is of years and months, or of days and time", hint="Add one after the other."
-            )
-        return Interval(self.months + other.months, self.days + other.days, self.microseconds + other.microseconds)
-
-    def __neg__(self) -> Interval:
-        return Interval(-self.months, -self.days, -self.microseconds)
-
-    @property
-    def total_microseconds(self) -> int:
-        """The length in microseconds, of a span without months."""
-        if self.months:
-            raise TypeMismatch("a length of time is no number of months", hint="Months differ in length; use days.")
-        return self.days * DAY + self.microseconds
-
-    def add_to(self, moment: Scalar) -> Scalar:
-        """``moment`` moved by this span: months first, then days, then time. A date stays one unless time is added."""
-        if moment.type == STRING:
-            moment = convert(moment, TIMESTAMP)
-        if not isinstance(moment.type, Date | Timestamp):
-            raise TypeMismatch(f"an interval is added to a DATE or TIMESTAMP, not to {moment.type}")
-        if self.months:
-            moment = call("add_months_to", moment, Literal(self.months, INT))
-        if self.days and moment.type == DATE:
-            moment = call("add_days", moment, Literal(self.days, INT))
-        elif self.days:
-            moment = call("add_microseconds", moment, Literal(self.days * DAY, BIGINT))
-        if self.microseconds:
-            instant = moment if isinstance(moment.type, Timestamp) else convert(moment, TIMESTAMP)
-            moment = call("add_microseconds", instant, Literal(self.microseconds, BIGINT))
-        return moment
+Interval = tuple[int, AnsiInterval]
+"""Months or microseconds, and the type that says which."""
 
 
-def is_interval(node: exp.Expr) -> bool:
-    """True for an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
-    if isinstance(node, exp.Add):
-        return is_interval(node.expression) and is_interval(node.this)  # a sum is deep on its left
-    return isinstance(node, exp.Interval) or (isinstance(node, exp.Paren) and is_interval(node.this))
+def from_interval_literal(expressions: ExpressionTranslator, node: exp.Interval) -> Scalar:
+    """``INTERVAL '1-2' YEAR TO MONTH``, ``INTERVAL 5 DAYS``, ``INTERVAL '1 day 2 hours'``."""
+    return Literal(*read_literal(node, expressions.source), typed=True)
 
 
-def from_interval(node: exp.Expr, source: SqlText) -> Interval:
-    """The span of ``INTERVAL '90' DAY`` and its like."""
-    mark_translated(node)
-    if isinstance(node, exp.Add):
-        return _sum(from_interval(node.this, source), from_interval(node.expression, source), node, source)
-    if isinstance(node, exp.Paren):
-        return from_interval(node.this, source)
+def read_literal(node: exp.Interval, source: SqlText) -> Interval:
+    """The value and the type of an interval literal."""
+    unit = node.args.get("unit")
+    mark_translated(node, node.this, *([unit] if unit else []))
     with source.locating(node):
-        return interval_of(_count(node, source), node.args["unit"].name)
+        if unit is None:
+            return interval_of(node.this.name)
+        of = interval_type(*unit.name.split(" TO "))
+        return _fields_of(node.this.name, of), of
 
 
-def _sum(one: Interval, other: Interval, node: exp.Expr, source: SqlText) -> Interval:
-    """One span after another. As in Spark years and months do not mix with days and time."""
-    both = one + other
-    if both.months and (both.days or both.microseconds):
+def _fields_of(text: str, of: AnsiInterval) -> int:
+    """The value of a text such as ``1 02:03:04``."""
+    value = read_fields(text.strip(" ") if isinstance(of, YearMonthInterval) else text, of)
+    if value is None:
+        raise ParseError(f"'{text}' is no {of}", hint=f"Write {_EXAMPLES[type(of)]}.")
+    return value
+
+
+_EXAMPLES: dict[type[AnsiInterval], str] = {
+    YearMonthInterval: "INTERVAL '1-2' YEAR TO MONTH or INTERVAL '3' MONTH",
+    DayTimeInterval: "INTERVAL '1 02:03:04.5' DAY TO SECOND or INTERVAL '90' MINUTE",
+}
+
+
+def interval_of(text: str) -> Interval:
+    """The interval that numbers and units are, such as ``1 day 2 hours``.
+
+    >>> interval_of("90 minutes")
+    (5400000000, DayTimeInterval(start='MINUTE', end='MINUTE'))
+    """
+    found = read_units(text)
+    if found is None:
+        units = ", ".join(unit.upper() for unit in UNITS)
+        raise ParseError(
+            f"'{text}' is no interval", hint=f"Give whole numbers, or decimals of seconds; units: {units}."
+        )
+    (months, days, micros), units_found = found
+    of = type_of_units(units_found)
+    if of is None:
         raise TypeMismatch(
             "an interval is made of years and months, or of days and less",
-            where=source.place(node),
-            hint="Add them one after the other: d + INTERVAL '1' MONTH + INTERVAL '2' DAY.",
+            hint="Add one after the other: d + INTERVAL '1' MONTH + INTERVAL '2' DAY; or use MAKE_INTERVAL.",
         )
-    return both
+    value = months if isinstance(of, YearMonthInterval) else days * DAY + micros
+    if not -of.limit <= value < of.limit:
+        raise ParseError(f"'{text}' is too long for an interval")
+    return value, of
 
 
-def _count(node: exp.Expr, source: SqlText) -> str:
-    amount, sign = node.this, ""
-    if isinstance(amount, exp.Neg):
-        amount, sign = amount.this, "-"
-    if not isinstance(amount, exp.Literal) or not isinstance(node.args.get("unit"), exp.Var):
-        raise Unsupported(
-            "an interval is a constant and one unit",
-            where=source.place(node),
-            hint="Write INTERVAL '90' DAY; for a number of days in a column, DATE_ADD(date, days).",
-        )
-    mark_translated(node.this, amount)
-    return sign + str(amount.this).strip()
+def microseconds_of(interval: Interval) -> int:
+    """A length of time in microseconds; a number of months has none.
 
-
-def interval_of(count: str, unit: str) -> Interval:
-    """``count`` of a unit.
-
-    >>> interval_of("90", "minutes")
-    Interval(months=0, days=0, microseconds=5400000000)
+    >>> microseconds_of(interval_of("2 seconds"))
+    2000000
     """
-    unit = unit.upper().removesuffix("S")
-    if unit == "SECOND":
-        return Interval(microseconds=_microseconds(count))
-    if unit in MONTHS:
-        return Interval(months=_whole(count) * MONTHS[unit])
-    if unit in DAYS:
-        return Interval(days=_whole(count) * DAYS[unit])
-    if unit in MICROSECONDS:
-        return Interval(microseconds=_whole(count) * MICROSECONDS[unit])
-    known = ", ".join((*MONTHS, *DAYS, *MICROSECONDS))
-    raise Unsupported(f"there is no interval unit {unit}", hint=f"Units are {known}.")
+    value, of = interval
+    if isinstance(of, YearMonthInterval):
+        raise TypeMismatch("a length of time is no number of months", hint="Months differ in length; use days.")
+    return value
 
 
 def format_duration(length: int) -> str:
@@ -132,19 +92,6 @@ def format_duration(length: int) -> str:
     >>> format_duration(60_000_000), format_duration(90_000_000), format_duration(2 * DAY)
     ('1 MINUTE', '90 SECONDS', '2 DAYS')
     """
-    unit, size = next((unit, size) for unit, size in {"DAY": DAY, **MICROSECONDS}.items() if length % size == 0)
+    sizes = {**MICROSECONDS, "MILLISECOND": 1000, "MICROSECOND": 1}
+    unit, size = next((unit, size) for unit, size in sizes.items() if length % size == 0)
     return f"{length // size} {unit}{'' if length == size else 'S'}"
-
-
-def _whole(count: str) -> int:
-    try:
-        return int(count)
-    except ValueError:
-        raise TypeMismatch(f'an interval counts whole units, and "{count}" is not a whole number') from None
-
-
-def _microseconds(seconds: str) -> int:
-    """Seconds may have up to six digits after the point."""
-    whole, _, fraction = seconds.partition(".")
-    sign = -1 if whole.startswith("-") else 1
-    return _whole(whole or "0") * 1_000_000 + sign * _whole(fraction[:6].ljust(6, "0"))

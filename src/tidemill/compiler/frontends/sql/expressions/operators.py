@@ -9,23 +9,26 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.collations import unified
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Case, Literal, Scalar
-from tidemill.algebra.functions.regexp import check_escapes
+from tidemill.algebra.functions.text.regexp import check_escapes
 from tidemill.algebra.values.coercion import common_type
-from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
+from tidemill.compiler.frontends.sql.expressions.stars import expand_stars
 from tidemill.compiler.frontends.sql.expressions.subquery_predicates import (
     from_exists,
     from_in_subquery,
     from_quantified_comparison,
     is_in_subquery,
     is_quantified,
+    is_value,
+    known,
 )
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.model.errors import ParseError, Unsupported
-from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Integral
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.types import BOOLEAN, STRING, VOID, Integral, Struct
 
 BINARY: dict[type[exp.Expr], str] = {
     exp.Sub: "subtract",
@@ -91,45 +94,14 @@ def chain_operands(name: str, operands: Sequence[Scalar]) -> Scalar:
     return call(name, chain_operands(name, operands[:half]), chain_operands(name, operands[half:]))
 
 
-def from_plus(expressions: ExpressionTranslator, node: exp.Add) -> Scalar:
-    """Addition; of an interval, or a number of days, to a date, too."""
-    if is_interval(node.expression):
-        return add_interval(expressions, node.this, from_interval(node.expression, expressions.source))
-    if is_interval(node.this):
-        return add_interval(expressions, node.expression, from_interval(node.this, expressions.source))
-    left, right = expressions.scalar(node.this), expressions.scalar(node.expression)
-    match left.type, right.type:
-        case Date(), Integral():
-            return call("date_add", left, right)
-        case Integral(), Date():
-            return call("date_add", right, left)
-    return call("add", left, right)
-
-
-def from_minus(expressions: ExpressionTranslator, node: exp.Sub) -> Scalar:
-    """Subtraction; of an interval, or a number of days, from a date, too."""
-    if is_interval(node.expression):
-        return add_interval(expressions, node.this, -from_interval(node.expression, expressions.source))
-    left, right = expressions.scalar(node.this), expressions.scalar(node.expression)
-    match left.type, right.type:
-        case Date(), Integral():
-            return call("date_sub", left, right)
-        case Date(), Date():
-            raise Unsupported("there is no type for the time between two dates", hint="Use DATEDIFF(end, start).")
-    return call("subtract", left, right)
-
-
-def add_interval(expressions: ExpressionTranslator, node: exp.Expr, span: Interval) -> Scalar:
-    """A date or timestamp, ``span`` later."""
-    with expressions.source.locating(node):
-        return span.add_to(expressions.scalar(node))
-
-
 def from_unary(expressions: ExpressionTranslator, node: exp.Unary) -> Scalar:
     """An operator before its operand; a minus before a number is part of the number."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         mark_translated(node.this)
         return from_literal(node.this, negative=True)
+    if isinstance(node, exp.Not) and isinstance(node.this.unnest(), exp.In) and is_in_subquery(node.this.unnest()):
+        missing = call("not", expressions.scalar(node.this))
+        return known(missing) if is_value(node) else missing
     return call(UNARY[type(node)], expressions.scalar(node.this))
 
 
@@ -139,24 +111,41 @@ def from_is(expressions: ExpressionTranslator, node: exp.Is) -> Scalar:
     mark_translated(tested)
     if isinstance(tested, exp.Null):
         return call("is_null", value)
-    if isinstance(tested, exp.Column) and tested.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
+    if isinstance(tested, exp.Column) and tested.sql().upper() == "UNKNOWN" and _can_be_unknown(value):
         return call("is_null", value)
     if not isinstance(tested, exp.Boolean):
         raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=expressions.source.place(tested))
     return call("null_safe_eq", value, expressions.scalar(tested))
 
 
+def _can_be_unknown(value: Scalar) -> bool:
+    """True for what IS UNKNOWN takes: truth values, and integers that are no constants, which Spark converts."""
+    of = value.type
+    return of in (BOOLEAN, VOID) or (isinstance(of, Integral) and not isinstance(value, Literal))
+
+
 def from_between(expressions: ExpressionTranslator, node: exp.Between) -> Scalar:
     """``low <= value AND value <= high``."""
-    value, low, high = (expressions.scalar(part) for part in (node.this, node.args["low"], node.args["high"]))
-    return call("and", call("ge", value, low), call("le", value, high))
+    return call("between", *(expressions.scalar(part) for part in (node.this, node.args["low"], node.args["high"])))
 
 
 def from_in(expressions: ExpressionTranslator, node: exp.In) -> Scalar:
     """Membership in a list of values, or among the rows of a query."""
     if is_in_subquery(node):
         return from_in_subquery(expressions, node)
-    return call("in", expressions.scalar(node.this), *(expressions.scalar(item) for item in node.expressions))
+    node = expand_stars(expressions, node)
+    value, *items = map(expressions.scalar, (node.this, *node.expressions))
+    _check_members(value, items)
+    return call("in", value, *items)
+
+
+def _check_members(value: Scalar, items: Sequence[Scalar]) -> None:
+    """Refuse a list of structs whose members are not of the types that those of the value are."""
+    if isinstance(value.type, Struct):
+        wanted = [field.type for field in value.type.fields]
+        for item in items:
+            if not isinstance(item.type, Struct) or [field.type for field in item.type.fields] != wanted:
+                raise TypeMismatch(f"{value.type} and {item.type} are not compared", hint="Convert members with CAST.")
 
 
 def from_like(expressions: ExpressionTranslator, node: exp.Like | exp.ILike, pattern: Scalar | None = None) -> Scalar:
@@ -220,8 +209,10 @@ def from_case(expressions: ExpressionTranslator, node: exp.Case) -> Scalar:
         for branch in node.args["ifs"]
     ]
     default = expressions.scalar(node.args["default"]) if node.args.get("default") else Literal(None, VOID)
-    of = common_type([value.type for _, value in branches] + [default.type])
-    return Case(tuple((when, convert(value, of)) for when, value in branches), convert(default, of), of)
+    *values, default = unified([*(value for _, value in branches), default])
+    of = common_type([value.type for value in (*values, default)])
+    chosen = ((when, convert(value, of)) for (when, _), value in zip(branches, values, strict=True))
+    return Case(tuple(chosen), convert(default, of), of)
 
 
 def _when(expressions: ExpressionTranslator, subject: exp.Expr | None, node: exp.Expr) -> Scalar:
@@ -233,7 +224,6 @@ def _when(expressions: ExpressionTranslator, subject: exp.Expr | None, node: exp
 OPERATORS: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] = {
     **dict.fromkeys(BINARY, from_binary),
     **dict.fromkeys(UNARY, from_unary),
-    exp.Add: from_plus,
     exp.And: from_connector,
     exp.Between: from_between,
     exp.Case: from_case,
@@ -245,5 +235,4 @@ OPERATORS: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] =
     exp.Like: from_like,
     exp.NullSafeNEQ: from_distinct_from,
     exp.Or: from_connector,
-    exp.Sub: from_minus,
 }

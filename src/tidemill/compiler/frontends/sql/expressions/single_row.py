@@ -1,12 +1,21 @@
-"""Queries with at most one row for any data, which can be used as values."""
+"""Queries used as values: those with at most one row for any data, and others, whose rows are counted."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conditions import conjuncts
-from tidemill.algebra.expressions.scalars import Call, Scalar
+from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, TopK, Values
 from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_call
+from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
+from tidemill.model.types import BIGINT, BOOLEAN, STRING
 
 
 def is_single_row(relation: Relation) -> bool:
@@ -29,6 +38,23 @@ def is_single_row(relation: Relation) -> bool:
         case TopK(input=input_, partition=partition, limit=limit, ties=ties):
             return (limit in (0, 1) and not partition and not ties) or is_single_row(input_)
     return False
+
+
+TOO_MANY_ROWS = "SCALAR_SUBQUERY_TOO_MANY_ROWS: a subquery in place of a value has more than one row"
+
+
+def at_most_one_row(relation: Relation) -> Relation:
+    """The one value of ``relation``, NULL if it has no row; more rows are an error where the value is used.
+
+    It is computed from two aggregates, so that an error lasts as long as there are two rows.
+    """
+    (value,) = map(column, relation.fields)
+    found = replace(aggregate_call(AggregateArguments("any_value", (value,))), name=f"{value.name}_value")
+    count = AggregateCall(f"{value.name}_rows", "count", None, BIGINT)
+    many = Call("gt", (column(aggregate_field(count)), Literal(1, BIGINT)), BOOLEAN)
+    error = convert(call("raise_error", Literal(TOO_MANY_ROWS, STRING)), value.type)
+    checked = Case(((many, error),), column(aggregate_field(found)), value.type)
+    return Project(Aggregate(relation, (), (found, count)), (Named(value.name, checked),))
 
 
 def _is_fixed(scalar: Scalar, relation: Relation) -> bool:

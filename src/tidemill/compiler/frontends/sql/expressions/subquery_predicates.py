@@ -8,13 +8,15 @@ from functools import partial, reduce
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.scalars import Exists, Quantified, Scalar, column
+from tidemill.algebra.expressions.characters import with_spaces
+from tidemill.algebra.expressions.scalars import Exists, Literal, Quantified, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import TypeMismatch
+from tidemill.model.types import BOOLEAN
 
 
 def from_exists(expressions: ExpressionTranslator, node: exp.Exists) -> Scalar:
@@ -28,9 +30,25 @@ def from_in_subquery(expressions: ExpressionTranslator, node: exp.In) -> Scalar:
     items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     mark_translated(node.this)
     query = node.args.get("query") or node.expressions[0]
-    return quantified_comparison(
+    found = quantified_comparison(
         subquery_relation(expressions, query), "eq", [expressions.scalar(item) for item in items], every=False
     )
+    return known(found) if is_value(node) else found
+
+
+def known(truth: Scalar) -> Scalar:
+    """``truth``, and false where that is NULL: so Spark has IN and NOT IN of a query where they are no condition."""
+    return call("coalesce", truth, Literal(False, BOOLEAN))
+
+
+def is_value(node: exp.Expr) -> bool:
+    """True for a predicate that is used as a value, as in a SELECT list: neither as a condition nor below NOT."""
+    parent = node.parent
+    while isinstance(parent, exp.And | exp.Or | exp.Paren):
+        node, parent = parent, parent.parent
+    if isinstance(parent, exp.If):
+        return node.arg_key != "this" or bool(parent.parent and parent.parent.this)
+    return not isinstance(parent, exp.Not | exp.Where | exp.Having | exp.Qualify | exp.Join)
 
 
 def from_quantified_comparison(expressions: ExpressionTranslator, name: str, node: exp.Binary) -> Scalar:
@@ -63,5 +81,6 @@ def quantified_comparison(relation: Relation, name: str, values: Sequence[Scalar
     if len(values) != len(relation.fields):
         raise TypeMismatch(f"{len(values)} values are compared with {len(relation.fields)} columns of a query")
     pairs = zip(values, map(column, relation.fields), strict=True)
-    condition = reduce(partial(call, "and"), (call(name, value, other) for value, other in pairs))
+    comparisons = (call(name, with_spaces(value), with_spaces(other)) for value, other in pairs)
+    condition = reduce(partial(call, "and"), comparisons)
     return Quantified(relation, condition, every)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.collations import key
 from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.ordering import SortOrder
-from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, Subquery
+from tidemill.algebra.expressions.scalars import Column, Lambda, Literal, Scalar, Subquery
 from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
-from tidemill.compiler.frontends.sql.expressions.single_row import is_single_row
+from tidemill.compiler.frontends.sql.expressions.single_row import at_most_one_row, is_single_row
 from tidemill.compiler.frontends.sql.grammar import refusals
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText, printed
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
-from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Map, Struct
 
 
@@ -81,7 +84,7 @@ class ExpressionTranslator:
         """The terms of ORDER BY; none without the clause."""
         terms = () if clause is None else clause.expressions
         return tuple(
-            SortOrder(self.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+            SortOrder(key(self.scalar(term.this)), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
             for term in terms
         )
 
@@ -94,39 +97,107 @@ class ExpressionTranslator:
             return rule
         if refusal := refusals.REFUSED_NODES.get(type(node)):
             raise refusal.at(self.source.keyword(node, *refusal.words) if refusal.words else self.source.head(node))
-        raise Unsupported(f"this expression is not supported: {node.sql('spark')}", where=self.source.place(node))
+        raise Unsupported(f"this expression is not supported: {printed(node)}", where=self.source.place(node))
+
+
+POSITION = "tidemill_position"
+"""The key under which a node among stars holds its position as it was written."""
+
+BOUND = "tidemill_bound"
+"""The key under which a node that stands for part of a star holds its scalar."""
 
 
 def from_column(expressions: ExpressionTranslator, node: exp.Column) -> Scalar:
     """A column by its name, or a member of a struct by its path."""
     if isinstance(node.this, exp.Star):
-        raise Unsupported("* is allowed in a SELECT list and in COUNT(*)", where=expressions.source.place(node))
+        raise Unsupported(
+            "* stands in a SELECT list, or among the arguments of a function", where=expressions.source.place(node)
+        )
+    bound: Scalar | None = node.meta.get(BOUND)
+    if bound is not None:
+        return bound
     parts = [part.name.lower() for part in node.parts]
-    alias = expressions.aliases.get(parts[0]) if len(parts) == 1 else None
-    if alias is not None and expressions.aliases_first:
+    found = find_name(expressions, parts)
+    if found is None and parts == [GROUPING_SET_COLUMN] and expressions.grouping is not None:
+        return expressions.grouping.grouping_call(node)
+    return found or _nothing(expressions.scope, parts)
+
+
+def find_name(expressions: ExpressionTranslator, parts: list[str]) -> Scalar | None:
+    """What a dotted name denotes: a column, an alias, a member of either, or something around the query."""
+    alias = expressions.aliases.get(parts[0])
+    if len(parts) > 1 and not (alias is not None and isinstance(alias.type, Struct | Array | Map)):
+        alias = None
+    if alias is not None and expressions.aliases_first and len(parts) == 1:
         return typed(alias)
-    found = expressions.scope.find(parts)
+    found: tuple[Scalar, Sequence[str]] | None = expressions.scope.find(parts)
     if found is None and alias is not None:
-        return typed(alias)
+        return reduce(from_member, parts[1:], typed(alias))
     if found is None or (found[1] and not isinstance(found[0].type, Struct | Array)):
         # Only a struct has members, so a column of another type does not hide an outer table of the same name.
         found = expressions.scope.find_in_outer(parts) or found
-    column, members = found or _nothing(expressions.scope, parts)
-    return reduce(from_member, members, cast(Scalar, column))
+    for schema in SCHEMA_NAMES[1:]:
+        if found is None and (*parts[: len(schema)],) == schema and len(parts) > len(schema) + 1:
+            found = expressions.scope.find(parts[len(schema) :])
+    if found is None:
+        return None
+    value, members = found
+    return reduce(from_member, members, value)
+
+
+GROUPING_SET_COLUMN = "grouping__id"
+"""The column with the number of a grouping set, another spelling of GROUPING_ID()."""
 
 
 def _nothing(scope: Scope, parts: list[str]) -> NoReturn:
     raise scope.unknown(parts)
 
 
+def from_marker(expressions: ExpressionTranslator, node: exp.Placeholder) -> Scalar:
+    """A parameter marker: ``:name``, or ``?`` by its number in the text."""
+    if node.this:
+        marker = f":{node.name.lower()}"
+    else:
+        tokens = [token for token in expressions.source.tokens if token.token_type == TokenType.PLACEHOLDER]
+        marker = f"?{[token.start for token in tokens].index(node.meta['start']) + 1}"
+    found = expressions.scope.find_value([marker]) or expressions.scope.find_in_outer([marker])
+    if found is None:
+        hint = "Give it with EXECUTE IMMEDIATE 'query' USING value AS name."
+        raise UnknownName(f'parameter "{marker}" has no value', hint=hint)
+    return found[0]
+
+
 def from_member(record: Scalar, name: str) -> Scalar:
-    """``record.name``."""
+    """``record.name``; of an array of records the array of their members."""
+    if isinstance(record.type, Array) and isinstance(record.type.element, Struct):
+        element = Column(f"{ELEMENT}{name}", record.type.element)
+        return call("transform", record, Lambda((element,), from_member(element, name)))
     return call("get_field", record, Literal(name, STRING))
 
 
+ELEMENT = "λλ"
+"""The prefix of the element of an array whose members are taken: no column and no parameter has it."""
+
+
 def from_dot(expressions: ExpressionTranslator, node: exp.Dot) -> Scalar:
-    """``f(x).name``, or the parts of a path beyond the fourth."""
+    """``f(x).name``, the parts of a path beyond the fourth, or a function with its schema before it."""
+    if isinstance(node.expression, exp.Anonymous):
+        return _from_qualified_call(expressions, node)
     return from_member(expressions.scalar(node.this), node.expression.name.lower())
+
+
+def _from_qualified_call(expressions: ExpressionTranslator, node: exp.Dot) -> Scalar:
+    *schema, call = node.flatten()
+    if ".".join(part.name.lower() for part in schema) not in FUNCTION_SCHEMAS:
+        raise UnknownName(f"there is no schema of functions {'.'.join(part.name for part in schema)}")
+    for part in node.find_all(exp.Dot):
+        mark_translated(part)
+    mark_translated(*schema)
+    return expressions.scalar(call)
+
+
+FUNCTION_SCHEMAS = ("default", "spark_catalog.default", "session", "system.session", "builtin", "system.builtin")
+"""What may stand before the name of a function."""
 
 
 def from_bracket(expressions: ExpressionTranslator, node: exp.Bracket) -> Scalar:
@@ -159,11 +230,6 @@ def from_null(expressions: ExpressionTranslator, node: exp.Null) -> Scalar:
     return Literal(None, VOID)
 
 
-def from_paren(expressions: ExpressionTranslator, node: exp.Paren) -> Scalar:
-    """An expression in parentheses."""
-    return expressions.scalar(node.this)
-
-
 def from_subquery(expressions: ExpressionTranslator, node: exp.Subquery) -> Scalar:
     """A query in parentheses: its one value."""
     if expressions.subquery is None:
@@ -171,6 +237,4 @@ def from_subquery(expressions: ExpressionTranslator, node: exp.Subquery) -> Scal
     relation = expressions.subquery(node, expressions.scope)
     if len(relation.fields) != 1:
         raise TypeMismatch(f"a subquery in place of a value must have one column, not {len(relation.fields)}")
-    if not is_single_row(relation):
-        raise refusals.MANY_ROWS.at(expressions.source.keyword(node, "SELECT"))
-    return Subquery(relation)
+    return Subquery(relation if is_single_row(relation) else at_most_one_row(relation))

@@ -4,7 +4,10 @@
 - ``statement_cursor``: the tokens of one statement, word by word, for what sqlglot does not know
 - ``dialect``: Spark's dialect with function calls left as written
 - ``operator_grammar``: the precedence of Spark's operators
+- ``interval_grammar``: INTERVAL literals
 - ``pattern_grammar``: PATTERN (...) and MATCH_RECOGNIZE (...)
+- ``pivot_grammar``: PIVOT (...) and UNPIVOT (...)
+- ``pipe_grammar``: queries with ``|>``
 - ``supported_syntax``: for each class of node the arguments that its translator reads
 - ``nesting``: how deeply tokens and trees are nested
 - ``translation_marks``: nodes are marked once they are translated

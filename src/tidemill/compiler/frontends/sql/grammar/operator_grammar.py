@@ -126,10 +126,25 @@ class OperatorGrammar(SparkParser):
         return [item for item in items if item is not None]
 
     def _parse_unary(self) -> exp.Expr | None:
+        return self._parse_collations(self._parse_signed())
+
+    def _parse_signed(self) -> exp.Expr | None:
         if not self._match_pair(TokenType.DASH, TokenType.NUMBER, advance=False):
             return super()._parse_unary()
         self._advance()
         return self._parse_column_ops(self.expression(exp.Neg(this=self._parse_primary())))
+
+    def _parse_collations(self, this: exp.Expr | None) -> exp.Expr | None:
+        """``COLLATE name`` after a value; the name may have several parts."""
+        while this is not None and self._match(TokenType.COLLATE):
+            name = self._parse_id_var()
+            parts = [name]
+            while self._match(TokenType.DOT):
+                parts.append(self._parse_id_var())
+            if None in parts:
+                self.raise_error("the name of a collation was expected after COLLATE")
+            this = self.expression(exp.Collate(this=this, expression=exp.Tuple(expressions=parts)))
+        return this
 
 
 def _shift_right_unsigned(this: exp.Expr | None, expression: exp.Expr | None) -> exp.Expr:

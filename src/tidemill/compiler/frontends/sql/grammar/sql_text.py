@@ -138,4 +138,12 @@ class ParsedText:
     source: SqlText
 
     def __str__(self) -> str:
-        return self.node.sql("spark")
+        return printed(self.node)
+
+
+def printed(node: exp.Expr) -> str:
+    """``node`` as SQL, for readers; the name of its class where the parser cannot print it, as a query with pipes."""
+    try:
+        return node.sql("spark")
+    except ValueError:
+        return type(node).__name__.lower()

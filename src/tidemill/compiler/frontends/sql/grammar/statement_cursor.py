@@ -12,6 +12,11 @@ from tidemill.compiler.frontends.text.cursor import Cursor
 from tidemill.compiler.frontends.text.names import check_identifier
 from tidemill.model.errors import ParseError
 
+SCHEMA_NAMES = ((), ("default",), ("spark_catalog", "default"))
+"""What may stand before the name of a table or view."""
+
+ONE_SCHEMA = "A warehouse is one schema, called default, or spark_catalog.default."
+
 
 def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
     """The tokens of each statement, without semicolons and empty statements.
@@ -43,15 +48,27 @@ class StatementCursor(Cursor[SqlText, Token]):
         return token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and super().is_word(token, word)
 
     def name(self, of: str) -> str:
-        """Read the name of a table or view: one identifier, bare or in backquotes."""
+        """Read the name of a table or view: an identifier, bare or in backquotes, perhaps with the schema before it."""
+        parts = [self._identifier(of)]
+        while self.accept("."):
+            parts.append(self._identifier(of))
+        *schema, name = parts
+        if (*(part.text.lower() for part in schema),) not in SCHEMA_NAMES:
+            where = self.source.span(parts[0].start, parts[-1].end)
+            raise ParseError(f"the name of a {of} has one part", where=where, detail=ONE_SCHEMA)
+        return check_identifier(name.text, self.source.span(name.start, name.end))
+
+    def column_name(self) -> str:
+        """Read the name of a column, parameter or variable: any identifier, in lower case."""
+        return self._identifier("column").text.lower()
+
+    def _identifier(self, of: str) -> Token:
         token = self.next(f"the name of a {of}")
         bare = token.text.isidentifier() and token.token_type != TokenType.STRING
         if not (bare or token.token_type == TokenType.IDENTIFIER):
             self.position -= 1
             raise self.expected(f"the name of a {of}")
-        if self.rest and self.rest[0].token_type == TokenType.DOT:
-            raise ParseError(f"the name of a {of} has one part", where=self.place, detail="A warehouse is one schema.")
-        return check_identifier(token.text, self.source.span(token.start, token.end))
+        return token
 
     def parse(self) -> exp.Expr:
         """The unread tokens, as sqlglot's parser reads them."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tidemill.compiler.frontends.sql.grammar.pipe_grammar import Piped, PipeStep
+
 _QUERY = ("with_", "order", "limit", "offset")
 _SET_OPERATION = frozenset(("this", "expression", "distinct", "by_name", *_QUERY))
 _BINARY = frozenset(("this", "expression"))
@@ -21,13 +23,14 @@ _QUERIES: dict[type[exp.Expr], frozenset[str]] = {
             *("windows", "hint", *_QUERY),
         )
     ),
-    exp.Subquery: frozenset(("this", "alias", "joins", "match", *_QUERY)),
-    exp.Table: frozenset(("this", "db", "catalog", "alias", "joins", "match", *_QUERY)),
-    exp.Values: frozenset(("expressions", "alias", "match", *_QUERY)),
+    exp.Subquery: frozenset(("this", "alias", "joins", "match", "pivots", *_QUERY)),
+    exp.Table: frozenset(("this", "db", "catalog", "alias", "joins", "match", "pivots", *_QUERY)),
+    exp.Values: frozenset(("expressions", "alias", "match", "pivots", *_QUERY)),
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), _SET_OPERATION),
+    Piped: frozenset(("this", "expressions", *_QUERY)),
 }
 _ITEMS: dict[type[exp.Expr], frozenset[str]] = {
-    exp.Join: frozenset(("this", "method", "side", "kind", "on", "using")),
+    exp.Join: frozenset(("this", "method", "side", "kind", "on", "using", "pivots")),
     exp.Lateral: frozenset(("this", "view", "outer", "alias")),
     exp.Unnest: frozenset(("expressions", "alias", "offset")),
     exp.MatchRecognize: frozenset(("partition_by", "order", "measures", "pattern", "define", "alias")),
@@ -56,6 +59,7 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.HexString: _THIS,
     exp.Bracket: frozenset(("this", "expressions")),
     exp.Cast: frozenset(("this", "to")),
+    exp.Collate: _BINARY,
     exp.TryCast: frozenset(("this", "to", "safe", "requires_string")),
     exp.Column: frozenset(("this", "table", "db", "catalog")),
     exp.Concat: _EXPRESSIONS,
@@ -66,6 +70,8 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Dot: _BINARY,
     exp.Extract: _BINARY,
     exp.Interval: frozenset(("this", "unit")),
+    exp.IntervalSpan: _BINARY,
+    exp.Kwarg: _BINARY,
     exp.Lambda: frozenset(("this", "expressions")),
     exp.IgnoreNulls: _THIS,
     exp.RespectNulls: _THIS,
@@ -73,6 +79,7 @@ _EXPRESSIONS_READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Null: frozenset(),
     exp.Overlay: frozenset(("this", "expression", "from_", "for_")),
     exp.Paren: _THIS,
+    exp.Placeholder: _THIS,
     exp.RawString: _THIS,
     exp.Slice: _BINARY,
     exp.Star: frozenset(("except_", "replace", "rename")),
@@ -89,7 +96,8 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.ColumnDef: frozenset(("this", "kind", "constraints")),
     exp.ColumnConstraint: frozenset(("kind",)),
     exp.Cube: _EXPRESSIONS,
-    exp.DataType: frozenset(("this", "expressions", "nested")),
+    exp.CollateColumnConstraint: _THIS,
+    exp.DataType: frozenset(("this", "expressions", "nested", "collate")),
     exp.DataTypeParam: _THIS,
     exp.Distinct: _EXPRESSIONS,
     exp.Fetch: frozenset(("direction", "count", "limit_options")),
@@ -107,6 +115,9 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Offset: frozenset(("expression",)),
     exp.Order: _EXPRESSIONS,
     exp.Ordered: frozenset(("this", "desc", "nulls_first")),
+    exp.Pivot: frozenset(("expressions", "fields", "unpivot", "include_nulls", "alias")),
+    exp.PivotAlias: frozenset(("this", "alias")),
+    PipeStep: frozenset(("kind", "this", "expressions", "group", "order", "limit", "offset")),
     exp.Qualify: _THIS,
     exp.Rollup: _EXPRESSIONS,
     exp.TableAlias: frozenset(("this", "columns")),
@@ -119,7 +130,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
 _STATEMENTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Create: frozenset(("this", "kind", "exists", "expression", "properties")),
     exp.Delete: frozenset(("this", "where")),
-    exp.Insert: frozenset(("this", "expression", "with_")),
+    exp.Insert: frozenset(("this", "expression", "with_", "by_name", "source")),
     exp.Update: frozenset(("this", "expressions", "where")),
 }
 
@@ -169,7 +180,7 @@ UNPLACED_KEYWORDS = frozenset(
         *("OVERLAY", "PLACING"),
         *("WITHIN", "GROUP", "IGNORE", "RESPECT", "NULLS", "LAST"),
         *("UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING", "EXCLUDE", "GROUPS"),
-        *("BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),
+        *("INCLUDE", "BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),
     )
 )
 """Words of the grammar that are not reserved: the clauses that they make are read or refused as such."""

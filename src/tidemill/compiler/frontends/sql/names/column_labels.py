@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.algebra.text import function_text
+from tidemill.compiler.frontends.sql.grammar.sql_text import printed
 
 OPERATOR_SIGNS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -35,7 +36,7 @@ def column_label(node: exp.Expr) -> str:
     >>> [column_label(item) for item in query.expressions]
     ['id', '(sum(amount) / count(1))', 'x']
     """
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column | exp.Dot):
+    if isinstance(node, exp.Cast) and (isinstance(node.this, exp.Column | exp.Dot) or node.this.meta.get("label")):
         return column_label(node.this)
     return _printed(node).lower()
 
@@ -54,6 +55,8 @@ def _printed(node: exp.Expr) -> str:
             return "scalarsubquery()"
         case exp.Literal():
             return str(node.this)
+        case exp.Anonymous() if node.meta.get("label"):
+            return str(node.meta["label"])  # v:a.b has the name b
         case exp.Anonymous() if node.name.lower() in NAMED_AS_FUNCTION:
             return str(node.name)
         case exp.Anonymous():
@@ -70,7 +73,7 @@ def _printed(node: exp.Expr) -> str:
             return f"{_printed(node.this)}[{_listed(node.expressions)}]"
         case exp.Cast():
             return f"CAST({_printed(node.this)} AS {node.to.sql('spark')})"
-    return node.sql("spark")
+    return printed(node)
 
 
 def _listed(nodes: list[exp.Expr]) -> str:
@@ -78,5 +81,7 @@ def _listed(nodes: list[exp.Expr]) -> str:
 
 
 def is_star(node: exp.Expr) -> bool:
-    """True for ``*`` and ``t.*``."""
+    """True for ``*``, ``t.*`` and ``struct(a).*``."""
+    if isinstance(node, exp.Dot):
+        return isinstance(node.expression, exp.Star)
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))

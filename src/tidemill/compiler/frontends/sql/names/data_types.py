@@ -6,12 +6,15 @@ import re
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.collations import collation_named
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    CALENDAR_INTERVAL,
     DATE,
     DOUBLE,
     FLOAT,
@@ -19,16 +22,22 @@ from tidemill.model.types import (
     MAX_PRECISION,
     SMALLINT,
     STRING,
+    TIME_DIGITS,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TINYINT,
+    VARIANT,
     VOID,
+    AnsiInterval,
     Array,
+    DayTimeInterval,
     Decimal,
     Field,
     Map,
     Struct,
+    Time,
     Type,
+    YearMonthInterval,
     is_comparable,
 )
 
@@ -49,21 +58,27 @@ PLAIN_TYPES: dict[exp.DType, Type] = {
     DType.TIMESTAMPLTZ: TIMESTAMP,
     DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
     DType.BINARY: BINARY,
+    DType.INTERVAL: CALENDAR_INTERVAL,
     DType.NULL: VOID,
+    DType.VARIANT: VARIANT,
 }
 
 CHARACTER_TYPES = (DType.VARCHAR, DType.CHAR)
 
 SUPPORTED_TYPES = (
-    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, "
-    "ARRAY, MAP and STRUCT"
+    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, FLOAT, DOUBLE, STRING, BINARY, DATE, TIME, TIMESTAMP, "
+    "TIMESTAMP_NTZ, INTERVAL YEAR TO MONTH, INTERVAL DAY TO SECOND, ARRAY, MAP, STRUCT and VARIANT"
 )
 
 
 def from_type(kind: exp.DataType, source: SqlText) -> Type:
     """The type ``kind``; ``Unsupported`` if there is no such type."""
+    if named := kind.args.get("collate"):
+        return from_collation(kind, named, source)
     if kind.this == DType.DECIMAL:
         return from_decimal(kind, source)
+    if kind.this == DType.TIME:
+        return from_time(kind, source)
     if kind.this in CHARACTER_TYPES:
         # In expressions VARCHAR(n) and CHAR(n) are STRING, as in Spark: only tables enforce the length.
         _characters(kind, source)
@@ -74,12 +89,50 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
         return from_map(kind, source)
     if kind.this == DType.STRUCT:
         return Struct(tuple(_member(member, source) for member in kind.expressions))
+    if isinstance(kind.this, exp.Interval):
+        return _interval(kind, source)
     if isinstance(kind.this, exp.DType) and kind.this in PLAIN_TYPES:
         return PLAIN_TYPES[kind.this]
     raise Unsupported(
         f"there is no type {kind.sql('spark')}",
         where=source.place(kind),
         hint=f"Types are {SUPPORTED_TYPES}.",
+    )
+
+
+def from_collation(kind: exp.DataType, named: exp.Expr, source: SqlText) -> Type:
+    """``STRING COLLATE name``."""
+    if kind.this != DType.TEXT:
+        raise Unsupported(f"there is no type {kind.sql('spark')}", where=source.place(kind), hint="Collate a STRING.")
+    mark_translated(*named.walk())
+    with source.locating(kind):
+        return collation_named(named.sql())
+
+
+def _interval(kind: exp.DataType, source: SqlText) -> AnsiInterval:
+    """``INTERVAL DAY`` or ``INTERVAL DAY TO SECOND``."""
+    unit = kind.this.args["unit"]
+    mark_translated(kind.this, unit)
+    names = [unit.this.name, unit.expression.name] if isinstance(unit, exp.IntervalSpan) else [unit.name]
+    with source.locating(kind):
+        return interval_type(*names)
+
+
+def interval_type(start: str, end: str | None = None) -> AnsiInterval:
+    """The type of intervals from one field to another.
+
+    >>> str(interval_type("day", "minute"))
+    'INTERVAL DAY TO MINUTE'
+    """
+    fields = start.upper(), (end or start).upper()
+    for kind in (YearMonthInterval, DayTimeInterval):
+        if all(field in kind.FIELDS for field in fields):
+            first, last = map(kind.FIELDS.index, fields)
+            if first < last or end is None:
+                return kind(*fields)
+    raise ParseError(
+        f"there is no type INTERVAL {' TO '.join(dict.fromkeys(fields))}",
+        hint="Intervals go from YEAR to MONTH, or down from DAY to HOUR, MINUTE or SECOND; or have one unit.",
     )
 
 
@@ -106,6 +159,18 @@ def from_decimal(kind: exp.DataType, source: SqlText) -> Decimal:
     return decimal
 
 
+def from_time(kind: exp.DataType, source: SqlText) -> Time:
+    """``TIME`` is ``TIME(6)``; fewer digits of a second may be declared."""
+    digits = [parameter.name for parameter in kind.expressions]
+    if digits and not (len(digits) == 1 and digits[0].isdecimal() and int(digits[0]) <= TIME_DIGITS):
+        raise ParseError(
+            f"{kind.sql('spark')} is not a type",
+            where=source.place(kind),
+            hint=f"Write TIME, or TIME(n) with 0 to {TIME_DIGITS} digits of a second.",
+        )
+    return Time(*map(int, digits))
+
+
 def max_length(kind: exp.DataType, source: SqlText) -> int | None:
     """The maximum length of a column of this type in characters; None where there is no limit."""
     for part in kind.find_all(exp.DataType):
@@ -116,14 +181,7 @@ def max_length(kind: exp.DataType, source: SqlText) -> int | None:
                 detail="The length is enforced for columns only.",
                 hint="Use STRING.",
             )
-    if kind.this == DType.CHAR:
-        raise Unsupported(
-            f"a column cannot be {kind.sql('spark')}",
-            where=source.place(kind),
-            detail="Spark pads it with spaces and compares it as if it were padded; views do not.",
-            hint=f"Use VARCHAR({_characters(kind, source)}).",
-        )
-    return _characters(kind, source) if kind.this == DType.VARCHAR else None
+    return _characters(kind, source) if kind.this in CHARACTER_TYPES else None
 
 
 def _characters(kind: exp.DataType, source: SqlText) -> int:

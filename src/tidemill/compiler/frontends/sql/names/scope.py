@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from tidemill.algebra.expressions.scalars import Column
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import UnknownName
 
@@ -27,13 +28,19 @@ class Binding:
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns that FROM brings into scope, in order; ``outer`` are those around a query in an expression."""
+    """The columns that FROM brings into scope, in order; ``outer`` are those around a query in an expression.
+
+    ``lateral`` are columns to the left of LATERAL, as the query sees them that it stands before.
+    ``values`` are names for scalars, with and without a qualifier: parameters of a function, or variables.
+    """
 
     bindings: tuple[Binding, ...] = ()
     outer: Scope | None = None
+    lateral: bool = False
+    values: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __add__(self, other: Scope) -> Scope:
-        return Scope(self.bindings + other.bindings, self.outer)
+        return replace(self, bindings=self.bindings + other.bindings)
 
     @property
     def qualifiers(self) -> list[str]:
@@ -48,7 +55,7 @@ class Scope:
 
     def called(self, alias: str) -> Scope:
         """The columns of a join in parentheses that has an alias of its own."""
-        return Scope(tuple(replace(binding, qualifier=alias) for binding in self.star()), self.outer)
+        return replace(self, bindings=tuple(replace(binding, qualifier=alias) for binding in self.star()))
 
     def find(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
         """The column that a dotted name begins with, and the parts that remain: members of its struct.
@@ -62,16 +69,37 @@ class Scope:
         bare = [b for b in bare if not b.hidden] or bare
         return (self._only(bare, parts[:1]), parts[1:]) if bare else None
 
-    def find_in_outer(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
-        """Like ``find``, in the outer scopes, the innermost first."""
+    def find_in_outer(self, parts: Sequence[str]) -> tuple[Scalar, Sequence[str]] | None:
+        """Like ``find``, in the outer scopes, the innermost first, and among their ``values``.
+
+        As in Spark, what stands to the left of LATERAL is seen by its own query only, which sees nothing beyond.
+        """
+        outer = self.outer
+        if outer is None:
+            return None
+        hidden = outer.lateral or (outer.outer is not None and outer.outer.lateral)
+        beyond = outer.find_values_in_outer if hidden else outer.find_in_outer
+        return outer.find(parts) or outer.find_value(parts) or beyond(parts)
+
+    def find_values_in_outer(self, parts: Sequence[str]) -> tuple[Scalar, Sequence[str]] | None:
+        """Like ``find_in_outer``, among ``values`` alone."""
         if self.outer is None:
             return None
-        return self.outer.find(parts) or self.outer.find_in_outer(parts)
+        return self.outer.find_value(parts) or self.outer.find_values_in_outer(parts)
+
+    def find_value(self, parts: Sequence[str]) -> tuple[Scalar, Sequence[str]] | None:
+        """The value that a dotted name begins with, by its longest name, and the parts that remain."""
+        for length in range(len(parts), 0, -1):
+            value = self.values.get(".".join(parts[:length]))
+            if value is not None:
+                return value, parts[length:]
+        return None
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns in scope by the names that the algebra has for them."""
-        return frozenset(binding.column.name for binding in self.bindings)
+        given = frozenset[str]().union(*map(columns_in, self.values.values()))
+        return frozenset(binding.column.name for binding in self.bindings) | given
 
     def unknown(self, parts: Sequence[str]) -> UnknownName:
         """The error for a name that ``find`` does not find."""
@@ -94,10 +122,10 @@ class Scope:
         rest = [
             replace(b, merged=b.merged or (b.name in names and b in other)) for b in self.bindings if b not in shared
         ]
-        return Scope((*shared, *rest), self.outer)
+        return replace(self, bindings=(*shared, *rest))
 
     def _only(self, found: Sequence[Binding], parts: Sequence[str]) -> Column:
-        if len(found) > 1:
+        if len({binding.column for binding in found}) > 1:
             ways = ", ".join(dict.fromkeys(f"{b.qualifier}.{b.name}" for b in found))
             hint = f"It may be {ways}." if len(parts) == 1 else "Give the columns different names, with AS."
             raise UnknownName(f'"{".".join(parts)}" names more than one column', hint=hint)

@@ -14,7 +14,8 @@ from sqlglot import exp
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
 from tidemill.algebra.expressions.scalars import Scalar, column
 from tidemill.algebra.relational.match import CLASSIFIER, MATCH_NUMBER, ROW_NAVIGATIONS, Navigation
-from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateArguments, aggregate_call, is_aggregate
+from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_call, is_aggregate
+from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import MARK, mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope

@@ -7,6 +7,8 @@
 - ``joins``: ON, USING and NATURAL; inner, outer, semi and anti
 - ``table_functions``: RANGE
 - ``lateral``: LATERAL VIEW, UNNEST and LATERAL
+- ``pivot``: PIVOT and UNPIVOT
+- ``pipes``: queries with ``|>``, step by step
 - ``select``: the SELECT list, GROUP BY, HAVING, QUALIFY and DISTINCT
 - ``set_operations``: UNION, INTERSECT and EXCEPT
 - ``limit``: LIMIT, OFFSET and FETCH

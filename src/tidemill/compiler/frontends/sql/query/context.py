@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Aggregate
+from tidemill.algebra.relational.relations import Aggregate, Values
 from tidemill.algebra.relational.walk import columns_in, walk
-from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionRules, ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
@@ -22,6 +22,9 @@ from tidemill.model.schema import RelationFields
 
 FromItem = tuple[Relation, Scope]
 """An item of FROM, and the columns that it brings into scope."""
+
+ONE_EMPTY_ROW: FromItem = Values(((),), ()), Scope()
+"""The one empty row, without any column."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,18 @@ class NamedRelation:
         return replace(self, names=names or self.names)
 
 
+TableFunction = Callable[[ExpressionTranslator, exp.Anonymous, str], NamedRelation]
+"""From a translator for arguments, a call, and the alias under which it is read, to its rows."""
+
+
 @dataclass(frozen=True)
 class QueryContext(ABC):
     """The names that a query may refer to: known relations, and the common table expressions in scope.
 
     ``prefix`` goes before the names of the columns that the query makes; that of the outermost query is empty.
     ``outer`` are the columns around a query in an expression. ``definitions`` are the common table expressions that
-    are read by name, for ``translate`` to put around the whole; None where none can be.
+    are read by name, for ``translate`` to put around the whole; None where none can be. ``rules`` include functions
+    that are defined in SQL, and ``table_functions`` those of them that make a table.
     """
 
     source: SqlText
@@ -62,6 +70,8 @@ class QueryContext(ABC):
     prefix: str = ""
     outer: Scope | None = None
     definitions: list[tuple[str, Relation]] | None = None
+    rules: ExpressionRules = EXPRESSION_RULES
+    table_functions: Mapping[str, TableFunction] = field(default_factory=dict)
 
     @abstractmethod
     def rows(self, node: exp.Expr) -> NamedRelation:
@@ -69,7 +79,7 @@ class QueryContext(ABC):
 
     def row_expressions(self, scope: Scope) -> ExpressionTranslator:
         """A translator for expressions over the columns of ``scope`` alone, without subqueries or outer columns."""
-        return ExpressionTranslator(EXPRESSION_RULES, self.source, scope)
+        return ExpressionTranslator(self.rules, self.source, scope)
 
     def expressions(self, scope: Scope) -> ExpressionTranslator:
         """A translator for expressions over ``scope`` and the columns around the query, with subqueries."""

@@ -10,20 +10,22 @@ from sqlglot import exp
 
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import RowsPerMatch
-from tidemill.algebra.relational.relations import Filter, Scan, Values
-from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.algebra.relational.relations import Filter, Scan
+from tidemill.compiler.frontends.sql.expressions.generators import is_generator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.patterns.match_recognize import from_match_recognize
 from tidemill.compiler.frontends.sql.patterns.pattern_clause import refuse_misplaced_pattern
-from tidemill.compiler.frontends.sql.query.context import FromItem, NamedRelation, QueryContext
+from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromItem, NamedRelation, QueryContext
 from tidemill.compiler.frontends.sql.query.joins import from_join
 from tidemill.compiler.frontends.sql.query.lateral import from_lateral, from_lateral_join, is_lateral
+from tidemill.compiler.frontends.sql.query.pivot import with_pivots
 from tidemill.compiler.frontends.sql.query.table_functions import from_table_function
 from tidemill.compiler.frontends.text.names import unknown_name
-from tidemill.model.errors import TypeMismatch
+from tidemill.model.errors import ParseError, TypeMismatch
 
 
 def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
@@ -45,10 +47,6 @@ def from_from(context: QueryContext, node: exp.Select) -> FromItem:
     return seen
 
 
-ONE_EMPTY_ROW: FromItem = Values(((),), ()), Scope()
-"""The one empty row, without any column."""
-
-
 def join_items(context: QueryContext, relation: Relation, scope: Scope, node: exp.Expr) -> FromItem:
     """``relation`` joined with everything that ``node`` joins to it."""
     for join in node.args.get("joins") or ():
@@ -57,20 +55,22 @@ def join_items(context: QueryContext, relation: Relation, scope: Scope, node: ex
             relation, scope = from_lateral_join(context, (relation, scope), join)
         else:
             relation, scope = from_join(context, (relation, scope), from_item(context, join.this), join)
+        relation, scope = with_pivots(context, (relation, scope), join)
     return relation, scope
 
 
 def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
     """One item of FROM, under its alias, with the joins that stand in parentheses with it."""
-    if is_lateral(node):
+    if is_lateral(node) or (isinstance(node, exp.Table) and is_generator(node.this)):
         return join_items(context, *from_lateral(context, ONE_EMPTY_ROW, node), node)
     if not isinstance(node, exp.Table | exp.Subquery | exp.Values):
-        raise refusals.LATERAL.at(context.source.keyword(node, "LATERAL"))
+        raise ParseError("a table or a query was expected here", where=context.source.place(node))
     refuse_unsupported_arguments(node, context.source)
     mark_translated(node)
     if isinstance(node, exp.Subquery) and is_item(node.this):
         relation, scope = from_item(context, node.this)
-        return join_items(context, relation, _called(context, scope, node.args.get("alias")), node)
+        called = _called(context, scope, node.args.get("alias"))
+        return join_items(context, *with_pivots(context, (relation, called), node), node)
     wish = node.alias_or_name.lower() or "subquery"
     rows = FROM_ITEM_RULES[type(node)](context, node, context.aliases.take(wish))
     rows = rows.with_column_aliases(node.args.get("alias"), context.source)
@@ -82,7 +82,7 @@ def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
         matched = NamedRelation(*from_match_recognize(rows.relation, expressions, clause, context.aliases))
         rows = matched.with_column_aliases(clause.args.get("alias"), context.source)
         wish = clause.alias.lower() or wish
-    return join_items(context, rows.relation, rows.scope(wish), node)
+    return join_items(context, *with_pivots(context, (rows.relation, rows.scope(wish)), node), node)
 
 
 def is_item(node: exp.Expr) -> bool:
@@ -111,6 +111,9 @@ def from_table(context: QueryContext, node: exp.Table, alias: str) -> NamedRelat
     name = ".".join(part.lower() for part in (node.catalog, node.db, node.name) if part)
     if not isinstance(node.this, exp.Identifier):
         return from_table_function(context, node, alias)
+    if name not in context.tables and name not in context.relations:
+        schema = tuple(part.lower() for part in (node.catalog, node.db) if part)
+        name = node.name.lower() if schema in SCHEMA_NAMES else name
     if name in context.tables:
         return context.tables[name](alias)
     if name not in context.relations:

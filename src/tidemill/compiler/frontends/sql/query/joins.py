@@ -26,7 +26,7 @@ JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 def from_join(context: QueryContext, left: FromItem, right: FromItem, node: exp.Join) -> FromItem:
     """``left`` joined with the item of a join clause."""
     _refuse(context, node)
-    condition, names = _condition(context, left[1], right[1], node)
+    condition, names = join_condition(context, left[1], right[1], node)
     if node.kind in ("SEMI", "ANTI"):
         return _filtered(left, right[0], condition, node.kind == "ANTI")
     return _joined(context, left, right, condition, PRESERVED_SIDES[node.side], names)
@@ -37,7 +37,7 @@ def _refuse(context: QueryContext, node: exp.Join) -> None:
     if (
         not known
         or (node.kind == "OUTER" and not node.side)
-        or (node.kind in ("SEMI", "ANTI") and node.side not in ("", "LEFT"))
+        or (node.kind in ("SEMI", "ANTI") and (node.side not in ("", "LEFT") or node.method))
     ):
         raise Unsupported("this kind of join is not supported", where=context.source.place(node))
 
@@ -45,7 +45,7 @@ def _refuse(context: QueryContext, node: exp.Join) -> None:
 # ---------------------------------------------------------------------------------------------------------- conditions
 
 
-def _condition(context: QueryContext, left: Scope, right: Scope, node: exp.Join) -> tuple[Scalar | None, list[str]]:
+def join_condition(context: QueryContext, left: Scope, right: Scope, node: exp.Join) -> tuple[Scalar | None, list[str]]:
     """The join condition, and the names of the columns that USING or NATURAL merges."""
     if node.args.get("using"):
         names = [identifier.name.lower() for identifier in node.args["using"]]
@@ -104,7 +104,7 @@ def _joined(
     relation: Relation = Join(left[0], right[0], condition)
     if any(kept):
         relation = OuterJoin(left[0], right[0], condition, *kept)
-    scope = _seen_in(relation, left[1] + right[1])
+    scope = seen_in(relation, left[1] + right[1])
     if not names:
         return relation, scope
     count = len(left[1].bindings)
@@ -113,7 +113,7 @@ def _joined(
     return relation, scope.merge(names, count, keeps_right=kept[1])
 
 
-def _seen_in(relation: Relation, scope: Scope) -> Scope:
+def seen_in(relation: Relation, scope: Scope) -> Scope:
     """The columns of ``scope`` in ``relation``: those of the padded side of an outer join are nullable."""
     fields = {f.name: column(f) for f in relation.fields}
     return replace(scope, bindings=tuple(replace(b, column=fields[b.column.name]) for b in scope.bindings))

@@ -1,4 +1,4 @@
-"""LATERAL VIEW, UNNEST, generators as tables, and LATERAL queries over no table."""
+"""LATERAL VIEW, UNNEST, generators as tables, and LATERAL queries."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, column
 from tidemill.algebra.relational.relations import Filter, Project
-from tidemill.compiler.frontends.sql.expressions.generators import GeneratedRows, from_generator, is_generator
-from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.expressions.generators import (
+    GeneratedRows,
+    from_generator,
+    is_generator,
+    refuse_table_generator,
+)
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.compiler.frontends.sql.names.column_labels import column_label
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
-from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext
-from tidemill.compiler.frontends.sql.query.joins import is_true
+from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromItem, QueryContext
+from tidemill.compiler.frontends.sql.query.joins import is_true, join_condition, seen_in
+from tidemill.compiler.frontends.sql.query.table_functions import from_table_function
 from tidemill.compiler.frontends.text.names import NameAllocator
-from tidemill.model.errors import ParseError, TypeMismatch
+from tidemill.compiler.rewrites.subqueries.dependent_joins import (
+    lateral_join,
+    lateral_left_join,
+    misplaced_correlation,
+)
+from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT
 
 
 def is_lateral(node: exp.Expr) -> bool:
     """True for an item of FROM that is evaluated for each row to its left."""
-    function = isinstance(node, exp.Table) and is_generator(node.this)
-    return isinstance(node, exp.Lateral | exp.Unnest) or function
+    return isinstance(node, exp.Lateral | exp.Unnest)
 
 
 def from_lateral(context: QueryContext, left: FromItem, node: exp.Expr, outer: bool = False) -> FromItem:
@@ -35,9 +43,12 @@ def from_lateral(context: QueryContext, left: FromItem, node: exp.Expr, outer: b
     mark_translated(node)
     if isinstance(node, exp.Unnest):
         return _from_unnest(context, left, node, outer)
-    if isinstance(node.this, exp.Subquery):
-        return _from_query(context, left, node, outer)
+    if not is_generator(node.this) and not node.args.get("view"):
+        right = _dependent_rows(context, left[1], node)
+        return lateral_join(left[0], right[0], context.aliases.take("domain")), left[1] + right[1]
     relation, scope = left
+    if node.args.get("view"):
+        refuse_table_generator(node.this, context.source)
     made = from_generator(context.expressions(scope), node.this, outer or bool(node.args.get("outer")))
     with context.source.locating(node):
         made = made.called(_names(node))
@@ -69,82 +80,55 @@ def _from_unnest(context: QueryContext, left: FromItem, node: exp.Unnest, outer:
     return Project(rows, (*all_columns(rows), number)), scope + added
 
 
-def _from_query(context: QueryContext, left: FromItem, node: exp.Expr, outer: bool) -> FromItem:
-    """``LATERAL (SELECT ...)`` over no table: expressions over the row to its left."""
-    relation, scope = left
-    select = node.this.this
-    if outer or not _is_row_wise(select):
-        raise refusals.LATERAL.at(context.source.keyword(select, "LATERAL"))
-    mark_translated(node.this, select)
-    within = replace(context, outer=replace(scope, outer=context.outer))
-    rows, seen = relation, Scope()
-    for item in _items(select):
-        rows, seen = from_lateral(within, (rows, seen), item)
-    expressions = within.expressions(seen)
-    if where := select.args.get("where"):
-        rows = Filter(rows, expressions.condition(where.this))
-    alias, unique = context.aliases.take(_alias(node)), NameAllocator()
-    names = [item.alias.lower() or column_label(item) for item in select.expressions]
-    outputs = [
-        Named(f"{alias}.{unique.take(name)}", expressions.scalar(item.unalias()))
-        for name, item in zip(names, select.expressions, strict=True)
-    ]
-    given = _names(node) or names
-    if len(given) != len(names):
-        raise TypeMismatch(f"{len(given)} names are given for {len(names)} columns", where=context.source.place(node))
-    added = _seen(node, given, [column(output.field) for output in outputs])
-    return Project(rows, (*all_columns(relation), *outputs)), scope + added
-
-
-_UNSUPPORTED_CLAUSES = ("distinct", "group", "having", "limit", "offset", "order", "qualify", "with_")
-"""Clauses that need more than one row."""
-
-
-def _is_row_wise(select: exp.Expr) -> bool:
-    plain = isinstance(select, exp.Select) and not any(select.args.get(clause) for clause in _UNSUPPORTED_CLAUSES)
-    return plain and all(map(is_lateral, _items(select))) and not any(map(_is_more, select.expressions))
-
-
-def _is_more(item: exp.Expr) -> bool:
-    """True for an item that is more than an expression over one row."""
-    return is_generator(item) or item.find(exp.Star, exp.Window) is not None
-
-
-def _items(select: exp.Expr) -> list[exp.Expr]:
-    """The items of FROM, and then those of LATERAL VIEW."""
-    clause = select.args.get("from_")
-    first = [] if clause is None else [clause.this]
-    joins = select.args.get("joins") or ()
-    mark_translated(*(join for join in joins if _is_plain(join)))
-    joined = [join.this for join in joins]
-    return [*first, *joined, *(select.args.get("laterals") or ())]
-
-
-def _is_plain(join: exp.Join) -> bool:
-    """True for a join that takes all pairs of rows."""
-    return join.kind in ("", "CROSS", "INNER") and not any(
-        join.args.get(key) for key in ("side", "method", "on", "using")
-    )
+def _dependent_rows(context: QueryContext, left: Scope, node: exp.Expr) -> FromItem:
+    """The rows of ``node`` for one row to its left, whose columns are outer columns to it."""
+    within = replace(context, outer=replace(left, outer=context.outer, lateral=True))
+    if _is_generated(node):
+        return from_lateral(within, ONE_EMPTY_ROW, node)
+    mark_translated(node)
+    wish = _alias(node)
+    alias = context.aliases.take(wish)
+    if isinstance(node, exp.Lateral) and not isinstance(node.this, exp.Subquery):
+        rows = from_table_function(within, node, alias)
+    else:
+        rows = replace(within, prefix=f"{alias}.").rows(node.this)
+    if misplaced_correlation(rows.relation):
+        raise Unsupported(
+            "an outer join in LATERAL that reads columns to its left",
+            where=context.source.place(node),
+            detail="They may be read by the side whose rows all stay, and by the condition of a LEFT or RIGHT JOIN.",
+        )
+    return rows.relation, rows.with_column_aliases(node.args.get("alias"), context.source).scope(wish)
 
 
 def from_lateral_join(context: QueryContext, left: FromItem, node: exp.Join) -> FromItem:
     """A join with LATERAL: CROSS, INNER, or LEFT, which keeps rows without lateral rows."""
     side, kind = (node.args.get(key) or "" for key in ("side", "kind"))
-    on = node.args.get("on")
-    condition = None if on is None or is_true(on) else on
-    known = kind in ("", "CROSS", "INNER", "OUTER") and side in ("", "LEFT") and not node.args.get("using")
-    if not known or (side and condition is not None):
-        raise refusals.LATERAL.at(context.source.place(node))
-    if side and (on is None or "start" not in on.meta):  # the parser fills it in
-        raise ParseError(
-            "a LEFT JOIN with LATERAL needs ON TRUE",
+    if kind not in ("", "CROSS", "INNER", "OUTER") or side not in ("", "LEFT") or (kind == "OUTER" and not side):
+        raise Unsupported(
+            "this kind of join takes no LATERAL",
             where=context.source.place(node),
-            detail="Without a condition Spark drops rows that have no lateral rows.",
+            detail="Its rows exist for each row to the left only.",
+            hint="Use JOIN LATERAL or LEFT JOIN LATERAL.",
         )
-    relation, scope = from_lateral(context, left, node.this, outer=side == "LEFT")
-    if condition is None:
-        return relation, scope
-    return Filter(relation, context.expressions(scope).condition(condition)), scope
+    if node.args.get("using") or node.method:
+        raise Unsupported("LATERAL takes neither USING nor NATURAL", where=context.source.place(node), hint="Use ON.")
+    if (node.args.get("on") is None or is_true(node.args["on"])) and _is_generated(node.this):
+        return from_lateral(context, left, node.this, outer=side == "LEFT")
+    right = _dependent_rows(context, left[1], node.this)
+    condition, _ = join_condition(context, left[1], right[1], node)
+    alias = context.aliases.take("domain")
+    if side:
+        relation = lateral_left_join(left[0], right[0], condition, alias)
+    else:
+        relation = lateral_join(left[0], right[0], alias)
+        relation = relation if condition is None else Filter(relation, condition)
+    return relation, seen_in(relation, left[1] + right[1])
+
+
+def _is_generated(node: exp.Expr) -> bool:
+    """True for an item whose rows are the elements of an array."""
+    return isinstance(node, exp.Unnest) or is_generator(node.this)
 
 
 def _alias(node: exp.Expr) -> str:

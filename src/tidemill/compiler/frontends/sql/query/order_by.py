@@ -9,8 +9,7 @@ from sqlglot import exp
 from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.compiler.frontends.text.names import unknown_name
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import ParseError
 
 ColumnOrder = tuple[int, bool, bool]
 """The index of a column, whether it is descending, and whether NULLs come first."""
@@ -52,15 +51,14 @@ def column_order(term: exp.Expr, position: int) -> ColumnOrder:
     return position, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
 
 
-def named_position(names: tuple[str, ...], node: exp.Expr, source: SqlText) -> int:
-    """A column of a UNION or VALUES, by number or by name."""
-    if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(names):
+def named_position(names: tuple[str, ...], node: exp.Expr, source: SqlText) -> int | None:
+    """A column of a UNION or VALUES, by number or by name; None for another expression."""
+    if isinstance(node, exp.Literal) and node.name.isdigit():
+        if not 1 <= int(node.name) <= len(names):
+            raise ParseError(f"there is no column number {node.name}", where=source.place(node))
         mark_translated(node)
         return int(node.name) - 1
-    if not isinstance(node, exp.Column):
-        raise Unsupported("a UNION is ordered by its columns", where=source.place(node), hint="Put it into FROM.")
-    name = node.name.lower()
-    if len(node.parts) > 1 or name not in names:
-        raise unknown_name("column", name, names, source.place(node))
+    if not isinstance(node, exp.Column) or len(node.parts) > 1 or names.count(node.name.lower()) != 1:
+        return None
     mark_translated(node)
-    return names.index(name)
+    return names.index(node.name.lower())

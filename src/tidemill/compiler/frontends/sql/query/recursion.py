@@ -12,20 +12,22 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.expressions.scalars import Literal, Named, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Recursive, Scan, UnionAll
-from tidemill.algebra.relational.walk import children, expressions, outer_columns, subqueries, walk_all
+from tidemill.algebra.relational.walk import children, expressions, outer_columns, subqueries, walk_all, with_children
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
 from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
-from tidemill.model.types import Field
+from tidemill.model.types import BIGINT, Field
 
 ROW_BY_ROW = (r.Filter, r.Project, r.Unnest)
 """Nodes that work row by row."""
@@ -115,6 +117,47 @@ def from_recursion(
     return replace(base, relation=relation)
 
 
+DEPTH = "depth of recursion"
+"""The column that counts the iterations of a recursion that LIMIT ends; no name in SQL has blanks."""
+
+
+def limited_recursion(relation: Relation, count: int) -> Relation | None:
+    """``relation`` with a last column that has the iteration of each row, of which there are at most ``count``.
+
+    ``relation`` is a recursion with UNION ALL, perhaps with projections above it; None for any other. Each iteration
+    finds a row or is the last, so the first ``count`` rows are among those of as many iterations.
+    """
+    match relation:
+        case r.Project(input=input_, outputs=outputs):
+            below = limited_recursion(input_, count)
+            return None if below is None else r.Project(below, (*outputs, _depth(below)))
+        case Recursive(name=name, base=base, step=step, distinct=False):
+            first = r.Project(base, (*all_columns(base), Named(DEPTH, Literal(0, BIGINT))))
+            return Recursive(name, first, _counted(step, name, count), False)
+    return None
+
+
+def _depth(relation: Relation) -> Named:
+    return Named(DEPTH, next(column(f) for f in relation.fields if f.name == DEPTH))
+
+
+def _counted(node: Relation, again: str, count: int) -> Relation:
+    """A recursive part with the number of its iteration as its last column; the last is number ``count``."""
+    if isinstance(node, Scan):
+        scan = replace(node, columns=(*node.columns, Field("depth", BIGINT, nullable=False)))
+        depth = column(scan.fields[-1])
+        rows = r.Filter(scan, call("lt", depth, Literal(count, BIGINT)))
+        following = Named(DEPTH, call("add", depth, Literal(1, BIGINT)))
+        return r.Project(rows, (*(Named(f.name, column(f)) for f in node.fields), following))
+    below = [_counted(child, again, count) if reads(child, again) else child for child in children(node)]
+    made = with_children(node, below)
+    if isinstance(node, UnionAll):
+        return made
+    if isinstance(node, r.Project):
+        return r.Project(below[0], (*node.outputs, _depth(below[0])))
+    return r.Project(made, (*(Named(f.name, column(f)) for f in node.fields), _depth(made)))
+
+
 def _columns(base: NamedRelation) -> tuple[Field, ...]:
     """The columns of the rows last found, all nullable, since the recursive parts are not translated yet."""
     taken: list[str] = []
@@ -160,8 +203,15 @@ def check_linear(step: Relation, again: str, name: str, place: TextLocation | No
             raise _refused(name, "in a subquery of an expression", "its value depends on all rows", place)
         if sum(reads(child, again) for child in children(node)) > 1:
             raise _refused(name, "twice", "the result for one row would depend on the others", place)
-        if not isinstance(node, (*ROW_BY_ROW, r.Join)):
+        preserved = isinstance(node, r.OuterJoin) and _keeps_its_rows(node, again)
+        if not preserved and not isinstance(node, (*ROW_BY_ROW, r.Join)):
             raise _refused(name, *NONLINEAR_OPERATORS[type(node)], place)
+
+
+def _keeps_its_rows(join: r.OuterJoin, again: str) -> bool:
+    """True for a LEFT or RIGHT JOIN that keeps the rows last found: what becomes of one depends on it alone."""
+    kept = (join.left, join.keeps_left, join.keeps_right), (join.right, join.keeps_right, join.keeps_left)
+    return any(reads(side, again) and keeps and not other for side, keeps, other in kept)
 
 
 _NOWHERE = Scan("", "", ())

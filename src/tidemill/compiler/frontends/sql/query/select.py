@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.collations import is_collated, key
 from tidemill.algebra.expressions.scalars import Named, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Distinct, Filter, Project
@@ -19,8 +21,10 @@ from tidemill.compiler.frontends.sql.expressions.generators import (
     from_generator,
     generator_aliases,
     is_generator,
+    refuse_table_generator,
     without_alias,
 )
+from tidemill.compiler.frontends.sql.expressions.stars import star_columns
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated, mark_translated
@@ -28,7 +32,7 @@ from tidemill.compiler.frontends.sql.names.column_labels import column_label, is
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.windows.over_clause import SelectWindows, named_windows
 from tidemill.compiler.frontends.sql.windows.session_windows import SessionWindows, ungrouped_session
-from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
 
 
@@ -39,6 +43,14 @@ class SelectItem:
     name: str
     node: exp.Expr
     scalar: Scalar
+
+
+def _without_parentheses(node: exp.Expr) -> exp.Expr:
+    """A star without parentheses, which mean nothing; any other item as it is."""
+    if isinstance(node, exp.Paren) and is_star(node.this):
+        mark_translated(node)
+        node = node.this
+    return node
 
 
 @dataclass
@@ -75,43 +87,57 @@ class Selection:
         if not self.node.expressions:
             raise ParseError("a SELECT needs a list of columns", where=self.source.place(self.node))
         items: list[SelectItem] = []
-        for node in self.node.expressions:
+        for node in map(_without_parentheses, self.node.expressions):
             if is_generator(node):
                 items += self._made_items(node)
                 continue
-            aliases = {item.name: item.scalar for item in items if item.node is not node and item not in self._made}
-            items += self._star(node) if is_star(node) else [self._item(node, aliases)]
+            if is_star(node):
+                items += self._star(node)
+            else:
+                items.append(self._item(node, self._lateral_aliases(items, node)))
         return items
 
+    def _lateral_aliases(self, items: Sequence[SelectItem], node: exp.Expr) -> Mapping[str, Scalar]:
+        """The names of ``items`` that ``node`` may use: those of one item alone, and none within a window."""
+        names = Counter(item.name for item in items)
+        for window in node.find_all(exp.Window):
+            within = {column.name.lower() for column in window.find_all(exp.Column) if not column.table}
+            for name in within & names.keys():
+                if self.scope.find([name]) is None:
+                    raise Unsupported(
+                        f'a window function cannot read "{name}" of the same SELECT list',
+                        where=self.source.head(window),
+                        hint="Compute it in a subquery in FROM.",
+                    )
+        known = (item for item in items if names[item.name] == 1)
+        return {item.name: item.scalar for item in known if item not in self._made}
+
     @cached_property
-    def generated(self) -> tuple[GeneratedRows, str] | None:
-        """The rows that the generator in the list makes of each row, and their alias; None where there is none."""
-        nodes = [node for node in self.node.expressions if is_generator(node)]
-        if not nodes:
-            return None
-        if len(nodes) > 1:
-            raise Unsupported(
-                "a SELECT list has one generator",
-                where=self.source.place(nodes[1]),
-                detail="How to combine their rows would be undefined.",
-                hint="Use LATERAL VIEW for the others.",
-            )
-        with self.source.locating(nodes[0]):
-            made = from_generator(self._expressions({}), without_alias(nodes[0])).called(generator_aliases(nodes[0]))
-        return made, self.allotment.take("generated")
+    def generated(self) -> list[tuple[exp.Expr, GeneratedRows, str]]:
+        """The generators of the list, the rows that each makes of each row, and their alias."""
+        found = []
+        for node in filter(is_generator, self.node.expressions):
+            refuse_table_generator(without_alias(node), self.source)
+            with self.source.locating(node):
+                made = from_generator(self._expressions({}), without_alias(node)).called(generator_aliases(node))
+            found.append((node, made, self.allotment.take("generated")))
+        return found
 
     def _generated(self, relation: Relation) -> Relation:
-        """``relation`` with the rows that the generator makes: as in Spark of rows before windows, of groups after."""
-        assert self.generated is not None
-        made, alias = self.generated
-        return replace(made, array=self._over_rows(made.array)).applied_to(relation, alias)
+        """``relation`` with the rows that generators make: as in Spark of rows before windows, of groups after.
+
+        Several make rows for each pair of theirs.
+        """
+        for _, made, alias in self.generated:
+            relation = replace(made, array=self._over_rows(made.array)).applied_to(relation, alias)
+        return relation
 
     def _made_items(self, node: exp.Expr) -> list[SelectItem]:
-        assert self.generated is not None
-        made, alias = self.generated
+        made, alias = next((made, alias) for one, made, alias in self.generated if one is node)
         items = zip(made.names, made.columns(alias), strict=True)
-        self._made = [SelectItem(name, node, column) for name, column in items]
-        return self._made
+        found = [SelectItem(name, node, column) for name, column in items]
+        self._made += found
+        return found
 
     @cached_property
     def grouping(self) -> SelectGrouping | None:
@@ -120,7 +146,14 @@ class Selection:
         aggregates = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
         if not (aggregates or self.node.args.get("group") or self.node.args.get("having")):
             return None
-        return SelectGrouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, self._own_prefix)
+        return SelectGrouping(
+            self.source,
+            self.rows.scalar,
+            self.rows.condition,
+            self.scope.columns,
+            self._own_prefix,
+            star=tuple(binding.column for binding in self.scope.star()),
+        )
 
     @cached_property
     def windowing(self) -> SelectWindows:
@@ -148,20 +181,22 @@ class Selection:
         """The SELECT as algebra, and the names of its columns without hidden ones."""
         relation, outputs = self.relation, [*self.items, *self.hidden]
         conditions = [SelectItem("", node, self._expressions(self.aliases).condition(node)) for node in self._qualify]
+        if conditions and not self.windowing.calls:
+            raise ParseError("QUALIFY needs a window function", where=self.source.place(self._qualify[0]))
         if self.grouping is not None:
             relation, outputs = self._grouped(self.grouping, outputs)
             conditions = self._over_groups(self.grouping, conditions)
         elif self.sessions is not None:
             raise ungrouped_session(self.sessions.place)
-        if self.generated is not None and self.grouping is None:
+        if self.generated and self.grouping is None:
             relation = self._generated(relation)
         if self.windowing.calls:
-            arrays = [] if self.generated is None else [self._over_rows(self.generated[0].array)]
+            arrays = [self._over_rows(made.array) for _, made, _ in self.generated]
             shown = [*(item.scalar for item in (*outputs, *conditions)), *arrays]
             relation = self.windowing.relation(relation, self._over_rows, shown)
         for condition in conditions:
             relation = Filter(relation, condition.scalar)
-        if self.generated is not None and self.grouping is not None:
+        if self.generated and self.grouping is not None:
             relation = self._generated(relation)
         self._pass_over_windows()
         names = NameAllocator()
@@ -180,10 +215,12 @@ class Selection:
 
     def order_position(self, node: exp.Expr) -> int:
         """The index of the column that ORDER BY names by number, alias or expression; a new one is added, hidden."""
-        if (position := self._ordinal(node)) is not None:
-            return position
         aliases = {item.name: item.scalar for item in reversed(self.items)}
-        scalar = self._expressions(aliases, aliases_first=True).scalar(node)
+        position = self._ordinal(node)
+        if position is not None and not is_collated(self.items[position].scalar.type):
+            return position
+        by = self._expressions(aliases, aliases_first=True).scalar(node) if position is None else None
+        scalar = key(by or self.items[position or 0].scalar)
         outputs = [*self.items, *self.hidden]
         for position, item in enumerate(outputs):
             if item.scalar == scalar:
@@ -211,20 +248,8 @@ class Selection:
         )
 
     def _star(self, node: exp.Expr) -> Iterator[SelectItem]:
-        star = node.this if isinstance(node, exp.Column) else node
-        qualifier = node.args["table"].name.lower() if isinstance(node, exp.Column) else None
-        if qualifier and qualifier not in self.scope.qualifiers:
-            raise unknown_name("table in FROM called", qualifier, self.scope.qualifiers, self.source.place(node))
-        if star.args.get("replace") or star.args.get("rename"):
-            raise Unsupported("a star takes EXCEPT only", where=self.source.place(node))
-        mark_translated(node, star, *(star.args.get("except_") or ()))
-        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
-        bindings = self.scope.star(qualifier)
-        if not bindings:
-            raise ParseError("a star needs a FROM", where=self.source.place(node))
-        for name in left_out - {binding.name for binding in bindings}:
-            raise unknown_name("column", name, [binding.name for binding in bindings], self.source.place(node))
-        return (SelectItem(b.name, node, b.column) for b in bindings if b.name not in left_out)
+        columns = star_columns(self._expressions({}), node)
+        return (SelectItem(name, node, scalar) for name, scalar in columns)
 
     def _grouped(self, grouping: SelectGrouping, outputs: Sequence[SelectItem]) -> tuple[Relation, list[SelectItem]]:
         """The groups, filtered by HAVING, and the outputs over them."""
@@ -255,7 +280,8 @@ class Selection:
         for scalar, node in keys:
             grouping.add_key(scalar, self._key_name(scalar, node))
         sets = read_grouping_sets(clause)
-        if sets is not None and (keys or len(sets) > 1):
+        grouping.is_grand_total = sets is not None and not keys and len(sets) == 1
+        if sets is not None and not grouping.is_grand_total:
             grouping.group_by([[self._key(node, grouping) for node in one] for one in sets])
 
     def _key(self, node: exp.Expr, grouping: SelectGrouping) -> Scalar:
@@ -276,7 +302,7 @@ class Selection:
             raise Unsupported(
                 "GROUP BY cannot contain an aggregate or a window function", where=self.source.place(node)
             )
-        return scalar
+        return key(scalar)
 
     @property
     def _outside(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Functions that make a table in FROM: ``range(start, end, step)``. Their arguments are constants."""
+"""Functions that make a table in FROM: ``range(start, end, step)``, of constants, and those defined in SQL."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ MAX_ROWS = 100_000
 PARAMETERS = ("start", "end", "step", "partitions")
 
 
-def from_table_function(context: QueryContext, node: exp.Table, alias: str) -> NamedRelation:
-    """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``."""
+def from_table_function(context: QueryContext, node: exp.Table | exp.Lateral, alias: str) -> NamedRelation:
+    """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``; or a user's one."""
     call = node.this
+    defined = context.table_functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
+    if defined is not None:
+        mark_translated(call)
+        with context.source.locating(call):
+            return defined(context.expressions(Scope()), call, alias)
     if not isinstance(call, exp.Anonymous) or call.name.lower() != "range":
         raise Unsupported(
             "this function does not make a table",

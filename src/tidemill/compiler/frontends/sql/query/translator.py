@@ -11,10 +11,13 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.scalars import Named
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Values
+from tidemill.algebra.relational.relations import Project, Values
+from tidemill.compiler.frontends.sql.grammar.pipe_grammar import Piped
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
+from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.patterns.pattern_clause import from_pattern, pattern_of
 from tidemill.compiler.frontends.sql.query.common_tables import check_tables, with_common_tables
@@ -29,6 +32,8 @@ from tidemill.compiler.frontends.sql.query.order_by import (
     named_position,
     unwrap_query,
 )
+from tidemill.compiler.frontends.sql.query.pipes import from_piped, ordered_pipes
+from tidemill.compiler.frontends.sql.query.recursion import limited_recursion
 from tidemill.compiler.frontends.sql.query.select import Selection
 from tidemill.compiler.frontends.sql.query.set_operations import from_set_operation
 from tidemill.compiler.frontends.sql.query.values import constant_rows
@@ -71,19 +76,45 @@ class QueryTranslator(QueryContext):
         mark_translated(node)
         relation, names, order = within._ordered_rows(bare, terms)
         check_tables(within, node)
+        if limit is not None and not order and (counted := limited_recursion(relation, limit + (offset or 0))):
+            relation, order = counted, ((len(names), False, True),)
         return OrderedQuery(relation, names, order, limit, offset)
 
     def _ordered_rows(
         self, node: exp.Expr, terms: Sequence[exp.Expr]
     ) -> tuple[Relation, tuple[str, ...], tuple[ColumnOrder, ...]]:
         """A SELECT may be ordered by columns that it does not output: these follow the visible ones."""
+        if isinstance(node, Piped):
+            return ordered_pipes(self, node, terms)
+        everything = terms[0] if len(terms) == 1 and _is_all(terms[0].this) else None
         if not isinstance(node, exp.Select):
-            rows = self.rows(node)
-            order = tuple(column_order(term, named_position(rows.names, term.this, self.source)) for term in terms)
-            return rows.relation, rows.names, order
-        selection = self.selection(node, extra=terms)
-        order = tuple(column_order(term, selection.order_position(term.this)) for term in terms)
+            return self._ordered_operation(self.rows(node), terms, everything)
+        selection = self.selection(node, extra=() if everything else terms)
+        if everything is not None:
+            order = tuple(column_order(everything, position) for position in range(len(selection.items)))
+        else:
+            order = tuple(column_order(term, selection.order_position(term.this)) for term in terms)
         return *selection.relation_and_names(), order
+
+    def _ordered_operation(
+        self, rows: NamedRelation, terms: Sequence[exp.Expr], everything: exp.Expr | None
+    ) -> tuple[Relation, tuple[str, ...], tuple[ColumnOrder, ...]]:
+        """A UNION or VALUES by its columns, or by expressions over them, which follow the visible ones."""
+        if everything is not None:
+            return rows.relation, rows.names, tuple(column_order(everything, i) for i in range(len(rows.names)))
+        order: list[ColumnOrder] = []
+        added: list[Named] = []
+        expressions = self.expressions(rows.scope(""))
+        for term in terms:
+            position = named_position(rows.names, term.this, self.source)
+            if position is None:
+                added.append(Named(f"{self.prefix}order_{len(added) + 1}", expressions.scalar(term.this)))
+                position = len(rows.names) + len(added) - 1
+            order.append(column_order(term, position))
+        relation = rows.relation
+        if added:
+            relation = Project(relation, (*all_columns(relation), *added))
+        return relation, rows.names, tuple(order)
 
     def selection(self, node: exp.Select, extra: Sequence[exp.Expr] = ()) -> Selection:
         """A SELECT whose FROM and WHERE are translated; ``extra`` are the expressions of its ORDER BY."""
@@ -117,7 +148,8 @@ class QueryTranslator(QueryContext):
         names = tuple(f"col{position}" for position in range(1, len(types) + 1))
         nullable = [any(row[i] is None for row in rows) for i in range(len(types))]
         columns = (Field(self.prefix + name, of, null) for name, of, null in zip(names, types, nullable, strict=True))
-        return NamedRelation(Values(rows, tuple(columns)), names)
+        made = NamedRelation(Values(rows, tuple(columns)), names)
+        return made.with_column_aliases(node.args.get("alias"), self.source)
 
     def from_parentheses(self, node: exp.Subquery) -> NamedRelation:
         """A query in parentheses."""
@@ -130,6 +162,13 @@ class QueryTranslator(QueryContext):
         return self.rows(exp.select("*").from_(node))
 
 
+def _is_all(node: exp.Expr) -> bool:
+    """True for the ALL of ORDER BY ALL, which then has been read."""
+    found = isinstance(node, exp.Var) and node.name.upper() == "ALL"
+    mark_translated(*([node] if found else []))
+    return found
+
+
 QUERY_RULES: dict[type[exp.Expr], Callable[[QueryTranslator, Any], NamedRelation]] = {
     exp.Except: QueryTranslator.from_set_operands,
     exp.Intersect: QueryTranslator.from_set_operands,
@@ -138,4 +177,5 @@ QUERY_RULES: dict[type[exp.Expr], Callable[[QueryTranslator, Any], NamedRelation
     exp.Table: QueryTranslator.from_whole_table,
     exp.Union: QueryTranslator.from_set_operands,
     exp.Values: QueryTranslator.from_values,
+    Piped: from_piped,
 }

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
+from tidemill.algebra.expressions.collations import key
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project, Window
 from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, with_expressions
-from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, WHOLE, WindowCall
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, WHOLE, Frame, WindowCall
 from tidemill.algebra.text import function_text
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.projections import all_columns, project_to
 from tidemill.compiler.frontends.sql.windows.frames import from_frame
-from tidemill.compiler.frontends.sql.windows.window_functions import window_call
+from tidemill.compiler.frontends.sql.windows.window_functions import counter_change, orders_values, window_call
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 
@@ -44,7 +45,7 @@ class SelectWindows:
     def column(self, node: exp.Window, operands: ExpressionTranslator) -> Column:
         """The column that holds the value of ``node``; ``operands`` translates its operands."""
         over = self._resolved(node)
-        partition = tuple(operands.scalar(part) for part in over.args.get("partition_by") or ())
+        partition = tuple(key(operands.scalar(part)) for part in over.args.get("partition_by") or ())
         order = operands.sort_orders(over.args.get("order"))
         call = window_call(node.this, operands)
         if call.function in RANKINGS | OFFSETS and not order:
@@ -53,8 +54,16 @@ class SelectWindows:
                 where=self.source.head(node),
                 detail="Without one the position of a row would be arbitrary.",
             )
-        if call.function not in RANKINGS | OFFSETS:
+        if call.function in RANKINGS | OFFSETS:
+            self._check_own_frame(call, over.args.get("spec"), order, operands)
+        else:
             call = replace(call, frame=from_frame(over.args.get("spec"), order, operands))
+        if (order or over.args.get("spec")) and orders_values(node.this):
+            raise TypeMismatch(
+                f"{function_text(call.function)} takes a window without ORDER BY and without a frame",
+                where=self.source.head(node),
+                detail="It orders the values itself.",
+            )
         self._refuse_nested(call, partition, order, node)
         calls = self.calls.setdefault((partition, order), {})
         if call not in calls:
@@ -127,6 +136,20 @@ class SelectWindows:
                 merged.set(clause, node.args[clause])
         return merged
 
+    def _check_own_frame(
+        self, call: WindowCall, spec: exp.WindowSpec | None, order: Sequence[SortOrder], operands: ExpressionTranslator
+    ) -> None:
+        """Refuse a frame for a function that has its own, unless it is that one."""
+        if spec is None:
+            return
+        own = Frame(call.function != "cume_dist", None, 0)
+        if call.function in OFFSETS or from_frame(spec, order, operands) != own:
+            raise TypeMismatch(
+                f"{function_text(call.function)} has a frame of its own",
+                where=self.source.place(spec),
+                hint="Leave the frame out.",
+            )
+
     def _refuse_nested(
         self, call: WindowCall, partition: Sequence[Scalar], order: Sequence[SortOrder], node: exp.Expr
     ) -> None:
@@ -149,7 +172,12 @@ def from_window(operands: ExpressionTranslator, node: exp.Window) -> Scalar:
             detail="It is allowed in the SELECT list, ORDER BY and QUALIFY, but not inside another one.",
             hint="Compute it in a subquery in FROM, and refer to its column.",
         )
-    return operands.windowing.column(node, replace(operands, windowing=None))
+    inside = replace(operands, windowing=None)
+    found = operands.windowing.column(node, inside)
+    if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "counter_diff":
+        value, *starts = map(inside.scalar, node.this.expressions)
+        return counter_change(value, starts, found)
+    return found
 
 
 def named_windows(node: exp.Select) -> dict[str, exp.Window]:

@@ -16,7 +16,7 @@ from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
-from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Window
 from tidemill.algebra.relational.walk import columns_in

@@ -9,25 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
-from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, Unnest
 from tidemill.algebra.values.coercion import fits
-from tidemill.compiler.frontends.sql.expressions.intervals import (
-    DAYS,
-    MICROSECONDS,
-    Interval,
-    from_interval,
-    interval_of,
-    is_interval,
-)
+from tidemill.compiler.frontends.sql.expressions.intervals import interval_of, microseconds_of, read_literal
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -148,21 +140,9 @@ def _last_instant(window: Scalar) -> Scalar:
 
 def duration_of(node: exp.Expr, source: SqlText) -> int:
     """A duration in microseconds; months have no fixed length."""
-    if is_interval(node):
-        span = from_interval(node, source)
-    elif isinstance(node, exp.Literal) and node.is_string:
+    if isinstance(node, exp.Interval):
+        return microseconds_of(read_literal(node, source))
+    if isinstance(node, exp.Literal) and node.is_string:
         mark_translated(node)
-        span = reduce(Interval.__add__, _parts(str(node.this)))
-    else:
-        raise TypeMismatch("a duration is a constant string, such as '10 minutes'", where=source.place(node))
-    return span.total_microseconds
-
-
-def _parts(text: str) -> Iterator[Interval]:
-    """``1 hour 30 minutes``, perhaps with the word INTERVAL before it."""
-    words = text.split()
-    words = words[1:] if words and words[0].lower() == "interval" else words
-    if not words or len(words) % 2:
-        raise TypeMismatch(f'"{text}" is not a duration', hint=f"Units are {', '.join((*DAYS, *MICROSECONDS))}.")
-    for count, unit in zip(words[::2], words[1::2], strict=True):
-        yield interval_of(count, unit)
+        return microseconds_of(interval_of(str(node.this)))
+    raise TypeMismatch("a duration is a constant string, such as '10 minutes'", where=source.place(node))

@@ -8,9 +8,12 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.scalars import Literal, Scalar
+from tidemill.algebra.expressions.ordering import SortOrder
+from tidemill.algebra.expressions.scalars import Case, Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateSyntax, aggregate_names, is_aggregate
@@ -19,7 +22,7 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import DOUBLE, INT, Boolean, Type, is_numeric
+from tidemill.model.types import BIGINT, DOUBLE, INT, STRING, Boolean, Timestamp, Type, is_numeric
 
 
 def window_call(node: exp.Expr, operands: ExpressionTranslator) -> WindowCall:
@@ -64,11 +67,6 @@ class _WindowSyntax:
         if not isinstance(call, exp.Anonymous):
             raise Unsupported("this function takes no OVER", where=operands.source.head(node))
         mark_translated(call)
-        first = call.expressions[0] if call.expressions else None
-        if isinstance(first, exp.IgnoreNulls | exp.RespectNulls):
-            ignores = ignores or isinstance(first, exp.IgnoreNulls)
-            mark_translated(first)
-            call = exp.Anonymous(this=call.this, expressions=[first.this, *call.expressions[1:]])
         return cls(call, operands, condition, order, ignores)
 
     @property
@@ -95,9 +93,13 @@ WINDOW_FUNCTION_SYNONYMS = {"first": "first_value", "last": "last_value", "any_v
 
 
 def from_ranking(found: _WindowSyntax) -> WindowCall:
-    """ROW_NUMBER, RANK, DENSE_RANK: a number; PERCENT_RANK, CUME_DIST: a share."""
-    found.arguments(0, 0)
+    """ROW_NUMBER, RANK, DENSE_RANK: a number; PERCENT_RANK, CUME_DIST: a share. Ranks ignore their arguments."""
+    found.arguments(0, MOST_RANKED if found.name.endswith("rank") else 0)
     return found.call((), DOUBLE if found.name in ("percent_rank", "cume_dist") else INT)
+
+
+MOST_RANKED = 1000
+"""The number of arguments that RANK and its kind may have."""
 
 
 def from_ntile(found: _WindowSyntax) -> WindowCall:
@@ -114,6 +116,41 @@ def from_offset(found: _WindowSyntax) -> WindowCall:
     return found.call((value, Literal(offset, INT), default), value.type)
 
 
+def from_counter(found: _WindowSyntax) -> WindowCall:
+    """COUNTER_DIFF(value, start): the value of the row before that has one, with its start."""
+    value, *starts = found.arguments(1, 2)
+    if not is_numeric(value.type) or any(not isinstance(start.type, Timestamp) for start in starts):
+        raise TypeMismatch("COUNTER_DIFF takes a number, and perhaps the timestamp at which it was zero")
+    if found.ignore_nulls:
+        raise Unsupported("COUNTER_DIFF takes no IGNORE NULLS")
+    state = counter_state(value, starts)
+    arguments = (state, Literal(1, INT), Literal(None, state.type))
+    return WindowCall("", "lag", arguments, state.type, ignore_nulls=True)
+
+
+def counter_state(value: Scalar, starts: Sequence[Scalar]) -> Scalar:
+    """What the next row needs of a counter: its value, with its start where it has one; NULL without a value."""
+    if not starts:
+        return value
+    both = call("named_struct", Literal("value", STRING), value, Literal("start", STRING), starts[0])
+    return Case(((call("is_null", value), Literal(None, both.type)),), both, both.type)
+
+
+def counter_change(value: Scalar, starts: Sequence[Scalar], before: Scalar) -> Scalar:
+    """The growth of a counter since the row before; NULL where it was set back."""
+    nothing, of = Literal(None, value.type), value.type
+    negative = convert(call("raise_error", Literal("COUNTER_DIFF takes counters that are not negative", STRING)), of)
+    branches = [(call("is_null", value), nothing), (call("lt", value, convert(Literal(0, INT), of)), negative)]
+    branches.append((call("is_null", before), nothing))
+    past = before
+    if starts:
+        past, began = (call("get_field", before, Literal(name, STRING)) for name in ("value", "start"))
+        earlier = convert(call("raise_error", Literal("the start of a counter never decreases", STRING)), of)
+        branches += [(call("lt", starts[0], began), earlier), (call("gt", starts[0], began), nothing)]
+    branches.append((call("lt", value, past), nothing))
+    return Case(tuple(branches), convert(call("subtract", value, past), of), of)
+
+
 def from_first_or_last(found: _WindowSyntax) -> WindowCall:
     """FIRST_VALUE and LAST_VALUE; a second argument that is true means IGNORE NULLS."""
     value, *rest = found.arguments(1, 2)
@@ -125,9 +162,18 @@ def from_first_or_last(found: _WindowSyntax) -> WindowCall:
 def from_nth_value(found: _WindowSyntax) -> WindowCall:
     """NTH_VALUE(x, n), counted from 1."""
     value, *rest = found.arguments(2, 3)
-    call = found.call((value, Literal(_constant(rest[0], found.name, least=1), INT)), value.type)
+    position = convert(rest[0], INT) if rest[0].type in (BIGINT, STRING) else rest[0]
+    call = found.call((value, Literal(_constant(position, found.name, least=1), INT)), value.type)
     ignores = len(rest) > 1 and _constant_of(rest[1], found.name, Boolean) is True
     return replace(call, ignore_nulls=call.ignore_nulls or ignores)
+
+
+def orders_values(node: exp.Expr) -> bool:
+    """True if the call before OVER is an aggregate over ordered values, for which Spark takes no ordered window."""
+    name = "" if (call := node.find(exp.Anonymous)) is None else call.name.lower()
+    return name in ("median", "percentile_cont", "percentile_disc") or (
+        name in ("listagg", "string_agg") and node.find(exp.WithinGroup) is not None
+    )
 
 
 JOIN_HINT = "GROUP BY what the window partitions by, and join the result."
@@ -144,16 +190,28 @@ def from_aggregate(found: _WindowSyntax) -> WindowCall:
     own = frozenset().union(*(columns_in(found.operands.scalar(node)) for node in seen))
     grouping = SelectGrouping(found.operands.source, found.operands.scalar, found.operands.condition, own)
     call = grouping.call(AggregateSyntax(found.node, found.condition, found.order))
-    if call.distinct or call.order:
+    if call.distinct:
         raise Unsupported(f"{found.name.upper()} takes no OVER like this", hint=JOIN_HINT)
     arguments = () if call.argument is None else (call.argument, *call.others)
-    return WindowCall("", call.function, arguments, call.of, filter=call.filter, parameters=call.parameters)
+    plain = WindowCall("", call.function, arguments, call.of, filter=call.filter, parameters=call.parameters)
+    return from_within_group(plain, call.order) if call.order else plain
+
+
+def from_within_group(call: WindowCall, order: Sequence[SortOrder]) -> WindowCall:
+    """A list whose own order, that of WITHIN GROUP, is among its arguments."""
+    terms = tuple(term.scalar for term in order)
+    directions = tuple((term.descending, term.nulls_first) for term in order)
+    within = f"{call.function}_within"
+    assert within in AGGREGATE_FUNCTIONS, f"{call.function} has no order of its own"
+    return replace(
+        call, function=within, arguments=(*call.arguments, *terms), parameters=(*call.parameters, directions)
+    )
 
 
 def _constant(scalar: Scalar, name: str, least: int | None = None) -> int:
     """A whole number that is the same for all rows."""
     value = _constant_of(scalar, name, Type) if is_numeric(scalar.type) else None
-    if not isinstance(value, int) or (least is not None and value < least):
+    if not isinstance(value, int) or (least is not None and value < least) or scalar.type == BIGINT:
         raise TypeMismatch(f"{name.upper()} counts by a constant whole number{'' if least is None else ' above zero'}")
     return value
 
@@ -168,6 +226,7 @@ WINDOW_FUNCTIONS: dict[str, Callable[[_WindowSyntax], WindowCall]] = {
     **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist"), from_ranking),
     "ntile": from_ntile,
     "lag": from_offset,
+    "counter_diff": from_counter,
     "lead": from_offset,
     "first_value": from_first_or_last,
     "last_value": from_first_or_last,

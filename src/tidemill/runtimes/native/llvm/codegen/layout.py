@@ -6,6 +6,9 @@ type                   cell
 BOOLEAN                i8, 0 or 1
 INT, DATE              i32
 BIGINT, TIMESTAMP      i64
+INTERVAL of months     i32
+INTERVAL of days       i64, in microseconds
+TIME                   i64, microseconds of the day
 DECIMAL(p <= 18)       i64, scaled
 wider DECIMAL          i128, scaled
 FLOAT, DOUBLE          f64, one NaN and no -0.0
@@ -26,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
@@ -85,18 +88,22 @@ def is_window(type_: Type) -> bool:
     return type_ == WINDOW
 
 
+INTERNED = (t.String, t.Binary, t.Variant, t.Array, t.Map, t.Struct, t.CalendarInterval)
+"""Types without a cell of their own, but for windows of time."""
+
+
 def is_interned(type_: Type) -> bool:
-    """True if a cell is the id of an interned value: of texts, bytes, arrays, maps and structs.
+    """True if a cell is the id of an interned value: of texts, bytes, arrays, maps, structs and calendar intervals.
 
     >>> is_interned(t.BINARY), is_interned(t.INT), is_interned(WINDOW)
     (True, False, False)
     """
-    return isinstance(type_, t.String | t.Binary | t.Array | t.Map | t.Struct) and not is_window(type_)
+    return isinstance(type_, INTERNED) and not is_window(type_)
 
 
 def is_object(type_: Type) -> bool:
     """True if interned values are objects of Python: all but texts."""
-    return is_interned(type_) and not isinstance(type_, t.String)
+    return is_interned(type_) and not isinstance(type_, t.String | t.Variant)
 
 
 def cell_type(type_: Type) -> ir.Type:
@@ -108,7 +115,7 @@ def cell_type(type_: Type) -> ir.Type:
     match type_:
         case t.Boolean():
             return I8
-        case t.BigInt() | t.Timestamp():
+        case t.BigInt() | t.Timestamp() | t.Time() | t.DayTimeInterval():
             return I64
         case t.Decimal(precision=precision):
             return I64 if precision <= 18 else I128

@@ -31,11 +31,15 @@ _PLAIN: dict[type[Type], tuple[pa.DataType, np.dtype[Any] | None]] = {
     t.BigInt: (arrow_type(t.BIGINT), np.dtype(np.int64)),
     t.Timestamp: (arrow_type(t.TIMESTAMP), np.dtype(np.int64)),
     t.TimestampNtz: (arrow_type(t.TIMESTAMP_NTZ), np.dtype(np.int64)),
+    t.YearMonthInterval: (arrow_type(t.YEAR_MONTH), np.dtype(np.int32)),
+    t.DayTimeInterval: (arrow_type(t.DAY_TIME), np.dtype(np.int64)),
+    t.Time: (arrow_type(t.TIME), np.dtype(np.int64)),
 }
 """The Arrow type of types that are plain numbers, and that of their cells; BOOLEANs are bits in Arrow."""
 
 _NARROW = 18
 _UNITS = {t.DATE: "datetime64[D]", t.TIMESTAMP: "datetime64[us]", t.TIMESTAMP_NTZ: "datetime64[us]"}
+_VIEWED = (t.Date, t.Time, t.Timestamp)
 _FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _LIMIT = 10**t.MAX_PRECISION
 
@@ -63,7 +67,7 @@ def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellAr
     array([1, 0, 3], dtype=int32)
     """
     match type_:
-        case t.String():
+        case t.String() | t.Variant():
             return strings.intern_column(column)
         case t.Struct() if is_window(type_):
             return _window_cells(column)
@@ -82,7 +86,7 @@ def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellAr
         return np.frombuffer(data, cell, len(column), column.offset * cell.itemsize)
     plain = pa.int8() if cell is None else pa.from_numpy_dtype(cell)
     numbers = column.cast(kind)
-    numbers = numbers.view(plain) if type_ in _UNITS else numbers.cast(plain)
+    numbers = numbers.view(plain) if isinstance(type_, _VIEWED) else numbers.cast(plain)
     cells: CellArray = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
     return cells
 
@@ -91,7 +95,7 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
     """The column whose cells these are."""
     kind = arrow_type(type_)
     match type_:
-        case t.String():
+        case t.String() | t.Variant():
             found = strings.column(cells)
         case t.Struct() if is_window(type_):
             return _window_column(_pairs(cells), nulls, kind)
@@ -102,7 +106,7 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
             return pa.Array.from_buffers(kind, len(cells), [_validity(nulls), pa.py_buffer(pairs)])
         case t.Boolean():
             found = pa.array(cells.astype(np.bool_))
-        case t.Date() | t.Timestamp():
+        case t.Date() | t.Time() | t.Timestamp():
             found = pa.array(np.ascontiguousarray(cells)).view(kind)
         case _:
             found = pa.array(np.ascontiguousarray(cells)).cast(kind)
@@ -117,7 +121,7 @@ def values_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
     [datetime.date(1970, 1, 2), None, datetime.date(1970, 1, 4)]
     """
     match type_:
-        case t.Integral():
+        case t.Integral() | t.AnsiInterval():
             found = cells.tolist()
         case t.Boolean():
             found = cells.astype(np.bool_).tolist()

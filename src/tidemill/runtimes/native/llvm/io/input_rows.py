@@ -25,6 +25,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     I32,
     I64,
     I128,
+    INTERNED,
     NULL_POINTER,
     PTR,
     NullableValue,
@@ -127,7 +128,7 @@ class InputBatch:
     def _column(self, array: pa.Array, type_: Type, strings: StringDictionary) -> tuple[int, int, int]:
         validity = array.buffers()[0] if array.null_count else None
         valid = 0 if validity is None else int(validity.address)
-        if isinstance(type_, t.String | t.Binary | t.Array | t.Map | t.Struct):
+        if isinstance(type_, INTERNED):
             ids = cells_of(array, type_, strings)
             # Ids begin at the array's first row, its validity bits where the buffer does.
             padded: CellArray = np.concatenate([np.zeros(array.offset, ids.dtype), ids])

@@ -139,7 +139,7 @@ def _decoder(type_: Type, strings: StringDictionary) -> Callable[[Any], Any]:
     match type_:
         case t.Integral() | t.Floating():
             return lambda number: number
-        case t.String():
+        case t.String() | t.Variant():
             return strings.value
         case _ if is_object(type_):
             return strings.nested

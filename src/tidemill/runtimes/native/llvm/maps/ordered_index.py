@@ -10,7 +10,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, escape, forever, loop_while, number
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, StructLayout, cell_type
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, INTERNED, NULL_POINTER, StructLayout, cell_type
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers.btree import POOL, BTreeCode
@@ -32,7 +32,7 @@ TREE = StructLayout()
 TREE.part("pool", POOL)
 TREE.field("root", I32)
 
-UNORDERED = (t.String, t.Binary, t.Array, t.Map, t.Struct)
+UNORDERED = INTERNED
 """Ids of interned values say nothing about the order of the values."""
 
 

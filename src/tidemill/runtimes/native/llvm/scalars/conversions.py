@@ -10,9 +10,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from tidemill.algebra.functions.time import EPOCH_DAY
+from tidemill.algebra.functions.datetime.time import EPOCH_DAY
 from tidemill.algebra.values.casts import microseconds, timestamp_of
 from tidemill.algebra.values.decimals import decimal_for
+from tidemill.algebra.values.interval_casts import keeps_all
+from tidemill.changes.arrow import microsecond_of_day, time_of_day
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
@@ -90,6 +92,8 @@ def number_converter(type_: Type) -> Callable[[Any], int | float]:
             return lambda value: int(decimal.Decimal(value).scaleb(scale, _DIGITS))
         case t.Date():
             return lambda value: value.toordinal() - EPOCH_DAY
+        case t.Time():
+            return microsecond_of_day
         case t.Timestamp():
             return microseconds
         case t.Floating():
@@ -120,9 +124,11 @@ def inner_value(number: int, type_: Type, text_of: Callable[[int], str]) -> Any:
             return decimal.Decimal(number).scaleb(-scale, _DIGITS)
         case t.Date():
             return datetime.date.fromordinal(number + EPOCH_DAY)
+        case t.Time():
+            return time_of_day(number)
         case t.Timestamp():
             return timestamp_of(number)
-        case t.String():
+        case t.String() | t.Variant():
             return text_of(number)
         case t.Struct() if is_window(type_):
             halves = (number + 2**63) % 2**64 - 2**63, number >> 64
@@ -144,7 +150,7 @@ def convert(builder: ir.IRBuilder, value: ir.Value, source: Type, target: Type) 
     match source, target:
         case _ if source == target:
             return Outcome(value)
-        case t.Boolean(), _ if is_exact(target) and not isinstance(target, t.Date | t.Timestamp):
+        case t.Boolean(), _ if is_exact(target) and not isinstance(target, t.Date | t.Time | t.Timestamp):
             # Taken as the unsigned digit that it is: a signed bit would be minus one.
             digit = WideInteger(builder.zext(value, ir.IntType(32)), 1)
             return _to_exact(builder, digit, 0, target)
@@ -220,6 +226,9 @@ def _convert_time(builder: ir.IRBuilder, value: ir.Value, source: Type, target: 
             return _to_exact(builder, WideInteger(value, 63), 6, target)
         case t.Timestamp(), t.Double():
             return Outcome(canonical(builder, wide_integers.to_double(builder, WideInteger(value, 63), 6)))
+        case (t.YearMonthInterval(), t.YearMonthInterval()) | (t.DayTimeInterval(), t.DayTimeInterval()):
+            if keeps_all(source, target):
+                return Outcome(value)
         case t.Integral(), t.Timestamp():
             return instant(builder, wide_integers.shifted(builder, from_cell(value, source), 6))
     raise NotCompiled(f"a cast from {source} to {target}")
@@ -261,6 +270,8 @@ def never_fails(source: Type, target: Type) -> bool:
         case ((t.Integral() | t.Decimal() | t.Timestamp() | t.Floating()), (t.Floating() | t.Boolean())):
             return True
         case (t.Timestamp(), t.Timestamp()) | (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
+            return True
+        case t.AnsiInterval(), t.AnsiInterval():
             return True
         case t.Integral(), t.Integral():
             return source.bits < target.bits

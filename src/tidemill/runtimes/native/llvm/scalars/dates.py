@@ -16,7 +16,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import I32, I64
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.arithmetic import EmitOperator
 from tidemill.runtimes.native.llvm.scalars.conversions import DAY, day, floor_divided, instant
-from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, from_cell
+from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, from_cell, to_cell
 from tidemill.runtimes.native.llvm.scalars.time_windows import emit_window, emit_window_from
 from tidemill.runtimes.native.llvm.scalars.wide_integers import WideInteger
 
@@ -125,7 +125,35 @@ def _partition_start(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Valu
     )
 
 
+def _units(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    return Outcome(wide_integers.resized(builder, values[0], 64))
+
+
+def _interval_of_sum(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    return to_cell(builder, from_cell(values[0], call.arguments[0].type), call.type)
+
+
+def _of_intervals(step: Callable[[ir.IRBuilder, WideInteger, WideInteger], WideInteger]) -> EmitOperator:
+    """A sum or difference of two intervals of one type."""
+
+    def emit(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+        return to_cell(builder, step(builder, *(from_cell(value, call.type) for value in values)), call.type)
+
+    return emit
+
+
+def _between_dates(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    days = builder.sub(*(wide_integers.resized(builder, value, 64) for value in values))
+    return Outcome(builder.mul(days, ir.Constant(days.type, DAY)))
+
+
 DATES: dict[str, EmitOperator] = {
+    "interval_add": _of_intervals(wide_integers.plus),
+    "interval_of_sum": _interval_of_sum,
+    "interval_subtract": _of_intervals(wide_integers.minus),
+    "interval_units": _units,
+    "subtract_dates": _between_dates,
+    "subtract_timestamps": _days_between,
     "year": _part(0),
     "month": _part(1),
     "day": _part(2),
@@ -152,6 +180,17 @@ DATES: dict[str, EmitOperator] = {
 }
 
 STEPS = frozenset(
-    {"add_days", "date_add", "date_sub", "add_microseconds", "partition_start", "time_window", "window_from"}
+    {
+        "add_days",
+        "date_add",
+        "date_sub",
+        "add_microseconds",
+        "interval_add",
+        "interval_of_sum",
+        "interval_subtract",
+        "partition_start",
+        "time_window",
+        "window_from",
+    }
 )
-"""Those that may leave the calendar."""
+"""Those that may leave the calendar, or the range of an interval."""

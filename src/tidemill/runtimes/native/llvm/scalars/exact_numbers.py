@@ -1,7 +1,7 @@
 """Cells as whole numbers and back: what each SQL number is inside, and whether a result fits its type.
 
-Integers of all types, DATE, TIMESTAMP and scaled DECIMAL are whole numbers. A BIGINT or DECIMAL that comes out of a map
-has 128 bits, whatever its type would need: sums are only judged where they leave the program.
+Integers of all types, DATE, TIME, TIMESTAMP, INTERVAL and scaled DECIMAL are whole numbers. A BIGINT or DECIMAL from a
+map has 128 bits, whatever its type would need: sums are only judged where they leave the program.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ _BITS: dict[type[Type], int] = {
     t.Date: 31,
     t.Timestamp: 63,
     t.TimestampNtz: 63,
+    t.YearMonthInterval: 31,
+    t.DayTimeInterval: 63,
+    t.Time: 63,
 }
 """The bits of a number beside its sign."""
 

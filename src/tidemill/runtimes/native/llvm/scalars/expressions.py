@@ -300,6 +300,8 @@ def is_native(scalar: Call | Cast) -> bool:
     name, types = scalar.function, [argument.type for argument in scalar.arguments]
     if texts.is_native(scalar):
         return True
+    if any(isinstance(type_, t.CalendarInterval) for type_ in types):
+        return name in ("coalesce", "is_null", "is_not_null")
     if name in SYMBOLS or name in _COMPARES:
         return comparisons.is_native(_COMPARES.get(name, name), types[0])
     if name == "get_field":

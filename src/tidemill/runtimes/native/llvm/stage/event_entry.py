@@ -224,7 +224,7 @@ class EventEntry:
         for type_, kind in ((t.DATE, datetime.date), (t.TIMESTAMP, datetime.datetime)):
             if type_ in used and dates_are_known():
                 self._store(kind.__name__, id(kind))
-        if any(isinstance(type_, t.String) for type_ in used):
+        if any(isinstance(type_, t.String | t.Variant) for type_ in used):
             self._store("strings", self._stages[0].strings.address)
 
     def _keep(self, name: str, helper: Callable[..., Any]) -> None:
@@ -254,7 +254,7 @@ def _packing(type_: Type) -> str:
 
 
 def _words(value: Any, type_: Type, intern: Callable[[Any], int] | None) -> Sequence[float]:
-    if isinstance(type_, t.String):
+    if isinstance(type_, t.String | t.Variant):
         assert intern is not None
         return (intern(value),)
     number = inner_number(value, type_)

@@ -16,7 +16,7 @@ from tidemill.algebra.relational.windows import RANKINGS, Frame, WindowCall
 from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 
-MOVABLE = (t.Integral, t.Decimal, t.Date, t.Timestamp)
+MOVABLE = (t.Integral, t.Decimal, t.Date, t.Timestamp, t.AnsiInterval)
 """Types whose values can be moved by an offset and back again; a DOUBLE is rounded."""
 
 MAX_OFFSET = 1 << 62

@@ -1,0 +1,9 @@
+"""Functions of dates and timestamps.
+
+- ``time``: dates and timestamps
+- ``intervals``: intervals: their arithmetic, their fields, and making them
+- ``time_formats``: timestamps as texts of a pattern, and time zones
+- ``time_units``: timestamps from parts, and moved or compared by units
+- ``times_of_day``: times of day
+- ``time_windows``: tumbling and sliding time windows, and numbers of time partitions
+"""

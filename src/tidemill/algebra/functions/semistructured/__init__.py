@@ -1,0 +1,8 @@
+"""Functions of documents that are stored as values.
+
+- ``json``: JSON in texts
+- ``csv``: CSV lines
+- ``xml``: XPath over XML in texts
+- ``variant``: values of any type, and paths into them
+- ``sketches``: sketches in bytes
+"""

@@ -1,0 +1,7 @@
+"""Sketches of Apache DataSketches as values: what they hold, and their bytes, which Spark reads and writes alike.
+
+- ``murmur``: the hash by which all of them take values
+- ``theta``: sets of hashes below a limit, for counts of unions, intersections and differences
+- ``hyperloglog``: registers for counts of different values, by the library of DataSketches
+- ``kll``: samples at several levels, for quantiles and ranks
+"""

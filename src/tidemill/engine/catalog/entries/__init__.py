@@ -1,0 +1,9 @@
+"""What the catalog holds beside relations.
+
+- ``source_entry``, ``feed_entry``: sources and folder feeds
+- ``constraints``: foreign keys and checks over all tables
+- ``named_definitions``: views that are not materialized, and functions in SQL
+- ``user_functions``: registered functions and aggregates; ``batch_functions``: those of pandas Series and Arrow arrays
+- ``analyzed_columns``: statistics of columns, as of the epoch that they were computed in
+- ``object_module``: the ODL module of a warehouse; ``oql_queries``: OQL over it
+"""

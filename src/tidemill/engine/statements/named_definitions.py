@@ -1,0 +1,331 @@
+"""Views that are not materialized, functions in SQL and variables: created, dropped, set and shown.
+
+Temporary ones belong to the open warehouse, and are gone when it is closed; the others are stored in the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS
+from tidemill.algebra.expressions.scalars import Literal
+from tidemill.algebra.functions.registry import FUNCTIONS, INTERNAL
+from tidemill.algebra.node import Relation
+from tidemill.algebra.values.casts import can_cast
+from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_names
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
+from tidemill.compiler.frontends.sql.named_definitions import (
+    DefinitionScope,
+    SqlFunction,
+    as_query,
+    has_query,
+    is_query,
+    names_in,
+    variable_name,
+)
+from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
+from tidemill.compiler.frontends.translate import translate
+from tidemill.engine.catalog.entries.named_definitions import require_unused
+from tidemill.engine.engine import Engine
+from tidemill.engine.results import Result
+from tidemill.engine.statements.changes import apply_rows
+from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.schema import Table
+from tidemill.model.types import STRING, Field, Type, Void
+
+
+def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
+    """Add a view that is not materialized, once its query was checked."""
+    query, catalog = statement.query, engine.catalog
+    known = engine.session.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
+    if query.name in known and not (statement.or_replace and query.name not in catalog):
+        if statement.if_not_exists:
+            return Result(message=f"{query.name} exists already")
+        raise NameTaken(f'"{query.name}" exists already', hint="DROP it first, or write CREATE OR REPLACE VIEW.")
+    named = engine.named if statement.temporary else replace(catalog.named, registered=engine.registry.keys)
+    if not statement.temporary:
+        refuse_temporary(engine, query.text, f'view "{query.name}"')
+    named = replace(named, queries={**named.queries, query.name: query})
+    names = DefinitionScope(catalog.relations, named).rows(query).names
+    if len(set(names)) < len(names):
+        raise NameTaken(f'view "{query.name}" has two columns of one name', hint="Name them with AS.")
+    if statement.temporary:
+        engine.session = replace(engine.session, queries={**engine.session.queries, query.name: query})
+    else:
+        if query.name in catalog.named.queries:
+            require_unused(catalog.views.values(), catalog.named, query.name, "replaced")
+        stored = replace(catalog.named, queries={**catalog.named.queries, query.name: query})
+        engine.definitions.define_named(stored)
+    return Result(message=f"created view {query.name}")
+
+
+def drop_named_query(engine: Engine, name: str) -> Result | None:
+    """Remove a view that is not materialized, a temporary one before a stored one; None if there is none."""
+    session, named = engine.session, engine.catalog.named
+    if name in session.queries:
+        engine.session = replace(session, queries={n: q for n, q in session.queries.items() if n != name})
+    elif name in named.queries:
+        require_unused(engine.catalog.views.values(), named, name, "dropped")
+        engine.definitions.define_named(replace(named, queries={n: q for n, q in named.queries.items() if n != name}))
+    else:
+        return None
+    return Result(message=f"dropped {name}")
+
+
+def refuse_temporary(engine: Engine, text: str, what: str) -> None:
+    """Refuse what is stored, and would use names that are gone when the warehouse is closed."""
+    session, used = engine.session, names_in(text)
+    for kind, verb, names in (
+        ("view", "read", used.tables & session.queries.keys()),
+        ("function", "call", used.functions & session.functions.keys()),
+    ):
+        for name in sorted(names):
+            raise Unsupported(
+                f'{what} cannot {verb} the temporary {kind} "{name}"',
+                detail=f"It is stored, and the temporary {kind} is gone when the warehouse is closed.",
+                hint=f"Write CREATE {kind.upper()} {name}, without TEMPORARY.",
+            )
+
+
+def create_table_as(engine: Engine, statement: sql.CreateTableAs) -> Result:
+    """Add a table with the columns and rows of a query."""
+    if statement.if_not_exists and statement.table in engine.catalog:
+        return Result(message=f"{statement.table} exists already")
+    made = _rows_of(engine, statement.query, statement.table)
+    table = Table(statement.table, tuple(_stored(f, statement) for f in made.fields))
+    rows = engine.answer(made).pairs()
+    engine.definitions.create_table(table)
+    try:
+        return apply_rows(engine, table, rows)
+    except BaseException:
+        engine.definitions.drop(table.name)
+        raise
+
+
+def _rows_of(engine: Engine, query: ParsedText, name: str) -> Relation:
+    """The rows of a query, those that its LIMIT leaves."""
+    relations, functions = engine.catalog.relations, engine.registry.keys
+    return translate(query, relations, name, functions, named=engine.named).relation
+
+
+def _stored(field: Field, statement: sql.CreateTableAs) -> Field:
+    if isinstance(field.type, Void):
+        raise TypeMismatch(
+            f'column "{field.name}" is NULL and has no type', where=statement.place, hint="Use CAST(NULL AS type)."
+        )
+    return Field(field.name, field.type)
+
+
+def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
+    """Add a function whose body is SQL, once that was checked."""
+    function, catalog = statement.function, engine.catalog
+    known = engine.session.functions if statement.temporary else catalog.named.functions
+    if function.name in engine.registry.keys:
+        raise NameTaken(f'"{function.name}" is a registered function', hint="Give this one another name.")
+    if function.name in known and not statement.or_replace:
+        if statement.if_not_exists:
+            return Result(message=f"{function.name} exists already")
+        raise NameTaken(f'function "{function.name}" exists already', hint="Write CREATE OR REPLACE FUNCTION.")
+    named = engine.named if statement.temporary else replace(catalog.named, registered=engine.registry.keys)
+    if not statement.temporary:
+        refuse_temporary(engine, function.body, f'function "{function.name}"')
+    function = DefinitionScope(catalog.relations, replace(named, variables={})).check(function)
+    if statement.temporary:
+        engine.session = replace(engine.session, functions={**engine.session.functions, function.name: function})
+    else:
+        if function.name in catalog.named.functions:
+            require_unused(catalog.views.values(), catalog.named, function.name, "replaced", "function")
+        stored = replace(catalog.named, functions={**catalog.named.functions, function.name: function})
+        engine.definitions.define_named(stored)
+    return Result(message=f"created function {function.name}")
+
+
+def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:
+    """Remove a function in SQL that no materialized view calls, a temporary one before a stored one."""
+    name, session, named = statement.name, engine.session, engine.catalog.named
+    if name in session.functions:
+        engine.session = replace(session, functions={n: f for n, f in session.functions.items() if n != name})
+    elif name in named.functions:
+        require_unused(engine.catalog.views.values(), named, name, "dropped", "function")
+        left = {n: f for n, f in named.functions.items() if n != name}
+        engine.definitions.define_named(replace(named, functions=left))
+    elif statement.if_exists:
+        return Result(message=f"there is no function {name}")
+    else:
+        raise UnknownName(f'there is no function "{name}" in SQL', where=statement.place, hint=_listed(engine))
+    return Result(message=f"dropped function {name}")
+
+
+def _listed(engine: Engine) -> str:
+    return f"There is: {', '.join(engine.named.functions) or 'none yet'}."
+
+
+def show_functions(engine: Engine, statement: sql.ShowFunctions) -> Result:
+    """List functions by name: those of SQL, those that are registered, and those defined in SQL."""
+    own = {*engine.named.functions, *engine.registry.keys}
+    built_in = {*FUNCTIONS, *DERIVED_FUNCTIONS, *ALIASES, *EXPRESSION_RULES.functions, *aggregate_names()} - INTERNAL
+    found = {"user": own, "system": built_in, "all": own | built_in}[statement.kind]
+    patterns = (statement.pattern or "*").lower().split("|")
+    names = (name for name in sorted(found) if name.isidentifier() or name in own)
+    rows = [(name,) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return Result(rows, (Field("function", STRING),))
+
+
+def describe_function(engine: Engine, statement: sql.DescribeFunction) -> Result:
+    """Describe a function: its parameters, its type and its body."""
+    function = engine.named.functions.get(statement.name)
+    if function is not None:
+        return Result([(line,) for line in _described(function)], (Field("function_desc", STRING),))
+    known = FUNCTIONS.get(statement.name)
+    if known is None and statement.name not in engine.registry.keys:
+        raise UnknownName(f'there is no function "{statement.name}"', where=statement.place, hint="See SHOW FUNCTIONS.")
+    example = getattr(known, "example", "") or ""
+    lines = [f"Function: {statement.name}", *([f"Example: {example}"] if example else [])]
+    return Result([(line,) for line in lines], (Field("function_desc", STRING),))
+
+
+def _described(function: SqlFunction) -> list[str]:
+    parameters = ", ".join(
+        f"{p.name} {p.type}" + (f" DEFAULT {p.default}" if p.default is not None else "") for p in function.parameters
+    )
+    columns = ", ".join(f"{f.name} {f.type}" for f in function.columns or ())
+    returns = str(function.returns) if function.columns is None else f"TABLE ({columns})" if columns else "TABLE"
+    return [f"Function: {function.name}", f"Input: ({parameters})", f"Returns: {returns}", f"Body: {function.body}"]
+
+
+def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
+    """List the columns of a table or view, materialized or not, with their types."""
+    named = engine.named
+    if statement.name in named.queries:
+        query = f"SELECT * FROM `{statement.name}`"
+        fields = translate(query, engine.catalog.relations, functions=named.registered, named=named).relation.fields
+    else:
+        fields = engine.catalog.entry(statement.name).fields
+    if statement.names_only:
+        return Result([(f.name,) for f in fields], (Field("col_name", STRING),))
+    names = ("col_name", "data_type", "comment")
+    rows = [(f.name, str(f.type).lower(), None) for f in fields]
+    return Result(rows, tuple(Field(name, STRING) for name in names))
+
+
+def show_schemas(engine: Engine, statement: sql.ShowSchemas) -> Result:
+    """List schemas: a warehouse is one."""
+    return Result([("default",)], (Field("namespace", STRING),))
+
+
+def use_schema(engine: Engine, statement: sql.UseSchema) -> Result:
+    """Use the one schema, which is in use already."""
+    return Result(message="the schema is default")
+
+
+# -- variables --------------------------------------------------------------------------------------------------
+
+
+def declare_variable(engine: Engine, statement: sql.DeclareVariable) -> Result:
+    """Add a variable with its default, NULL where it has none."""
+    name, session = statement.name, engine.session
+    if name in session.variables and not statement.or_replace:
+        raise NameTaken(f'variable "{name}" exists already', hint="Write DECLARE OR REPLACE VARIABLE.")
+    if statement.default is None:
+        if statement.type is None:
+            raise TypeMismatch(f'variable "{name}" needs a type or a default', where=statement.place)
+        value = Literal(None, statement.type, typed=True)
+    else:
+        if has_query(statement.default):
+            raise Unsupported("the default of a variable is no subquery", where=statement.place, hint="Use SET VAR.")
+        value = _value(engine, statement.default, statement.type)
+    engine.session = replace(session, variables={**session.variables, name: value})
+    engine.variable_defaults[name] = value
+    return Result(message=f"declared variable {name}")
+
+
+def set_variables(engine: Engine, statement: sql.SetVariables) -> Result:
+    """Give variables other values; all are computed before any is set."""
+    found: dict[str, Literal] = {}
+    for names, tree in statement.assignments:
+        for name in names:
+            if name not in engine.session.variables:
+                known = ", ".join(engine.session.variables) or "none yet"
+                raise UnknownName(f'there is no variable "{name}"', where=statement.place, hint=f"There is: {known}.")
+            if name in found:
+                raise NameTaken(f'variable "{name}" is set twice', where=statement.place)
+            found[name] = engine.variable_defaults[name]
+        types = [engine.session.variables[name].type for name in names]
+        if tree is not None and (is_query(tree) or len(names) > 1):
+            found |= zip(names, _row(engine, tree, types), strict=True)
+        elif tree is not None:
+            found[names[0]] = _value(engine, tree, types[0])
+    engine.session = replace(engine.session, variables={**engine.session.variables, **found})
+    return Result(message=f"set {', '.join(found)}")
+
+
+def _value(engine: Engine, tree: ParsedText, of: Type | None) -> Literal:
+    """The value of a constant expression, which may have subqueries."""
+    (value,) = _row(engine, as_query(tree), [of])
+    return value
+
+
+def _row(engine: Engine, tree: ParsedText, types: Sequence[Type | None]) -> list[Literal]:
+    """The one row of a query as constants of ``types``; NULLs where it has none."""
+    found = _rows_of(engine, tree, "variables")
+    fields = found.fields
+    if len(fields) != len(types):
+        raise TypeMismatch(f"{len(fields)} values are given for {len(types)} variables")
+    rows = list(engine.answer(found).zset().expand())
+    if len(rows) > 1:
+        raise TypeMismatch(f"a query for the values of variables has one row, not {len(rows)}")
+    row = rows[0] if rows else (None,) * len(fields)
+    return [_literal(value, field.type, of) for value, field, of in zip(row, fields, types, strict=True)]
+
+
+def _literal(value: object, found: Type, wanted: Type | None) -> Literal:
+    of = wanted or found
+    if not can_cast(found, of):
+        raise TypeMismatch(f"a variable of {of} cannot be {found}")
+    converted = evaluate_scalar(convert(Literal(value, found, typed=True), of), {})
+    return Literal(converted, of, typed=True)
+
+
+def markers_of(engine: Engine, statement: sql.ExecuteImmediate) -> dict[str, Literal]:
+    """The values of USING: ``:name`` where they have names, or are variables, and else by number."""
+    values = [(name or variable_name(tree), _constant(engine, tree)) for name, tree in statement.using]
+    names = [name for name, _ in values if name is not None]
+    if len(set(names)) < len(names):
+        raise NameTaken("two parameters have one name", where=statement.place)
+    named = {f":{name}": value for name, value in values if name is not None}
+    return named | {f"?{number}": value for number, (_, value) in enumerate(values, start=1)}
+
+
+def _constant(engine: Engine, tree: ParsedText) -> Literal:
+    if has_query(tree):
+        raise Unsupported("a parameter cannot be a subquery", hint="SET VAR to its value, and use the variable.")
+    return _value(engine, tree, None)
+
+
+def statement_text(engine: Engine, statement: sql.ExecuteImmediate) -> str:
+    """The text that EXECUTE IMMEDIATE executes."""
+    text = _constant(engine, statement.text)
+    if not isinstance(text.value, str):
+        raise TypeMismatch("EXECUTE IMMEDIATE takes a text that is not NULL", where=statement.place)
+    return text.value
+
+
+def set_from_query(engine: Engine, names: Sequence[str], query: ParsedText, place: TextLocation) -> Result:
+    """Set variables to the one row of a query."""
+    return set_variables(engine, sql.SetVariables(place, ((tuple(names), query),)))
+
+
+def drop_variable(engine: Engine, statement: sql.DropVariable) -> Result:
+    """Remove a variable."""
+    name, session = statement.name, engine.session
+    if name not in session.variables:
+        if statement.if_exists:
+            return Result(message=f"there is no variable {name}")
+        raise UnknownName(f'there is no variable "{name}"', where=statement.place)
+    engine.session = replace(session, variables={n: v for n, v in session.variables.items() if n != name})
+    return Result(message=f"dropped variable {name}")
