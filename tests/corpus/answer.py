@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tests.corpus.cases import FILES, TABLES, VALUES, Case, read, write, written
 from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.model.schema import WEIGHT, names_of
-from tidemill.model.types import STRING, Field, holds_interval
+from tidemill.model.types import STRING, VARIANT, Field, holds_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,7 @@ class Spark:
         except (ArithmeticError, ArrowInvalid, Py4JError, UnicodeDecodeError) as error:
             # A TIME that was read by a pattern may have nanoseconds, which its type has not.
             return [f"! {type(error).__name__}"]
-        return written(text, rows, [f.type for f in _fields(frame)])
+        return written(text, rows, [f.type for f in _fields(frame)], texts=True)
 
 
 def _strange(schema: StructType) -> str:
@@ -66,6 +66,8 @@ def _strange(schema: StructType) -> str:
     from tidemill.runtimes.spark.lowering.types import spark_type, type_of
 
     for field in schema.fields:
+        if field.dataType.simpleString() == "variant":
+            continue
         try:
             kept = spark_type(type_of(field.dataType)).simpleString()
         except KeyError:
@@ -78,18 +80,25 @@ def _strange(schema: StructType) -> str:
 def _fields(frame: DataFrame) -> tuple[Field, ...]:
     from tidemill.runtimes.spark.lowering.types import fields_of
 
-    return tuple(Field(f"c{place}", f.type) for place, f in enumerate(fields_of(frame.schema)))
+    variants = [field.dataType.simpleString() == "variant" for field in frame.schema]
+    others = iter(
+        fields_of(type(frame.schema)([f for f, variant in zip(frame.schema, variants, strict=True) if not variant]))
+    )
+    return tuple(
+        Field(f"c{place}", VARIANT if variant else next(others).type) for place, variant in enumerate(variants)
+    )
 
 
 def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
     import pyarrow as pa
     from pyspark.errors import UnsupportedOperationException
 
-    fields = tuple(_written(field) for field in _fields(frame))
-    if any(holds_interval(field.type) for field in _fields(frame)):
-        # Arrow has no year-month intervals in Python: the columns that hold intervals are asked for as text.
-        bare = frame.toDF(*names_of(fields))
-        frame = bare.selectExpr(*(f"CAST({f.name} AS STRING)" if f.type == STRING else f.name for f in fields))
+    asked = [_as_text(field) for field in _fields(frame)]
+    fields = tuple(
+        Field(f.name, STRING if text != f.name else f.type) for f, text in zip(_fields(frame), asked, strict=True)
+    )
+    if asked != list(names_of(fields)):
+        frame = frame.toDF(*names_of(fields)).selectExpr(*asked)
     schema = pa.schema([f for f in arrow_schema(fields) if f.name != WEIGHT])
     try:
         table = frame.toArrow()
@@ -99,8 +108,11 @@ def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return [row for row, _ in from_arrow(table.rename_columns(list(names_of(fields))).cast(schema), fields)]
 
 
-def _written(field: Field) -> Field:
-    return Field(field.name, STRING) if holds_interval(field.type) else field
+def _as_text(field: Field) -> str:
+    """How Spark is asked for a column: intervals, which Arrow does not have in Python, and variants as text."""
+    if field.type == VARIANT:
+        return f"to_json({field.name})"
+    return f"CAST({field.name} AS STRING)" if holds_interval(field.type) else field.name
 
 
 def _plain(value: object) -> object:

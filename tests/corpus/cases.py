@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.algebra.values import formats
+from tidemill.algebra.values.variants import variant_json
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
@@ -210,18 +211,23 @@ def _lines(case: Case | str) -> Iterator[str]:
         yield from (f"    {line}" for line in case.answer)
 
 
-def written(text: str, rows: Iterable[Row], types: Sequence[Type]) -> list[str]:
-    """An answer as the corpus keeps it: one line for an expression, one for the types and each row of a query."""
-    lines = sorted(", ".join(map(_shown_as, row, types)) for row in rows)
+def written(text: str, rows: Iterable[Row], types: Sequence[Type], *, texts: bool = False) -> list[str]:
+    """An answer as the corpus keeps it: one line for an expression, one for the types and each row of a query.
+
+    With ``texts`` intervals and variants are texts already, which is how Spark was asked for them.
+    """
+    cells = (map(shown, row) if texts else map(_shown_as, row, types) for row in rows)
+    lines = sorted(", ".join(row) for row in cells)
     if QUERY.match(text):
         return [", ".join(map(str, types)), *lines]
     return [f"{types[0]}: {' | '.join(lines[:1] if len(set(lines)) == 1 else lines)}"]
 
 
 def _shown_as(value: Any, type_: Type) -> str:
-    """As ``shown``; what holds intervals is text, which is how Spark was asked for it."""
-    as_text = value is not None and not isinstance(value, str) and t.holds_interval(type_)
-    return shown(formats.write(value, type_) if as_text else value)
+    """As ``shown``, intervals and variants as Spark writes them."""
+    if value is not None and type_ == t.VARIANT:
+        return shown(variant_json(value))
+    return shown(formats.write(value, type_) if value is not None and t.holds_interval(type_) else value)
 
 
 def shown(value: Any) -> str:

@@ -1,7 +1,8 @@
 """Argument checks of public functions, derived from their annotations.
 
 Values that fit the annotation are passed on in their plain form: a numpy integer as ``int``, any mapping as a
-dictionary. A parameter whose annotation cannot be resolved, such as a type of Spark, accepts everything.
+dictionary. A Spark session is known by the name of its class, so that Spark need not be imported. A parameter whose
+annotation cannot be resolved, such as another type of Spark, accepts everything.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _check_of(annotation: Any, function: Callable[..., Any]) -> ArgumentCheck | 
     if isinstance(annotation, str):
         declared = types.SimpleNamespace(__annotations__={"value": annotation})
         try:
-            annotation = typing.get_type_hints(declared, function.__globals__)["value"]
+            annotation = typing.get_type_hints(declared, function.__globals__, {"SparkSession": _Session})["value"]
         except NameError:  # a type that is only imported for type checkers
             return None
     return check_for(annotation)
@@ -238,6 +239,16 @@ def _path(value: Any) -> Any:
     return value
 
 
+class _Session:
+    """Stands in annotations for the sessions of Spark: classic ones and those of Spark Connect."""
+
+
+def _session(value: Any) -> Any:
+    if not any(kind.__name__ == "SparkSession" for kind in type(value).__mro__):
+        raise ArgumentMismatch("a SparkSession")
+    return value
+
+
 def _nothing(value: Any) -> None:
     if value is not None:
         raise ArgumentMismatch("None")
@@ -253,6 +264,7 @@ _PLAIN: dict[Any, ArgumentCheck | None] = {
     object: None,
     str: _text,
     type(None): _nothing,
+    _Session: _session,
 }
 
 
