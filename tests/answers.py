@@ -131,8 +131,7 @@ class Answers:
 
     def _read(self, name: str, table: pa.Table) -> ZSet:
         fields = self.fields(name)
-        # Spark hands times of day over in nanoseconds.
-        types = [pa.time64("us") if of == pa.time64("ns") else _nullable(of) for of in table.schema.types]
+        types = [_plain_type(of) for of in table.schema.types]
         assert types == [arrow_type(f.type) for f in fields], f"{name}: {table.schema} is not {fields}"
         named = table.rename_columns([f.name for f in fields]).cast(_schema(fields))
         return ZSet.summed(from_arrow(named, fields))
@@ -174,13 +173,13 @@ def _schema(fields: tuple[Field, ...]) -> pa.Schema:
     return pa.schema([f for f in arrow_schema(fields) if f.name != WEIGHT])
 
 
-def _nullable(of: pa.DataType) -> pa.DataType:
-    """A type without the promise of Spark's that no element of an array, or member of a struct, is NULL."""
+def _plain_type(of: pa.DataType) -> pa.DataType:
+    """A type of Spark's as Tidemill has it: elements and members may be NULL, and times of day are in microseconds."""
     if pa.types.is_list(of):
-        return pa.list_(_nullable(of.value_type))
+        return pa.list_(_plain_type(of.value_type))
     if pa.types.is_struct(of):
-        return pa.struct([pa.field(member.name, _nullable(member.type)) for member in of])
-    return of
+        return pa.struct([pa.field(member.name, _plain_type(member.type)) for member in of])
+    return pa.time64("us") if of == pa.time64("ns") else of
 
 
 def _without_zones(table: pa.Table) -> pa.Table:
