@@ -152,4 +152,4 @@ def test_the_golden_table_has_the_files_that_there_are() -> None:
         )
         listed = table.pop((strategy, way), (0, 0))
         assert all(0 <= now - then <= RECENT for now, then in zip(counts, listed, strict=True)), f"{strategy} {way}"
-    assert {way for _, way in table} == {"frames"}
+    assert {way for _, way in table} == {"frames", "refilled", "tasks"}
