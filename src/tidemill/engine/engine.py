@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from threading import get_ident
 
 from tidemill.algebra.expressions.scalars import Literal
@@ -31,6 +32,7 @@ from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.refresh.scheduler import Scheduler
 from tidemill.engine.remote.folder_feeds import FolderFeeds
+from tidemill.engine.remote.lake_tables import LakeTables
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.results import EpochCosts
 from tidemill.engine.subscriptions.publisher import Publisher
@@ -101,10 +103,11 @@ class Engine:
         )
         self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
         self.feeds = FolderFeeds(state, self.apply)
+        self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns)
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
-        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds)
+        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
         self._open(follow=follow)
@@ -124,6 +127,8 @@ class Engine:
                 self.source_views.follow(view)
             for feed in self.catalog.feeds.values():
                 self.feeds.follow(feed)
+            for lake in self.catalog.lakes.values():
+                self.lakes.follow(lake)
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -204,7 +209,7 @@ class Engine:
         changes: Mapping[str, ChangeSet],
         positions: Mapping[str, str] | None = None,
         *,
-        objects: bool = False,
+        owned: bool = False,
         late: bool = False,
     ) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
@@ -212,11 +217,11 @@ class Engine:
         def run() -> CommittedEpoch:
             if not self.transaction.settled:
                 self.events.settle()
-            return apply_changes(self.state, self.epochs, changes, positions, objects=objects, late=late)
+            return apply_changes(self.state, self.epochs, changes, positions, owned=owned, late=late)
 
-        # Objects and late changes come from callers that have the lock.
+        # Objects, rows of lake tables and late changes come from callers that have a lock.
         leader = self._combiner.leader
-        shared = leader and leader != get_ident() and not (objects or late) and _is_small(changes)
+        shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
         number = self._combiner.join(run) if shared else self._combiner.lead(run)
         self._run_due()
         return number
@@ -248,12 +253,14 @@ class Engine:
         """Finish work that an exception has interrupted, once the last commit is recovered."""
         self._logs.keep(self.catalog.views)
         self.feeds.keep(self.catalog.feeds)
+        self.lakes.keep(self.catalog.lakes)
         self.source_views.keep(self.catalog.views)
         self.events.resume()
 
     def close(self) -> None:
         """Close the engine; waiting subscribers end."""
         self.feeds.close()
+        self.lakes.close()
         self.scheduler.close()
         self.source_views.close()
         with self.lock:

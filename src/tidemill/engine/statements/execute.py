@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.changes import delete, insert, update
+from tidemill.engine.statements.lake_tables import create_lake_table, refresh_table
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
@@ -118,9 +120,10 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         if table.kept != (statement.kind == "table"):
             kind = "table" if table.kept else "stream"
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
-        with engine.settled():
+        with engine.lakes.alone() if table.name in engine.catalog.lakes else nullcontext(), engine.settled():
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
             engine.definitions.drop(table.name)
+            engine.lakes.drop(table.name)
     return Result(message=f"dropped {statement.name}")
 
 
@@ -206,6 +209,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ShowSchemas: named.show_schemas,
     sql.UseSchema: named.use_schema,
     sql.CreateTable: create_table,
+    sql.CreateLakeTable: create_lake_table,
     sql.CreateView: create_view,
     sql.AlterView: alter_view,
     sql.Analyze: analyze,
@@ -213,6 +217,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.Drop: drop,
     sql.ExplainView: explain_view,
     sql.Insert: insert,
+    sql.RefreshTable: refresh_table,
     sql.RefreshView: refresh_view,
     sql.ReplayLate: replay_late,
     sql.Select: answer,

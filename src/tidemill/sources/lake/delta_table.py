@@ -1,0 +1,210 @@
+"""Delta tables, read by the package ``deltalake``.
+
+The change data feed tells the rows that changed. Where it is off, or the package cannot read it, the files that a
+version removed and added are compared; that is exact too, at the cost of reading the files that were rewritten. The
+numbers of rows that the log has for both versions are compared with what the feed told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+
+from tidemill.model.errors import HistoryGone, SetupError, SourceLost, TidemillError, Unsupported
+from tidemill.model.schema import Table
+from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, together, weighted
+from tidemill.sources.lake.lake_table import LakeChange
+
+try:
+    from deltalake import DeltaTable as RawTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+    from deltalake.fs import DeltaStorageHandler
+except ModuleNotFoundError as missing:
+    raise SetupError(
+        "Delta tables need the package deltalake", detail=str(missing), hint="pip install 'tidemill[delta]'"
+    ) from missing
+
+__all__ = ["DeltaTable"]
+
+READABLE_FEATURES = frozenset(
+    ("columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck", "variantType", "variantType-preview")
+)
+"""Features of Delta that a reader must know, and that we do: columns of a mapping or variants are refused by name."""
+
+CHANGE_FEED = "delta.enableChangeDataFeed"
+COLUMN_MAPPING = "delta.columnMapping.mode"
+
+_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+
+
+class DeltaTable:
+    """A Delta table at its newest version."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        with _translated(location):
+            self._table = RawTable(location)
+        _require_readable(self._table, location)
+
+    @cached_property
+    def _id(self) -> str:
+        return str(self._table.metadata().id)
+
+    @cached_property
+    def _files(self) -> pa_fs.FileSystem:
+        return pa_fs.PyFileSystem(DeltaStorageHandler(self._location))
+
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version, in order."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    def position(self) -> str:
+        """The newest version, and the identity of the table."""
+        return f"{self._table.version()} {self._id}"
+
+    def contents(self, table: Table) -> LakeChange:
+        """All rows of the newest version."""
+        with _translated(self._location):
+            rows, files = read_signed({}, _file_set(self._table), table, self._files)
+        return LakeChange(table, rows, self.position(), "all files", whole=True, files=files)
+
+    def change(self, table: Table, since: str) -> LakeChange:
+        """The change from ``since`` to the newest version: by the change feed if possible, or else by files."""
+        old = self._at(since)
+        with _translated(self._location):
+            return self._by_feed(table, old) or self._by_files(table, old)
+
+    def _at(self, since: str) -> RawTable:
+        """The table at the version that was taken last."""
+        version, _, identity = since.partition(" ")
+        if identity != self._id:
+            raise HistoryGone(
+                "another Delta table is at this location",
+                where=self._location,
+                detail="It was dropped and created again, so its history says nothing of the rows that are kept.",
+            )
+        if int(version) > self._table.version():
+            raise HistoryGone(
+                f"version {version} of the Delta table is gone",
+                where=self._location,
+                detail=f"Its newest version is {self._table.version()}: it was set back by other means than RESTORE.",
+            )
+        try:
+            return RawTable(self._location, version=int(version))
+        except DeltaError as error:
+            raise HistoryGone(
+                f"version {version} of the Delta table is gone", where=self._location, detail=_first_line(error)
+            ) from error
+
+    def _by_files(self, table: Table, old: RawTable) -> LakeChange:
+        rows, files = read_signed(_file_set(old), _file_set(self._table), table, self._files)
+        return LakeChange(table, rows, self.position(), "difference of files", files=files)
+
+    def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
+        """The change by the change data feed; None if it is off, cannot be read, or does not add up."""
+        if not (_has_feed(old) and _has_feed(self._table)) or old.version() == self._table.version():
+            return None
+        before, after = _counted(old), _counted(self._table)
+        try:
+            rows = pa.table(self._table.load_cdf(old.version() + 1, self._table.version()))
+        except (DeltaError, OSError, pa.ArrowException):
+            return None
+        weights = _weights(rows.column("_change_type"))
+        if weights is None or before is None or after is None or (pc.sum(weights).as_py() or 0) != after - before:
+            return None
+        taken = together([weighted(rows, table, weights, self._location)], table)
+        return LakeChange(table, taken, self.position(), "change data feed")
+
+
+def _has_feed(table: RawTable) -> bool:
+    """True if the feed is on, and no row is deleted by a deletion vector, which it may not tell."""
+    features = table.protocol().reader_features or ()
+    on = table.metadata().configuration.get(CHANGE_FEED, "").lower() == "true"
+    return on and not ("deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows)
+
+
+def _weights(kinds: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """The weight of each row of the feed; None if there is a kind of change that we do not know."""
+    names = pa.array(_WEIGHTS, pa.string())
+    places = pc.index_in(kinds.cast(pa.string()), names)
+    if places.null_count:
+        return None
+    return pc.take(pa.array(_WEIGHTS.values(), pa.int64()), places)
+
+
+def _counted(table: RawTable) -> int | None:
+    """The number of rows that the log has; None if it has not counted all."""
+    counts = pa.table(table.get_add_actions()).column("num_records")
+    return None if counts.null_count else pc.sum(counts).as_py() or 0
+
+
+def _file_set(table: RawTable) -> FileSet:
+    """The files of a version. A file with another deletion vector is another entry."""
+    actions = pa.table(table.get_add_actions())
+    kept = _selections(table)
+    partitions = actions.column("partition").combine_chunks() if "partition" in actions.column_names else None
+    found: dict[str, DataFile] = {}
+    for row, path in enumerate(actions.column("path").to_pylist()):
+        values = {} if partitions is None else dict(partitions[row].items())
+        selection = kept.pop(path, None)
+        key = path if selection is None else f"{path}\0{_fingerprint(selection)}"
+        found[key] = DataFile(unquote(path), values, selection)
+    if kept:
+        raise SourceLost("a deletion vector belongs to no file of its version", where=next(iter(kept)))
+    return found
+
+
+def _fingerprint(selection: pa.BooleanArray) -> str:
+    """A text that is the same for selections that leave out the same rows."""
+    return sha256(pc.indices_nonzero(pc.invert(selection)).to_numpy().tobytes()).hexdigest()
+
+
+def _selections(table: RawTable) -> dict[str, pa.BooleanArray]:
+    """For each file with a deletion vector, by its path in the log, which of its rows are left."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = pa.table(table.deletion_vectors())
+    root = table.table_uri.rstrip("/") + "/"
+    paths = [path.removeprefix(root) for path in found.column("filepath").to_pylist()]
+    lists = found.column("selection_vector").combine_chunks()
+    return {path: lists[row].values for row, path in enumerate(paths)}
+
+
+def _require_readable(table: RawTable, location: str) -> None:
+    """Refuse features that change what files mean and that we do not know."""
+    protocol, settings = table.protocol(), table.metadata().configuration
+    unknown = sorted(set(protocol.reader_features or ()) - READABLE_FEATURES)
+    if unknown or protocol.min_reader_version > 3:
+        asked = ", ".join(unknown) or f"reader version {protocol.min_reader_version}"
+        raise Unsupported(f"the Delta table needs {asked}, which is not supported", where=location)
+    if settings.get(COLUMN_MAPPING, "none") != "none":
+        raise Unsupported(
+            "the Delta table has a column mapping, which is not supported",
+            where=location,
+            detail=f"{COLUMN_MAPPING} is {settings[COLUMN_MAPPING]}: its files have other names for columns.",
+            hint="Write it as a table without one.",
+        )
+
+
+@contextmanager
+def _translated(location: str) -> Iterator[None]:
+    """Context in which errors of the package become ours."""
+    try:
+        yield
+    except TidemillError:
+        raise
+    except TableNotFoundError as error:
+        raise SetupError("there is no Delta table", where=location, detail=_first_line(error)) from error
+    except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
+        raise SourceLost("the Delta table cannot be read", where=location, detail=_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
