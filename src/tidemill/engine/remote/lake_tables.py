@@ -23,7 +23,7 @@ from tidemill.engine.remote.source_maintainer import ApplyChanges
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import HistoryGone, UnknownName, Unsupported
 from tidemill.model.schema import WEIGHT, Table
-from tidemill.model.types import Field
+from tidemill.model.types import Field, Type
 from tidemill.program.maps import Map
 from tidemill.sources.lake.columns import fields_of_schema
 from tidemill.sources.lake.lake_table import LakeChange, LakeTable
@@ -108,9 +108,10 @@ class LakeTables:
         """The change since the version that was taken last; None if there is no newer one."""
         source = open_lake_table(lake.format, lake.location)
         since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
-        if source.position() == since and not rebuild:
+        if since and not rebuild and not source.is_newer(since):
             return None
-        require_same_columns(lake, table, source)
+        if source.HAS_SCHEMA:
+            require_same_columns(lake, table, source)
         if not since or rebuild:
             return source.contents(table)
         try:
@@ -162,5 +163,5 @@ def require_same_columns(lake: LakeEntry, table: Table, source: LakeTable) -> No
     )
 
 
-def _said(types: dict[str, object], name: str) -> str:
+def _said(types: Mapping[str, Type], name: str) -> str:
     return f"{name} {types[name]}" if name in types else f"no {name}"

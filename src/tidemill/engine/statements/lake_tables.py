@@ -16,7 +16,7 @@ from tidemill.model.schema import Table
 from tidemill.sources.lake.columns import fields_of_schema
 from tidemill.sources.lake.lake_table import LakeTable, version_shown
 from tidemill.sources.lake.location import checked_location
-from tidemill.sources.lake.registry import open_lake_table
+from tidemill.sources.lake.registry import FILE_FORMATS, open_lake_table
 
 __all__ = ["create_lake_table", "refresh_table"]
 
@@ -28,7 +28,7 @@ def create_lake_table(engine: Engine, statement: sql.CreateLakeTable) -> Result:
         if statement.if_not_exists:
             return Result(message=f"{name} exists already")
         raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
-    location = checked_location(statement.location)
+    location = checked_location(statement.location, object_stores=statement.format not in FILE_FORMATS)
     lake = LakeEntry(name, statement.format, location, statement.options, declared=statement.table is not None)
     table = _table_of(statement, location, open_lake_table(lake.format, location))
     with engine.lakes.alone():
@@ -55,7 +55,10 @@ def _version(engine: Engine, lake: LakeEntry) -> str | None:
 
 def _table_of(statement: sql.CreateLakeTable, location: str, source: LakeTable) -> Table:
     """The table that a statement declares, with the columns of the lake table."""
-    declared, schema = statement.table, source.schema()
+    declared = statement.table
+    if declared is not None and not source.HAS_SCHEMA:
+        return declared
+    schema = source.schema()
     if declared is None:
         fields = fields_of_schema(schema, location)
         for column in statement.primary_key:

@@ -1,9 +1,10 @@
-"""Lake tables: Delta tables and their like, whose own history tells what changed between two versions.
+"""Lake tables: Delta tables and folders of files, which tell what changed between two versions.
 
 - ``lake_table``: what the engine asks of a lake table, of whatever format
 - ``location``: locations as users write them, checked
 - ``columns``: Arrow schemas as columns of a table; types that are not ours are refused by name
 - ``data_files``: data files that a version added and removed, as weighted rows
 - ``delta_table``: Delta, by its change data feed or the difference of its files
+- ``folder_table``: plain folders of Parquet, CSV or JSON files
 - ``registry``: lake tables by format
 """

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
+from typing import ClassVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -47,6 +48,8 @@ _WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage":
 class DeltaTable:
     """A Delta table at its newest version."""
 
+    HAS_SCHEMA: ClassVar[bool] = True
+
     def __init__(self, location: str) -> None:
         self._location = location
         with _translated(location):
@@ -65,15 +68,20 @@ class DeltaTable:
         """The columns of the newest version, in order."""
         return pa.schema(self._table.schema().to_arrow())
 
-    def position(self) -> str:
-        """The newest version, and the identity of the table."""
+    def is_newer(self, since: str) -> bool:
+        """True if there is a version that was not taken."""
+        return self._position != since
+
+    @property
+    def _position(self) -> str:
+        """The newest version, and the identity of the table: another one at this location has another history."""
         return f"{self._table.version()} {self._id}"
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the newest version."""
         with _translated(self._location):
             rows, files = read_signed({}, _file_set(self._table), table, self._files)
-        return LakeChange(table, rows, self.position(), "all files", whole=True, files=files)
+        return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from ``since`` to the newest version: by the change feed if possible, or else by files."""
@@ -105,7 +113,7 @@ class DeltaTable:
 
     def _by_files(self, table: Table, old: RawTable) -> LakeChange:
         rows, files = read_signed(_file_set(old), _file_set(self._table), table, self._files)
-        return LakeChange(table, rows, self.position(), "difference of files", files=files)
+        return LakeChange(table, rows, self._position, "difference of files", files=files)
 
     def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
         """The change by the change data feed; None if it is off, cannot be read, or does not add up."""
@@ -120,7 +128,7 @@ class DeltaTable:
         if weights is None or before is None or after is None or (pc.sum(weights).as_py() or 0) != after - before:
             return None
         taken = together([weighted(rows, table, weights, self._location)], table)
-        return LakeChange(table, taken, self.position(), "change data feed")
+        return LakeChange(table, taken, self._position, "change data feed")
 
 
 def _has_feed(table: RawTable) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ class LakeChange:
 
     Equal rows of opposite sign may be among them. If it is ``whole``, they are all rows of the new version instead, and
     the change is their difference from the rows that are kept. ``files`` is the number of files read, 0 if unknown.
+
+    A position is a version, a blank, and whatever else the lake table has to know of it.
     """
 
     table: Table
@@ -31,11 +33,14 @@ class LakeChange:
 class LakeTable(Protocol):
     """A lake table at its newest version. Errors are those of ``tidemill.model.errors`` alone."""
 
+    HAS_SCHEMA: ClassVar[bool]
+    """True if all rows of a version have the same columns; else each file tells its own, and ``schema`` is a guess."""
+
     def schema(self) -> pa.Schema:
         """The columns of the newest version, in order."""
 
-    def position(self) -> str:
-        """The newest version, followed by a blank and what tells it from other tables of the same location."""
+    def is_newer(self, since: str) -> bool:
+        """True if the newest version is not that of the position ``since``."""
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from the position ``since`` to the newest version, in the columns of ``table``.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tidemill.model.errors import Unsupported
 from tidemill.sources.lake.lake_table import LakeTable
 
-__all__ = ["LAKE_FORMATS", "open_lake_table"]
+__all__ = ["FILE_FORMATS", "LAKE_FORMATS", "open_lake_table"]
 
 
 def open_lake_table(format: str, location: str) -> LakeTable:
@@ -24,5 +24,17 @@ def _delta(location: str) -> LakeTable:
     return DeltaTable(location)
 
 
-LAKE_FORMATS: dict[str, Callable[[str], LakeTable]] = {"delta": _delta}
+def _folder(format: str) -> Callable[[str], LakeTable]:
+    def open_folder(location: str) -> LakeTable:
+        from tidemill.sources.lake.folder_table import FolderTable
+
+        return FolderTable(location, format)
+
+    return open_folder
+
+
+FILE_FORMATS = ("csv", "json", "parquet")
+"""The formats of plain folders of files."""
+
+LAKE_FORMATS: dict[str, Callable[[str], LakeTable]] = {"delta": _delta} | {one: _folder(one) for one in FILE_FORMATS}
 """The function that opens a table of each format."""
