@@ -106,7 +106,7 @@ class LakeTables:
 
     def _read(self, lake: LakeEntry, rebuild: bool) -> LakeChange | None:
         """The change since the version that was taken last; None if there is no newer one."""
-        source = open_lake_table(lake.format, lake.location)
+        source = open_lake_table(lake.format, lake.location, lake.options)
         since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
         if since and not rebuild and not source.is_newer(since):
             return None

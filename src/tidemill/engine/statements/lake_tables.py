@@ -15,8 +15,7 @@ from tidemill.model.errors import NameTaken, TypeMismatch
 from tidemill.model.schema import Table
 from tidemill.sources.lake.columns import fields_of_schema
 from tidemill.sources.lake.lake_table import LakeTable, version_shown
-from tidemill.sources.lake.location import checked_location
-from tidemill.sources.lake.registry import FILE_FORMATS, open_lake_table
+from tidemill.sources.lake.registry import checked_place, open_lake_table
 
 __all__ = ["create_lake_table", "refresh_table"]
 
@@ -28,9 +27,9 @@ def create_lake_table(engine: Engine, statement: sql.CreateLakeTable) -> Result:
         if statement.if_not_exists:
             return Result(message=f"{name} exists already")
         raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
-    location = checked_location(statement.location, object_stores=statement.format not in FILE_FORMATS)
-    lake = LakeEntry(name, statement.format, location, statement.options, declared=statement.table is not None)
-    table = _table_of(statement, location, open_lake_table(lake.format, location))
+    location, options = checked_place(statement.format, statement.location, statement.options)
+    lake = LakeEntry(name, statement.format, location, options, declared=statement.table is not None)
+    table = _table_of(statement, location, open_lake_table(lake.format, location, options))
     with engine.lakes.alone():
         engine.sources.create_lake_table(table, lake)
         try:

@@ -5,6 +5,7 @@
 - ``columns``: Arrow schemas as columns of a table; types that are not ours are refused by name
 - ``data_files``: data files that a version added and removed, as weighted rows
 - ``delta_table``: Delta, by its change data feed or the difference of its files
+- ``iceberg_table``: Iceberg, by the difference of its files and delete files
 - ``folder_table``: plain folders of Parquet, CSV or JSON files
 - ``registry``: lake tables by format
 """

@@ -17,6 +17,8 @@ LAKE_OPTIONS = {
     "sync": "continuous, manual or every N seconds, minutes, hours",
     "on_history_gone": f"{REFUSE} or {REBUILD}: what to do if the history from the version taken on is gone",
     "on_schema_change": f"{REFUSE}",
+    "catalog": "the SQLite file of an Iceberg catalog",
+    "catalog_name": "the name of that catalog, default",
 }
 
 
