@@ -17,11 +17,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyroaring import BitMap
+from typer.testing import CliRunner
 
 import tidemill
 from tests.lake.delta_history import FEED, DeltaHistory, commit, rows_of, some_rows
 from tidemill.engine.remote import lake_tables
 from tidemill.model.errors import DataError, SetupError, SourceError, TypeMismatch, UnknownName, Unsupported
+from tidemill.serving.cli.app import app
 
 VIEWS = {
     "per_region": "SELECT region, COUNT(*) AS n, SUM(amount) AS total, MAX(id) AS last FROM orders GROUP BY region",
@@ -290,6 +292,21 @@ def test_shown_and_described(tmp_path: Path, wh: Any) -> None:
     wh.sql("DROP TABLE orders")
     wh.sql(statement)
     assert wh.sql("SHOW CREATE TABLE orders").rows() == [(statement,)]
+
+
+def test_commands(tmp_path: Path) -> None:
+    where, run = str(tmp_path / "orders"), CliRunner()
+    write_deltalake(where, pa.table({"id": [1]}))
+    with tidemill.open(tmp_path / "w", runtime="native") as wh:
+        wh.sql(f"CREATE TABLE orders USING delta LOCATION '{where}'")
+        wh.sql("CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM orders")
+    write_deltalake(where, pa.table({"id": [2, 3]}), mode="append")
+    synced = run.invoke(app, ["sync", "-w", str(tmp_path / "w")])
+    assert synced.output == "epoch 2: 2 rows from 1 file\n"
+    assert run.invoke(app, ["sync", "orders", "-w", str(tmp_path / "w")]).output == "epoch 2: 0 rows\n"
+    with tidemill.open(tmp_path / "w", runtime="native") as wh:
+        assert wh.view("n").rows() == [(3,)]
+        assert f"orders at version 1 of delta {where}" in wh.view("n").explain()
 
 
 @pytest.mark.parametrize(

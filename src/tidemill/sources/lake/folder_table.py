@@ -11,7 +11,8 @@ import json
 import time
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -61,8 +62,9 @@ class FolderTable:
     def __init__(self, location: str, format: str) -> None:
         self._root, self._format = Path(location), format
         self._known: Listing = {}
-        if not self._root.is_dir():
-            raise SetupError("there is no such folder", where=location)
+        with _translated(self._root):
+            if not self._root.is_dir():
+                raise SetupError("there is no such folder", where=location)
 
     def schema(self) -> pa.Schema:
         """The columns of the first file, if it is Parquet and there are no partitions; else none can be told."""
@@ -126,17 +128,16 @@ class FolderTable:
             raise Unsupported(
                 f"the folder has more than {MOST_FILES:,} files", where=str(self._root), hint="Use a Delta table."
             )
-        try:
+        with _translated(self._root):
             return {str(file): self._listed(file) for file in files}
-        except FileNotFoundError as error:
-            raise SourceLost("the folder changes while it is read", where=str(error.filename)) from error
 
     def _files(self) -> list[Path]:
         if (self._root / IN_PROGRESS).exists():
             raise SourceLost(
                 "the folder is being written", where=str(self._root), detail=f"There is {IN_PROGRESS}, of Spark."
             )
-        return [file.relative_to(self._root) for file in files_below(self._root)]
+        with _translated(self._root):
+            return [file.relative_to(self._root) for file in files_below(self._root)]
 
     def _listed(self, file: Path) -> ListedFile:
         found, known = (self._root / file).stat(), self._known.get(str(file))
@@ -149,6 +150,17 @@ class FolderTable:
 
 
 _NONE = ListedFile(0, 0, "")
+
+
+@contextmanager
+def _translated(root: Path) -> Iterator[None]:
+    """Context in which errors of the disk become ours: of a file that is gone again, or that may not be read."""
+    try:
+        yield
+    except OSError as error:
+        raise SourceLost(
+            "the folder cannot be read", where=str(error.filename or root), detail=error.strerror or str(error)
+        ) from error
 
 
 def _checksums(listing: Listing) -> dict[str, str]:
