@@ -33,8 +33,10 @@ from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.refresh.scheduler import Scheduler
 from tidemill.engine.remote.folder_feeds import FolderFeeds
 from tidemill.engine.remote.lake_tables import LakeTables
+from tidemill.engine.remote.publications import Publications
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.results import EpochCosts
+from tidemill.engine.subscriptions.change_batches import stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import CommitUnknown
 from tidemill.sources.secrets import Secrets
@@ -104,6 +106,7 @@ class Engine:
         self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
         self.feeds = FolderFeeds(state, self.apply)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns)
+        self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
@@ -125,6 +128,7 @@ class Engine:
         if follow:
             for view in self.catalog.views.values():
                 self.source_views.follow(view)
+                self.publications.follow(view)
             for feed in self.catalog.feeds.values():
                 self.feeds.follow(feed)
             for lake in self.catalog.lakes.values():
@@ -254,6 +258,7 @@ class Engine:
         self._logs.keep(self.catalog.views)
         self.feeds.keep(self.catalog.feeds)
         self.lakes.keep(self.catalog.lakes)
+        self.publications.keep(self.catalog.views)
         self.source_views.keep(self.catalog.views)
         self.events.resume()
 
@@ -261,6 +266,7 @@ class Engine:
         """Close the engine; waiting subscribers end."""
         self.feeds.close()
         self.lakes.close()
+        self.publications.close()
         self.scheduler.close()
         self.source_views.close()
         with self.lock:

@@ -327,7 +327,7 @@ class Warehouse:
     def sync(self, name: str | None = None, *, timeout: float | None = None) -> IntakeEpoch:
         """Ingest waiting files of a feed, new versions of a lake table, or what the sources of a view have committed.
 
-        By default of all; all lake tables are one epoch.
+        By default of all; all lake tables are one epoch. Published views are then published.
 
         Ends when everything that was there at the start is shown, however much comes meanwhile, or for views over
         sources after ``timeout`` seconds. Returns the epoch, with ``counts``.
@@ -343,7 +343,17 @@ class Warehouse:
             before = engine.source_views.tally.total
             engine.source_views.sync(name, timeout)
             came += engine.source_views.tally.total - before
-        return IntakeEpoch(self.flush(), came)
+        epoch = self.flush()
+        if name is None:
+            engine.publications.publish()
+        return IntakeEpoch(epoch, came)
+
+    def publish(self, view: str | None = None) -> dict[str, int]:
+        """Publish a view, or all that have the option ``publish``, as lake tables; returns the epochs that these show.
+
+        A table is written once for each epoch, also if this process ends between two commits.
+        """
+        return self._engine.publications.publish(view)
 
     @property
     def taken(self) -> IntakeCounts:
@@ -366,13 +376,14 @@ class Warehouse:
         self._engine.source_views.follow_all()
         self._engine.feeds.follow_all()
         self._engine.lakes.follow_all()
+        self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
 
     def troubles(self) -> dict[str, Trouble]:
         """The views and feeds whose background thread fails or is not started, with the reason."""
         engine = self._engine
         followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
-        return followed | engine.scheduler.troubles()
+        return followed | engine.publications.troubles() | engine.scheduler.troubles()
 
     def table(self, name: str) -> TableHandle:
         """The handle of a table, for reading."""

@@ -15,6 +15,7 @@ from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
+from tidemill.engine.catalog.publication import with_publication
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
@@ -56,11 +57,14 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
     replacing = statement.or_replace and statement.name in engine.catalog.views
-    view = planned_view(engine.state, statement.name, statement.query, statement.options, statement.tree)
+    options = with_publication(statement.name, statement.options, engine.catalog.views)
+    view = planned_view(engine.state, statement.name, statement.query, options, statement.tree)
     if replacing:
         engine.definitions.replace_view(view)
     else:
         engine.definitions.create_view(view)
+    engine.publications.drop(view.name)
+    engine.publications.follow(view)
     return Result(message=f"{'replaced' if replacing else 'created'} view {statement.name}")
 
 
@@ -115,6 +119,7 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         return Result(message=f"there is no {statement.name}")
     if statement.kind == "view":
         engine.definitions.drop(engine.catalog.view(statement.name).name)
+        engine.publications.drop(statement.name)
     else:
         table = engine.catalog.table(statement.name)
         if table.kept != (statement.kind == "table"):

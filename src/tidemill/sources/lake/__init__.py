@@ -7,5 +7,6 @@
 - ``delta_table``: Delta, by its change data feed or the difference of its files
 - ``iceberg_table``: Iceberg, by the difference of its files and delete files
 - ``folder_table``: plain folders of Parquet, CSV or JSON files
+- ``lake_publication``, ``delta_publication``: lake tables that views are published as
 - ``registry``: lake tables by format
 """

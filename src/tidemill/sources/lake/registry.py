@@ -9,10 +9,11 @@ from functools import partial
 
 from tidemill.model.errors import Unsupported
 from tidemill.model.paths import local_path
+from tidemill.sources.lake.lake_publication import LakePublication
 from tidemill.sources.lake.lake_table import LakeTable
 from tidemill.sources.lake.location import checked_location
 
-__all__ = ["CATALOG_OPTIONS", "LAKE_FORMATS", "LakeFormat", "checked_place", "open_lake_table"]
+__all__ = ["CATALOG_OPTIONS", "LAKE_FORMATS", "LakeFormat", "checked_place", "open_lake_table", "open_publication"]
 
 
 Options = Mapping[str, str]
@@ -26,6 +27,13 @@ def open_lake_table(format: str, location: str, options: Options) -> LakeTable:
 def checked_place(format: str, location: str, options: Options) -> tuple[str, dict[str, str]]:
     """Location and options of a table in full, as they are stored; wrong ones are refused."""
     return _known(format).check(location, dict(options))
+
+
+def open_publication(location: str, name: str, owner: str) -> LakePublication:
+    """The Delta table that the view ``name`` is published as."""
+    from tidemill.sources.lake.delta_publication import DeltaPublication
+
+    return DeltaPublication(location, name, owner)
 
 
 @dataclass(frozen=True)
