@@ -9,18 +9,12 @@ import pytest
 
 import tidemill
 from tests import forked_children
-from tests.faults import fault_points
 from tests.lake.delta_history import rows_of
 from tests.lake.taking import VERSIONS, live
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = ["lake-read:1", "lake-read:3", "lake-taken:1", "lake-taken:2", "torn-log:2", "before-manifest:2"]
 """At which passing of which point to die; the first version is taken when the table is created."""
-
-
-def test_every_point_is_tried() -> None:
-    tried = {passing.partition(":")[0] for passing in PASSINGS}
-    assert tried >= {point for point in fault_points("engine") if point.startswith("lake-")}
 
 
 @pytest.mark.parametrize("passing", PASSINGS)

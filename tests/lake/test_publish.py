@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 import tidemill
 from tests import forked_children
 from tests.faults import fault_points
+from tests.lake import test_crash
 from tests.lake.delta_history import DeltaHistory, rows_of
 from tests.lake.publishing import EPOCHS, MODES, live, published
 from tidemill.model.errors import NameTaken, UnknownName, Unsupported
@@ -33,8 +34,8 @@ def wh() -> Iterator[Any]:
 
 
 def test_every_point_is_tried() -> None:
-    tried = {passing.partition(":")[0] for passing in PASSINGS}
-    assert tried >= {point for point in fault_points("engine") if point.startswith("lake-w")}
+    tried = {passing.partition(":")[0] for passing in (*PASSINGS, *test_crash.PASSINGS)}
+    assert tried >= {point for point in fault_points("engine") if point.startswith("lake-")}
 
 
 @pytest.mark.parametrize("passing", PASSINGS)

@@ -92,18 +92,18 @@ CLOSE_SECONDS = 10.0
 
 
 class WorkerGroup:
-    """Workers by name: one for each feed, or for each lake table, that goes on by itself."""
+    """Workers by name: one for each feed, lake table or published view that goes on by itself."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._workers: dict[str, Worker] = {}
 
-    def start(self, name: str, turn: Callable[[], object], interval: float, least: float) -> None:
+    def start_worker(self, name: str, turn: Callable[[], object], interval: float, least: float) -> None:
         """Start a worker, unless there is one or the interval is infinite; ``least`` is the shortest interval."""
         if name not in self._workers and not math.isinf(interval):
             self._workers[name] = Worker(f"{self._kind} {name}", turn, max(interval, least))
 
-    def troubles(self, wanted: Iterable[tuple[str, float]]) -> dict[str, Trouble]:
+    def worker_troubles(self, wanted: Iterable[tuple[str, float]]) -> dict[str, Trouble]:
         """The failures of workers, and those of the ``wanted``, with their intervals, that are not started."""
         found = {name: worker.trouble for name, worker in self._workers.items() if worker.trouble is not None}
         idle = (name for name, interval in wanted if name not in self._workers and not math.isinf(interval))

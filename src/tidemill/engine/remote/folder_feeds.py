@@ -11,7 +11,6 @@ is already written.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -50,14 +49,14 @@ class FeedState:
     trouble: str | None
 
 
-class FolderFeeds:
+class FolderFeeds(WorkerGroup):
     """Runs the feeds of a warehouse. One thread at a time ingests the files of a feed."""
 
     def __init__(self, state: EngineState, apply: ApplyChanges) -> None:
+        super().__init__("feed")
         self._state = state
         self._apply = apply
         self._locks: dict[str, threading.RLock] = {}
-        self._workers = WorkerGroup("feed")
         self._all = False
         self.tally = IntakeTotals()
         """Counts of everything ingested since the warehouse was opened."""
@@ -65,7 +64,7 @@ class FolderFeeds:
     def follow(self, feed: FeedEntry) -> None:
         """Start a worker for a feed, if it is not manual or all feeds are followed."""
         interval = 0.0 if self._all else sync_interval(feed.options)
-        self._workers.start(feed.name, partial(self.sync, feed.name), interval, POLL_SECONDS)
+        self.start_worker(feed.name, partial(self.sync, feed.name), interval, POLL_SECONDS)
 
     def follow_all(self) -> None:
         """Start workers for all feeds, including those created later."""
@@ -101,19 +100,7 @@ class FolderFeeds:
     def troubles(self) -> dict[str, Trouble]:
         """The feeds that should ingest files but cannot at present, with the reason."""
         wanted = () if self._state.read_only else self._state.catalog.feeds.values()
-        return self._workers.troubles((feed.name, sync_interval(feed.options)) for feed in wanted)
-
-    def drop(self, name: str) -> None:
-        """Stop a feed; no further file is ingested."""
-        self._workers.drop(name)
-
-    def keep(self, names: Collection[str]) -> None:
-        """Stop all feeds but these."""
-        self._workers.keep(names)
-
-    def close(self) -> None:
-        """Stop all feeds; a file that is being ingested is finished."""
-        self._workers.close()
+        return self.worker_troubles((feed.name, sync_interval(feed.options)) for feed in wanted)
 
     # -- files --------------------------------------------------------------------------------------------------
 

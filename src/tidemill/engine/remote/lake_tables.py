@@ -7,7 +7,7 @@ neither. A table is compared as a whole with its newest version only if its hist
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -40,15 +40,15 @@ ReadColumns = Callable[[str, Sequence[Field]], pa.Table]
 """Reads the rows of a table that are kept, with their weights."""
 
 
-class LakeTables:
+class LakeTables(WorkerGroup):
     """Takes the changes of lake tables. One thread at a time does."""
 
     def __init__(self, state: EngineState, apply: ApplyChanges, kept: ReadColumns) -> None:
+        super().__init__("lake table")
         self._state = state
         self._apply = apply
         self._kept = kept
         self._lock = threading.RLock()
-        self._workers = WorkerGroup("lake table")
         self._all = False
         self.tally = IntakeTotals()
         """Counts of everything taken since the warehouse was opened."""
@@ -56,7 +56,7 @@ class LakeTables:
     def follow(self, lake: LakeEntry) -> None:
         """Start a worker for a lake table, if it is not manual or all are followed."""
         interval = 0.0 if self._all else sync_interval(lake.options)
-        self._workers.start(lake.name, partial(self.sync, lake.name), interval, POLL_SECONDS)
+        self.start_worker(lake.name, partial(self.sync, lake.name), interval, POLL_SECONDS)
 
     def follow_all(self) -> None:
         """Start workers for all lake tables, including those created later."""
@@ -131,19 +131,7 @@ class LakeTables:
     def troubles(self) -> dict[str, Trouble]:
         """The lake tables that should be followed but cannot at present, with the reason."""
         wanted = () if self._state.read_only else self._state.catalog.lakes.values()
-        return self._workers.troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
-
-    def drop(self, name: str) -> None:
-        """Stop following a lake table."""
-        self._workers.drop(name)
-
-    def keep(self, names: Collection[str]) -> None:
-        """Stop following all lake tables but these."""
-        self._workers.keep(names)
-
-    def close(self) -> None:
-        """Stop following; an epoch that has begun is finished."""
-        self._workers.close()
+        return self.worker_troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
 
 
 def require_same_columns(lake: LakeEntry, table: Table, source: LakeTable) -> None:

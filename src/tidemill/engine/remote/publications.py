@@ -7,7 +7,7 @@ its own commit and that of the table goes on where the table is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -44,16 +44,16 @@ ReadChanges = Callable[[View, int, int], list[ChangeBatch]]
 """Reads the changes of a view after one epoch, up to another one."""
 
 
-class Publications:
+class Publications(WorkerGroup):
     """Publishes views as lake tables. One thread at a time does."""
 
     def __init__(self, state: EngineState, settled: Settled, contents: ReadContents, changes: ReadChanges) -> None:
+        super().__init__("publication of")
         self._state = state
         self._settled = settled
         self._contents = contents
         self._changes = changes
         self._lock = threading.RLock()
-        self._workers = WorkerGroup("publication of")
         self._all = False
 
     def follow(self, view: View) -> None:
@@ -61,7 +61,7 @@ class Publications:
         published = Publication.of(view.options)
         if published is not None:
             interval = 0.0 if self._all else published.interval
-            self._workers.start(view.name, partial(self.publish, view.name), interval, POLL_SECONDS)
+            self.start_worker(view.name, partial(self.publish, view.name), interval, POLL_SECONDS)
 
     def follow_all(self) -> None:
         """Start workers for all published views, including those created later."""
@@ -149,19 +149,7 @@ class Publications:
         """The views that should be published but cannot at present, with the reason."""
         found = ((view.name, Publication.of(view.options)) for view in self._state.catalog.views.values())
         wanted = [(name, published.interval) for name, published in found if published is not None]
-        return self._workers.troubles(() if self._state.read_only else wanted)
-
-    def drop(self, name: str) -> None:
-        """Stop publishing a view; its lake table stays."""
-        self._workers.drop(name)
-
-    def keep(self, names: Collection[str]) -> None:
-        """Stop publishing all views but these."""
-        self._workers.keep(names)
-
-    def close(self) -> None:
-        """Stop publishing; a commit that has begun is finished."""
-        self._workers.close()
+        return self.worker_troubles(() if self._state.read_only else wanted)
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,21 @@ is written, so an epoch is published once, also if the process ends between its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
 
-from tidemill.model.errors import NameTaken, SetupError, SourceLost, TidemillError
+from tidemill.model.errors import NameTaken
+from tidemill.sources.lake.delta_package import (
+    CommitProperties,
+    DeltaTable,
+    Transaction,
+    translated,
+    write_deltalake,
+)
 from tidemill.sources.lake.lake_publication import GONE
-
-try:
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-    from deltalake.exceptions import DeltaError
-except ModuleNotFoundError as missing:
-    raise SetupError(
-        "Delta tables need the package deltalake", detail=str(missing), hint="pip install 'tidemill[delta]'"
-    ) from missing
 
 __all__ = ["DeltaPublication"]
 
@@ -38,11 +36,12 @@ class DeltaPublication:
 
     def epoch(self) -> int | None:
         """The epoch that the table shows; None if the view was never published there."""
-        with _translated(self._location):
+        with translated(self._location, "written"):
             if not DeltaTable.is_deltatable(self._location):
                 return None
             table = DeltaTable(self._location)
-            seen, mark = table.transaction_version(self._owner), table.transaction_version(PUBLISHED)
+            seen: int | None = table.transaction_version(self._owner)
+            mark: int | None = table.transaction_version(PUBLISHED)
         if mark is None:
             raise NameTaken(
                 f'view "{self._name}" cannot be published here',
@@ -60,7 +59,7 @@ class DeltaPublication:
 
     def replace(self, rows: pa.Table, epoch: int) -> None:
         """Replace all rows, and the columns."""
-        with _translated(self._location):
+        with translated(self._location, "written"):
             write_deltalake(
                 self._location,
                 rows,
@@ -71,14 +70,14 @@ class DeltaPublication:
 
     def append(self, rows: pa.Table, epoch: int) -> None:
         """Add rows."""
-        with _translated(self._location):
+        with translated(self._location, "written"):
             write_deltalake(self._location, rows, mode="append", commit_properties=self._at(epoch))
 
     def merge(self, rows: pa.Table, key: Sequence[str], epoch: int) -> None:
         """Update, insert and delete rows by their key, of which each is in ``rows`` once, with the column ``GONE``."""
         same = " AND ".join(f"(t.{_quoted(name)} IS NOT DISTINCT FROM s.{_quoted(name)})" for name in key)
         columns = {_quoted(name): f"s.{_quoted(name)}" for name in rows.column_names if name != GONE}
-        with _translated(self._location):
+        with translated(self._location, "written"):
             table = DeltaTable(self._location)
             merging = table.merge(rows, same, source_alias="s", target_alias="t", commit_properties=self._at(epoch))
             merging.when_matched_delete(f"s.{GONE}").when_matched_update(columns).when_not_matched_insert(
@@ -97,15 +96,3 @@ def _mark(owner: str) -> int:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-@contextmanager
-def _translated(location: str) -> Iterator[None]:
-    """Context in which errors of the package become ours."""
-    try:
-        yield
-    except TidemillError:
-        raise
-    except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).partition("\n")[0]
-        raise SourceLost("the Delta table cannot be written", where=location, detail=reason) from error

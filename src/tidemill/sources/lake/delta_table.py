@@ -7,8 +7,6 @@ numbers of rows that the log has for both versions are compared with what the fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar
@@ -18,19 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
-from tidemill.model.errors import HistoryGone, SetupError, SourceLost, TidemillError, Unsupported
+from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
 from tidemill.model.schema import Table
 from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, together, weighted
+from tidemill.sources.lake.delta_package import DeltaError, DeltaStorageHandler, first_line, translated
+from tidemill.sources.lake.delta_package import DeltaTable as RawTable
 from tidemill.sources.lake.lake_table import LakeChange
-
-try:
-    from deltalake import DeltaTable as RawTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-    from deltalake.fs import DeltaStorageHandler
-except ModuleNotFoundError as missing:
-    raise SetupError(
-        "Delta tables need the package deltalake", detail=str(missing), hint="pip install 'tidemill[delta]'"
-    ) from missing
 
 __all__ = ["DeltaTable"]
 
@@ -52,7 +43,7 @@ class DeltaTable:
 
     def __init__(self, location: str) -> None:
         self._location = location
-        with _translated(location):
+        with translated(location):
             self._table = RawTable(location)
         _require_readable(self._table, location)
 
@@ -79,14 +70,14 @@ class DeltaTable:
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the newest version."""
-        with _translated(self._location):
+        with translated(self._location):
             rows, files = read_signed({}, _file_set(self._table), table, self._files)
         return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from ``since`` to the newest version: by the change feed if possible, or else by files."""
         old = self._at(since)
-        with _translated(self._location):
+        with translated(self._location):
             return self._by_feed(table, old) or self._by_files(table, old)
 
     def _at(self, since: str) -> RawTable:
@@ -108,7 +99,7 @@ class DeltaTable:
             return RawTable(self._location, version=int(version))
         except DeltaError as error:
             raise HistoryGone(
-                f"version {version} of the Delta table is gone", where=self._location, detail=_first_line(error)
+                f"version {version} of the Delta table is gone", where=self._location, detail=first_line(error)
             ) from error
 
     def _by_files(self, table: Table, old: RawTable) -> LakeChange:
@@ -199,20 +190,3 @@ def _require_readable(table: RawTable, location: str) -> None:
             detail=f"{COLUMN_MAPPING} is {settings[COLUMN_MAPPING]}: its files have other names for columns.",
             hint="Write it as a table without one.",
         )
-
-
-@contextmanager
-def _translated(location: str) -> Iterator[None]:
-    """Context in which errors of the package become ours."""
-    try:
-        yield
-    except TidemillError:
-        raise
-    except TableNotFoundError as error:
-        raise SetupError("there is no Delta table", where=location, detail=_first_line(error)) from error
-    except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
-        raise SourceLost("the Delta table cannot be read", where=location, detail=_first_line(error)) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
