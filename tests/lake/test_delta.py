@@ -22,7 +22,15 @@ from typer.testing import CliRunner
 import tidemill
 from tests.lake.delta_history import FEED, DeltaHistory, commit, rows_of, some_rows
 from tidemill.engine.remote import lake_tables
-from tidemill.model.errors import DataError, SetupError, SourceError, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.errors import (
+    DataError,
+    HistoryGone,
+    SetupError,
+    SourceError,
+    TypeMismatch,
+    UnknownName,
+    Unsupported,
+)
 from tidemill.serving.cli.app import app
 
 VIEWS = {
@@ -225,9 +233,46 @@ def test_changed_columns_are_refused(tmp_path: Path, wh: Any) -> None:
     assert taken(wh, "named") == {(1,): 1, (2,): 1}, "what is refused changes nothing"
 
 
+def test_column_mapping(tmp_path: Path, wh: Any) -> None:
+    where = tmp_path / "orders"
+    rows = pa.table({"c1": [1, 2, 3], "c2": ["a", "b", "a"], "c3": [{"x": 1}] * 3, "c4": [7, 8, 9]})
+    write_deltalake(str(where), rows, partition_by=["c2"], configuration={FEED: "true"})
+    map_columns(where, 1, c1="Id", c2="g", c3="of", c4="n")
+    with pytest.raises(Unsupported, match='column "of" is a STRUCT'):
+        wh.sql(f"CREATE TABLE orders USING delta LOCATION '{where}'")
+    wh.sql(f"CREATE TABLE orders (g STRING, id BIGINT, n BIGINT) USING delta LOCATION '{where}'")
+    assert taken(wh, "orders") == {("a", 1, 7): 1, ("b", 2, 8): 1, ("a", 3, 9): 1}
+    file = next(add for add in pa.table(DeltaTable(str(where)).get_add_actions()).to_pylist() if "c2=b" in add["path"])
+    commit(where, 2, {"remove": {"path": file["path"], "dataChange": True, "deletionTimestamp": 1}})
+    assert wh.sync().counts.rows == 1
+    assert taken(wh, "orders") == {("a", 1, 7): 1, ("a", 3, 9): 1}
+    map_columns(where, 3, c1="n", c2="g", c3="of", c4="Id")  # two columns change their names, and no file changes
+    with pytest.raises(HistoryGone, match="another column"):
+        wh.sync()
+    wh.sql("REFRESH TABLE orders REBUILD")
+    assert taken(wh, "orders") == {("a", 7, 1): 1, ("a", 9, 3): 1}
+
+
+def map_columns(where: Path, version: int, **names: str) -> None:
+    """Have a Delta table call its columns by other names than its files do."""
+    log = (where / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    found = next(json.loads(line)["metaData"] for line in log if '"metaData"' in line)
+    schema = json.loads(found["schemaString"])
+    for number, field in enumerate(schema["fields"], start=1):
+        field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+        field["name"] = names[field["name"]]
+        for inner in field["type"]["fields"] if isinstance(field["type"], dict) else ():
+            inner["metadata"] = {"delta.columnMapping.id": 9, "delta.columnMapping.physicalName": inner["name"]}
+    settings = found["configuration"] | {"delta.columnMapping.mode": "name"}
+    partitions = [names[name] for name in found["partitionColumns"]]
+    found |= {"schemaString": json.dumps(schema), "partitionColumns": partitions, "configuration": settings}
+    features = {"readerFeatures": ["columnMapping"], "writerFeatures": ["columnMapping", "changeDataFeed"]}
+    commit(where, version, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features}, {"metaData": found})
+
+
 def test_features_that_are_not_known_are_refused(tmp_path: Path, wh: Any) -> None:
     for name, settings, feature in (
-        ("mapped", {"delta.columnMapping.mode": "name"}, "columnMapping"),
+        ("mapped", {"delta.columnMapping.mode": "id"}, "columnMapping"),
         ("widened", {}, "typeWidening"),
     ):
         write_deltalake(str(tmp_path / name), pa.table({"id": [1]}))

@@ -7,6 +7,8 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,30 @@ def test_only_what_changed_is_merged(tmp_path: Path, wh: Any) -> None:
     assert rows_of(where) == Counter(wh.view("v").rows())
 
 
+def test_keys_of_every_type(tmp_path: Path, wh: Any) -> None:
+    types = {
+        "d": "DOUBLE",
+        "a": "ARRAY<INT>",
+        "s": "STRUCT<x: INT>",
+        "b": "BINARY",
+        "ts": "TIMESTAMP",
+        "e": "DECIMAL(9,2)",
+    }
+    wh.sql(f"CREATE TABLE t ({', '.join(f'{name} {kind}' for name, kind in types.items())})")
+    for name in types:
+        options = f"publish = delta, location = '{tmp_path}/{name}'"
+        wh.sql(
+            f"CREATE MATERIALIZED VIEW v_{name} WITH ({options}) AS SELECT {name}, COUNT(*) AS n FROM t GROUP BY {name}"
+        )
+    nan = (float("nan"), [1, None], {"x": None}, b"\0", datetime(2020, 1, 1), Decimal("1.50"))
+    for row in (nan, (None,) * 6, nan, (float("inf"), [], {"x": 2}, b"", None, None), (None,) * 6):
+        wh.apply({"t": [(1, row)]})
+        wh.publish()
+    for name in types:
+        found = pa.table(DeltaTable(f"{tmp_path}/{name}").scan()).column("n").to_pylist()
+        assert sorted(found) == sorted(n for _, n in wh.view(f"v_{name}").rows()), name
+
+
 def test_duplicates_and_one_row(tmp_path: Path, wh: Any) -> None:
     wh.sql("CREATE TABLE t (a INT)")
     options = f"publish = delta, location = '{tmp_path}/one'"
@@ -152,6 +178,7 @@ def test_a_location_has_one_view(tmp_path: Path, wh: Any) -> None:
         ("publish = delta, location = 'x'", "SELECT a FROM t", "identify its rows"),
         ("publish = delta, location = 'x', publish_every = 'now'", "SELECT DISTINCT a FROM t", "sync"),
         ("publish = delta, location = 'x'", "SELECT DISTINCT TIME'10:00:00' AS a FROM t", "no such type"),
+        ("publish = delta, location = 'x'", "SELECT a, COUNT(*) FROM t GROUP BY a", "name"),
         ("publish = delta, location = 's3://key:hush@x/y'", "SELECT DISTINCT a FROM t", "credentials"),
         ("publish = delta, location = 'x', publication = 'y'", "SELECT DISTINCT a FROM t", "unknown option"),
     ],

@@ -82,6 +82,11 @@ def require_publishable(view: View, key: tuple[int, ...] | None, publication: Pu
             hint="Use serve = 'both'.",
         )
     for field in view.fields:
+        if set(field.name) & set(" ,;{}()\n\t="):
+            raise Unsupported(
+                f'view "{view.name}" cannot be published: Delta has no column of the name "{field.name}"',
+                hint="Name it with AS.",
+            )
         if not _has_delta(field.type):
             raise Unsupported(
                 f'view "{view.name}" cannot be published: column "{field.name}" is {field.type}',

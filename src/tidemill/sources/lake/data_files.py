@@ -25,12 +25,14 @@ __all__ = ["DataFile", "FileSet", "read_signed", "together", "weighted"]
 class DataFile:
     """A Parquet file of a lake table: its path, the columns that it does not hold, and the rows that count.
 
-    ``kept`` has for each row if it counts; None if all do. Rows beyond its end count.
+    ``kept`` has for each row if it counts; None if all do. Rows beyond its end count. ``names`` are those of columns in
+    the file, by their names in the table in lower case, where they have others.
     """
 
     path: str
     constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
     kept: pa.BooleanArray | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 FileSet = Mapping[str, DataFile]
@@ -54,7 +56,7 @@ def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> 
     """The rows of a file that count, with a weight."""
     try:
         with files.open_input_file(one.path) as source:
-            found = _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table)
+            found = _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one.names)
     except FileNotFoundError:
         raise HistoryGone(
             "a data file that is needed is gone",
@@ -70,13 +72,14 @@ def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> 
     return weighted(found, table, weight, one.path)
 
 
-def _columns(file: pq.ParquetFile, table: Table) -> pa.Table:
+def _columns(file: pq.ParquetFile, table: Table, names: Mapping[str, str]) -> pa.Table:
     """The columns of a file that the table has; those that it lacks are NULL, as in files older than a column."""
-    wanted = {f.name for f in table.fields}
-    names = [name for name in file.schema_arrow.names if name.lower() in wanted]
-    found = file.read(columns=names)
+    wanted = {names.get(f.name, f.name).lower(): f.name for f in table.fields}
+    held = [name for name in file.schema_arrow.names if name.lower() in wanted]
+    if held:
+        return file.read(columns=held).rename_columns([wanted[name.lower()] for name in held])
     # Without columns a table of Arrow forgets how many rows it has.
-    return found if names else pa.table({WEIGHT: pa.repeat(pa.scalar(1, pa.int64()), file.metadata.num_rows)})
+    return pa.table({WEIGHT: pa.repeat(pa.scalar(1, pa.int64()), file.metadata.num_rows)})
 
 
 def _mask(kept: pa.BooleanArray, rows: int) -> pa.BooleanArray:

@@ -7,6 +7,8 @@ numbers of rows that the log has for both versions are compared with what the fe
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar
@@ -18,6 +20,7 @@ import pyarrow.fs as pa_fs
 
 from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
 from tidemill.model.schema import Table
+from tidemill.model.types import Array, Map, Struct, Type
 from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, together, weighted
 from tidemill.sources.lake.delta_package import DeltaError, DeltaStorageHandler, first_line, translated
 from tidemill.sources.lake.delta_package import DeltaTable as RawTable
@@ -28,10 +31,11 @@ __all__ = ["DeltaTable"]
 READABLE_FEATURES = frozenset(
     ("columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck", "variantType", "variantType-preview")
 )
-"""Features of Delta that a reader must know, and that we do: columns of a mapping or variants are refused by name."""
+"""Features of Delta that a reader must know, and that we do, or refuse by name."""
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 COLUMN_MAPPING = "delta.columnMapping.mode"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 _WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
@@ -65,30 +69,49 @@ class DeltaTable:
 
     @property
     def _position(self) -> str:
-        """The newest version, and the identity of the table: another one at this location has another history."""
-        return f"{self._table.version()} {self._id}"
+        """The newest version, and the identity of the table: another one at this location has another history.
+
+        Where files have other names for columns, these too: such a column can be renamed without a change of files.
+        """
+        mapped = f" {json.dumps(self._names, separators=(',', ':'))}" if self._names else ""
+        return f"{self._table.version()} {self._id}{mapped}"
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The names of columns in files, by their names in lower case, if there is a column mapping."""
+        if self._table.metadata().configuration.get(COLUMN_MAPPING, "none") == "none":
+            return {}
+        return {f.name.lower(): str(f.metadata.get(PHYSICAL_NAME, f.name)) for f in self._table.schema().fields}
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the newest version."""
         with translated(self._location):
-            rows, files = read_signed({}, _file_set(self._table), table, self._files)
+            rows, files = self._difference({}, table)
         return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from ``since`` to the newest version: by the change feed if possible, or else by files."""
-        old = self._at(since)
+        old = self._at(since, table)
         with translated(self._location):
             return self._by_feed(table, old) or self._by_files(table, old)
 
-    def _at(self, since: str) -> RawTable:
+    def _at(self, since: str, table: Table) -> RawTable:
         """The table at the version that was taken last."""
-        version, _, identity = since.partition(" ")
+        version, identity, *mapped = since.split(" ", 2)
         if identity != self._id:
             raise HistoryGone(
                 "another Delta table is at this location",
                 where=self._location,
                 detail="It was dropped and created again, so its history says nothing of the rows that are kept.",
             )
+        names: dict[str, str] = json.loads(mapped[0]) if mapped else {}
+        for field in table.fields:
+            if names.get(field.name, field.name).lower() != self._names.get(field.name, field.name).lower():
+                raise HistoryGone(
+                    f'another column is called "{field.name}" now',
+                    where=self._location,
+                    detail="It was dropped or renamed, so rows that no version changed have other values.",
+                )
         if int(version) > self._table.version():
             raise HistoryGone(
                 f"version {version} of the Delta table is gone",
@@ -102,8 +125,19 @@ class DeltaTable:
                 f"version {version} of the Delta table is gone", where=self._location, detail=first_line(error)
             ) from error
 
+    def _difference(self, old: FileSet, table: Table) -> tuple[pa.Table, int]:
+        """The rows of the files that only one of two versions has, signed; and the number of these files."""
+        for field in table.fields if self._names else ():
+            if _holds_struct(field.type):
+                raise Unsupported(
+                    f'column "{field.name}" is a STRUCT of a Delta table with a column mapping, which is not supported',
+                    where=self._location,
+                    hint="Name the columns to take in CREATE TABLE, without this one.",
+                )
+        return read_signed(old, _file_set(self._table, self._names), table, self._files)
+
     def _by_files(self, table: Table, old: RawTable) -> LakeChange:
-        rows, files = read_signed(_file_set(old), _file_set(self._table), table, self._files)
+        rows, files = self._difference(_file_set(old, self._names), table)
         return LakeChange(table, rows, self._position, "difference of files", files=files)
 
     def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
@@ -123,9 +157,10 @@ class DeltaTable:
 
 
 def _has_feed(table: RawTable) -> bool:
-    """True if the feed is on, and no row is deleted by a deletion vector, which it may not tell."""
+    """True if the feed is on, columns have their names in files, and no deletion vector, which it may not tell."""
     features = table.protocol().reader_features or ()
-    on = table.metadata().configuration.get(CHANGE_FEED, "").lower() == "true"
+    settings = table.metadata().configuration
+    on = settings.get(CHANGE_FEED, "").lower() == "true" and settings.get(COLUMN_MAPPING, "none") == "none"
     return on and not ("deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows)
 
 
@@ -144,7 +179,7 @@ def _counted(table: RawTable) -> int | None:
     return None if counts.null_count else pc.sum(counts).as_py() or 0
 
 
-def _file_set(table: RawTable) -> FileSet:
+def _file_set(table: RawTable, names: Mapping[str, str]) -> FileSet:
     """The files of a version. A file with another deletion vector is another entry."""
     actions = pa.table(table.get_add_actions())
     kept = _selections(table)
@@ -154,7 +189,7 @@ def _file_set(table: RawTable) -> FileSet:
         values = {} if partitions is None else dict(partitions[row].items())
         selection = kept.pop(path, None)
         key = path if selection is None else f"{path}\0{_fingerprint(selection)}"
-        found[key] = DataFile(unquote(path), values, selection)
+        found[key] = DataFile(unquote(path), values, selection, names)
     if kept:
         raise SourceLost("a deletion vector belongs to no file of its version", where=next(iter(kept)))
     return found
@@ -183,10 +218,18 @@ def _require_readable(table: RawTable, location: str) -> None:
     if unknown or protocol.min_reader_version > 3:
         asked = ", ".join(unknown) or f"reader version {protocol.min_reader_version}"
         raise Unsupported(f"the Delta table needs {asked}, which is not supported", where=location)
-    if settings.get(COLUMN_MAPPING, "none") != "none":
+    if settings.get(COLUMN_MAPPING, "none") not in ("none", "name"):
         raise Unsupported(
-            "the Delta table has a column mapping, which is not supported",
+            f'the Delta table has a column mapping by "{settings[COLUMN_MAPPING]}", which is not supported',
             where=location,
-            detail=f"{COLUMN_MAPPING} is {settings[COLUMN_MAPPING]}: its files have other names for columns.",
-            hint="Write it as a table without one.",
+            hint="Write it as a table without one, or with one by name.",
         )
+
+
+def _holds_struct(type_: Type) -> bool:
+    match type_:
+        case Array(element):
+            return _holds_struct(element)
+        case Map(key, value):
+            return _holds_struct(key) or _holds_struct(value)
+    return isinstance(type_, Struct)
