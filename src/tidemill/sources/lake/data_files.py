@@ -56,7 +56,7 @@ def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> 
     """The rows of a file that count, with a weight."""
     try:
         with files.open_input_file(one.path) as source:
-            found = _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one.names)
+            found = _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one)
     except FileNotFoundError:
         raise HistoryGone(
             "a data file that is needed is gone",
@@ -72,9 +72,13 @@ def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> 
     return weighted(found, table, weight, one.path)
 
 
-def _columns(file: pq.ParquetFile, table: Table, names: Mapping[str, str]) -> pa.Table:
-    """The columns of a file that the table has; those that it lacks are NULL, as in files older than a column."""
-    wanted = {names.get(f.name, f.name).lower(): f.name for f in table.fields}
+def _columns(file: pq.ParquetFile, table: Table, one: DataFile) -> pa.Table:
+    """The columns of a file that the table has; those that it lacks are NULL, as in files older than a column.
+
+    Some writers have the columns of partitions in files, too: they are taken from the log all the same.
+    """
+    told = {name.lower() for name in one.constants}
+    wanted = {one.names.get(f.name, f.name).lower(): f.name for f in table.fields if f.name not in told}
     held = [name for name in file.schema_arrow.names if name.lower() in wanted]
     if held:
         return file.read(columns=held).rename_columns([wanted[name.lower()] for name in held])

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
 from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
+from tidemill.model.paths import url_scheme
 from tidemill.model.schema import Table
 from tidemill.model.types import Array, Map, Struct, Type
 from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, together, weighted
@@ -57,6 +58,8 @@ class DeltaTable:
 
     @cached_property
     def _files(self) -> pa_fs.FileSystem:
+        if url_scheme(self._location) is None:
+            return pa_fs.SubTreeFileSystem(self._location, pa_fs.LocalFileSystem())
         return pa_fs.PyFileSystem(DeltaStorageHandler(self._location))
 
     def schema(self) -> pa.Schema:
