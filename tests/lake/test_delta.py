@@ -7,6 +7,7 @@ import json
 import random
 import struct
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -337,6 +338,23 @@ def test_shown_and_described(tmp_path: Path, wh: Any) -> None:
     wh.sql("DROP TABLE orders")
     wh.sql(statement)
     assert wh.sql("SHOW CREATE TABLE orders").rows() == [(statement,)]
+
+
+def test_several_threads(tmp_path: Path) -> None:
+    where = str(tmp_path / "orders")
+    write_deltalake(where, pa.table({"id": [0]}))
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        wh.sql(f"CREATE TABLE orders USING delta LOCATION '{where}'; CREATE TABLE own (id INT)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT o.id FROM orders o LEFT JOIN own ON o.id = own.id")
+        with ThreadPoolExecutor(4) as threads:
+            done = [threads.submit(wh.sync) for _ in range(8)]
+            done += [threads.submit(wh.apply, {"own": [(1, (id,))]}) for id in range(8)]
+            for id in range(1, 6):
+                write_deltalake(where, pa.table({"id": [id]}), mode="append")
+                done.append(threads.submit(wh.sql, "REFRESH TABLE orders"))
+            for one in done:
+                one.result()
+        assert taken(wh, "orders") == taken(wh, "v") == {(id,): 1 for id in range(6)}
 
 
 def test_commands(tmp_path: Path) -> None:

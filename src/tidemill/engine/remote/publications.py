@@ -70,13 +70,23 @@ class Publications(WorkerGroup):
             self.follow(view)
 
     def publish(self, name: str | None = None) -> dict[str, int]:
-        """Publish what one view shows, or all published views; returns the epochs that their tables show then."""
+        """Publish what one view shows, or all published views at one epoch; returns the epochs that their tables show.
+
+        The rows of all commits are read before the first is made.
+        """
         with self._lock:
             self._state.require_writable()
-            if name is not None:
-                return {name: self._publish(self._find(name))}
-            views = [view for view in self._state.catalog.views.values() if Publication.of(view.options)]
-            return {view.name: self._publish(view) for view in views}
+            views = self._published() if name is None else [self._find(name)]
+            tables = {view.name: _table_of(view) for view in views}
+            seen = {view.name: tables[view.name].epoch() for view in views}
+            with self._settled():
+                commits = {view.name: self._commit(self._unreplaced(view), seen[view.name]) for view in views}
+            for view, commit in commits.items():
+                commit.make(tables[view])
+            return {view: commit.epoch for view, commit in commits.items()}
+
+    def _published(self) -> list[View]:
+        return [view for view in self._state.catalog.views.values() if Publication.of(view.options) is not None]
 
     def _find(self, name: str) -> View:
         view = self._state.catalog.view(name)
@@ -86,44 +96,44 @@ class Publications(WorkerGroup):
             )
         return view
 
-    def _publish(self, view: View) -> int:
-        published = Publication.of(view.options)
-        assert published is not None
-        table = open_publication(published.location, view.name, published.owner)
-        seen = table.epoch()
-        with self._settled():
-            view = self._state.catalog.view(view.name)
-            now = view.fresh if view.refresh.deferred else self._state.store.epoch
-            if seen is not None and seen >= now:
-                return self._require_own(view, seen, now, published)
-            commit = self._commit(view, published, seen, now)
-        fault("lake-write")
-        commit.make(table, now)
-        fault("lake-written")
+    def _unreplaced(self, view: View) -> View:
+        """The view as it is now: another one of its name may have been created since the table was looked at."""
+        now = self._find(view.name)
+        if _publication_of(now).owner != _publication_of(view).owner:
+            raise SourceLost(f'view "{view.name}" was replaced while it was published', hint="Publish it again.")
         return now
 
-    def _require_own(self, view: View, seen: int, now: int, published: Publication) -> int:
-        if seen > now:
+    def _commit(self, view: View, seen: int | None) -> _Commit:
+        """The commit that brings a table from epoch ``seen`` to what the view shows: its rows are read now."""
+        published = _publication_of(view)
+        now = view.fresh if view.refresh.deferred else self._state.store.epoch
+        if seen == now:
+            return _Commit(now, "none", pa.table({}))
+        if seen is not None and seen > now:
             raise SourceLost(
                 f'view "{view.name}" was published at epoch {seen}, and shows epoch {now}',
                 where=published.location,
                 detail="The warehouse was set back, to a copy of its folder for instance.",
                 hint="CREATE OR REPLACE the view: it is then published anew.",
             )
-        return seen
-
-    def _commit(self, view: View, published: Publication, seen: int | None, now: int) -> _Commit:
-        """The commit to be made: its rows are read now, while nothing changes."""
         if published.mode == "changes":
-            return _Commit("replace", self._first(view, now)) if seen is None else self._appended(view, seen, now)
+            return self._changed(view, seen, now)
         key = key_of_view(view, self._state.catalog)
         if published.mode == "merge" and seen is not None and key:
             try:
                 merged = _merged(self._changes(view, seen, now), view, key)
-                return _Commit("merge", merged, tuple(view.fields[place].name for place in key))
+                return _Commit(now, "merge", merged, tuple(view.fields[place].name for place in key))
             except FellBehind:
                 pass  # the changes are no longer kept, so all rows are written
-        return _Commit("replace", self._rows(view))
+        return _Commit(now, "replace", self._rows(view))
+
+    def _changed(self, view: View, seen: int | None, now: int) -> _Commit:
+        """The changes of a view after an epoch, each with its own; at first all of its rows."""
+        if seen is None:
+            return _Commit(now, "replace", _at_epoch(self._summed(view), now))
+        parts = [_at_epoch(batch.arrow(), batch.epoch) for batch in self._changes(view, seen, now)]
+        empty = _at_epoch(arrow_schema(view.fields).empty_table(), now)
+        return _Commit(now, "append", pa.concat_tables([empty, *parts]))
 
     def _summed(self, view: View) -> pa.Table:
         """The rows of a view, each once, with its weight."""
@@ -136,40 +146,46 @@ class Publications(WorkerGroup):
         places = np.repeat(np.arange(summed.num_rows), summed.column(WEIGHT).to_numpy())
         return summed.drop_columns([WEIGHT]).take(pa.array(places))
 
-    def _first(self, view: View, now: int) -> pa.Table:
-        """All rows of a view, as the changes of its first published epoch."""
-        return _at_epoch(self._summed(view), now)
-
-    def _appended(self, view: View, seen: int, now: int) -> _Commit:
-        """The changes of a view after an epoch, each with its own."""
-        parts = [_at_epoch(batch.arrow(), batch.epoch) for batch in self._changes(view, seen, now)]
-        return _Commit("append", pa.concat_tables([_at_epoch(arrow_schema(view.fields).empty_table(), now), *parts]))
-
     def troubles(self) -> dict[str, Trouble]:
         """The views that should be published but cannot at present, with the reason."""
-        found = ((view.name, Publication.of(view.options)) for view in self._state.catalog.views.values())
-        wanted = [(name, published.interval) for name, published in found if published is not None]
-        return self.worker_troubles(() if self._state.read_only else wanted)
+        wanted = [] if self._state.read_only else self._published()
+        return self.worker_troubles((view.name, _publication_of(view).interval) for view in wanted)
+
+
+def _publication_of(view: View) -> Publication:
+    found = Publication.of(view.options)
+    assert found is not None
+    return found
+
+
+def _table_of(view: View) -> LakePublication:
+    published = _publication_of(view)
+    return open_publication(published.location, view.name, published.owner)
 
 
 @dataclass(frozen=True)
 class _Commit:
     """One commit of a lake table: ``rows`` that replace all others, are added, or are merged by ``key``."""
 
-    kind: Literal["replace", "append", "merge"]
+    epoch: int
+    kind: Literal["none", "replace", "append", "merge"]
     rows: pa.Table
     key: tuple[str, ...] = ()
 
-    def make(self, table: LakePublication, epoch: int) -> None:
+    def make(self, table: LakePublication) -> None:
         """Make the commit. An epoch without a change is one too: the table shows it."""
+        if self.kind == "none":
+            return
+        fault("lake-write")
         if self.kind == "replace":
-            table.replace(self.rows, epoch)
+            table.replace(self.rows, self.epoch)
         elif self.kind == "append":
-            table.append(self.rows, epoch)
+            table.append(self.rows, self.epoch)
         elif self.rows.num_rows:
-            table.merge(self.rows, self.key, epoch)
+            table.merge(self.rows, self.key, self.epoch)
         else:
-            table.append(self.rows.drop_columns([GONE]), epoch)
+            table.append(self.rows.drop_columns([GONE]), self.epoch)
+        fault("lake-written")
 
 
 def _at_epoch(rows: pa.Table, epoch: int) -> pa.Table:
