@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from threading import get_ident
 
 from tidemill.algebra.expressions.scalars import Literal
@@ -31,8 +32,11 @@ from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.refresh.scheduler import Scheduler
 from tidemill.engine.remote.folder_feeds import FolderFeeds
+from tidemill.engine.remote.lake_tables import LakeTables
+from tidemill.engine.remote.publications import Publications
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.results import EpochCosts
+from tidemill.engine.subscriptions.change_batches import stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import CommitUnknown
 from tidemill.sources.secrets import Secrets
@@ -101,10 +105,12 @@ class Engine:
         )
         self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
         self.feeds = FolderFeeds(state, self.apply)
+        self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns)
+        self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
-        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds)
+        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
         self._open(follow=follow)
@@ -122,8 +128,11 @@ class Engine:
         if follow:
             for view in self.catalog.views.values():
                 self.source_views.follow(view)
+                self.publications.follow(view)
             for feed in self.catalog.feeds.values():
                 self.feeds.follow(feed)
+            for lake in self.catalog.lakes.values():
+                self.lakes.follow(lake)
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -204,7 +213,7 @@ class Engine:
         changes: Mapping[str, ChangeSet],
         positions: Mapping[str, str] | None = None,
         *,
-        objects: bool = False,
+        owned: bool = False,
         late: bool = False,
     ) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
@@ -212,11 +221,11 @@ class Engine:
         def run() -> CommittedEpoch:
             if not self.transaction.settled:
                 self.events.settle()
-            return apply_changes(self.state, self.epochs, changes, positions, objects=objects, late=late)
+            return apply_changes(self.state, self.epochs, changes, positions, owned=owned, late=late)
 
-        # Objects and late changes come from callers that have the lock.
+        # Objects, rows of lake tables and late changes come from callers that have a lock.
         leader = self._combiner.leader
-        shared = leader and leader != get_ident() and not (objects or late) and _is_small(changes)
+        shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
         number = self._combiner.join(run) if shared else self._combiner.lead(run)
         self._run_due()
         return number
@@ -248,12 +257,16 @@ class Engine:
         """Finish work that an exception has interrupted, once the last commit is recovered."""
         self._logs.keep(self.catalog.views)
         self.feeds.keep(self.catalog.feeds)
+        self.lakes.keep(self.catalog.lakes)
+        self.publications.keep(self.catalog.views)
         self.source_views.keep(self.catalog.views)
         self.events.resume()
 
     def close(self) -> None:
         """Close the engine; waiting subscribers end."""
         self.feeds.close()
+        self.lakes.close()
+        self.publications.close()
         self.scheduler.close()
         self.source_views.close()
         with self.lock:

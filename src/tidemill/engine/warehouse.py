@@ -211,7 +211,7 @@ class Warehouse:
         Every view is fresh after each event. Events share an open epoch until the next access (see
         ``engine.epochs.events``). If everything that reads a stream can be compiled, the entry is machine code.
         """
-        self._engine.committed.require_not_object_tables([table.lower()])
+        self._engine.committed.require_own_rows([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))
 
     def replay(self, changes: Mapping[str, Any], order: Sequence[str] | EventOrder) -> None:
@@ -221,7 +221,7 @@ class Warehouse:
         an array of integers its index in ``changes``.
         """
         taken = self._take(changes)
-        self._engine.committed.require_not_object_tables(taken)
+        self._engine.committed.require_own_rows(taken)
         self._engine.events.replay(taken, parse_event_order(order, taken))
 
     def replay_late(self, table: str, where: str | None = None) -> LateReplay:
@@ -325,25 +325,40 @@ class Warehouse:
         return self._engine.costs()
 
     def sync(self, name: str | None = None, *, timeout: float | None = None) -> IntakeEpoch:
-        """Ingest waiting files of a feed, or what the sources of a view have committed; by default of all.
+        """Ingest waiting files of a feed, new versions of a lake table, or what the sources of a view have committed.
+
+        By default of all; all lake tables are one epoch. Published views are then published.
 
         Ends when everything that was there at the start is shown, however much comes meanwhile, or for views over
         sources after ``timeout`` seconds. Returns the epoch, with ``counts``.
         """
         engine, came = self._engine, IntakeCounts()
         is_feed = name is not None and name.lower() in engine.catalog.feeds
+        is_lake = name is not None and name.lower() in engine.catalog.lakes
         if is_feed or name is None:
             came += engine.feeds.sync(name)
-        if not is_feed:
+        if is_lake or name is None:
+            came += engine.lakes.sync(name)
+        if not (is_feed or is_lake):
             before = engine.source_views.tally.total
             engine.source_views.sync(name, timeout)
             came += engine.source_views.tally.total - before
-        return IntakeEpoch(self.flush(), came)
+        epoch = self.flush()
+        if name is None:
+            engine.publications.publish()
+        return IntakeEpoch(epoch, came)
+
+    def publish(self, view: str | None = None) -> dict[str, int]:
+        """Publish a view, or all that have the option ``publish``, as lake tables; returns the epochs that these show.
+
+        A table is written once for each epoch, also if this process ends between two commits.
+        """
+        return self._engine.publications.publish(view)
 
     @property
     def taken(self) -> IntakeCounts:
-        """Counts of everything ingested from feeds and sources since the warehouse was opened."""
-        return self._engine.feeds.tally.total + self._engine.source_views.tally.total
+        """Counts of everything ingested from feeds, lake tables and sources since the warehouse was opened."""
+        return self._engine.feeds.tally.total + self._engine.lakes.tally.total + self._engine.source_views.tally.total
 
     def schedule(self, limit: int | None = None) -> list[str]:
         """Refresh the views with ``refresh = 'scheduled'``, the most urgent first, until none is behind.
@@ -354,18 +369,21 @@ class Warehouse:
         return self._engine.scheduler.run(limit)
 
     def follow(self, limit: int | None = None) -> None:
-        """Start background threads for all sources and feeds, including manual ones, and for scheduled views.
+        """Start background threads for all sources, feeds and lake tables, also manual ones, and for scheduled views.
 
         They run until the warehouse is closed. ``troubles`` reports their failures. ``limit`` is that of ``schedule``.
         """
         self._engine.source_views.follow_all()
         self._engine.feeds.follow_all()
+        self._engine.lakes.follow_all()
+        self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
 
     def troubles(self) -> dict[str, Trouble]:
         """The views and feeds whose background thread fails or is not started, with the reason."""
         engine = self._engine
-        return engine.source_views.troubles() | engine.feeds.troubles() | engine.scheduler.troubles()
+        followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
+        return followed | engine.publications.troubles() | engine.scheduler.troubles()
 
     def table(self, name: str) -> TableHandle:
         """The handle of a table, for reading."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from tidemill.model.errors import SetupError
@@ -85,3 +85,44 @@ class Worker:
         """Wait for the last turn; true if it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+
+CLOSE_SECONDS = 10.0
+"""Seconds that ``WorkerGroup.close`` waits for turns that have begun."""
+
+
+class WorkerGroup:
+    """Workers by name: one for each feed, lake table or published view that goes on by itself."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._workers: dict[str, Worker] = {}
+
+    def start_worker(self, name: str, turn: Callable[[], object], interval: float, least: float) -> None:
+        """Start a worker, unless there is one or the interval is infinite; ``least`` is the shortest interval."""
+        if name not in self._workers and not math.isinf(interval):
+            self._workers[name] = Worker(f"{self._kind} {name}", turn, max(interval, least))
+
+    def worker_troubles(self, wanted: Iterable[tuple[str, float]]) -> dict[str, Trouble]:
+        """The failures of workers, and those of the ``wanted``, with their intervals, that are not started."""
+        found = {name: worker.trouble for name, worker in self._workers.items() if worker.trouble is not None}
+        idle = (name for name, interval in wanted if name not in self._workers and not math.isinf(interval))
+        return found | {name: not_started() for name in idle}
+
+    def drop(self, name: str) -> None:
+        """End a worker; it begins no further turn."""
+        if name in self._workers:
+            self._workers.pop(name).end()
+
+    def keep(self, names: Collection[str]) -> None:
+        """End all workers but these."""
+        for name in self._workers.keys() - set(names):
+            self.drop(name)
+
+    def close(self) -> None:
+        """End all workers; turns that have begun are finished."""
+        for worker in self._workers.values():
+            worker.end()
+        for worker in self._workers.values():
+            worker.join(CLOSE_SECONDS)
+        self._workers.clear()

@@ -23,8 +23,9 @@ TidemillError
 │   ├── CommitUnknown         a commit that the disk may or may not have: opening again tells
 │   └── EpochGone             that epoch was vacuumed, or is still to come
 │       └── FellBehind          a subscriber asks for changes that are no longer kept
-├── SourceError             a database that somebody else runs
+├── SourceError             a database or lake table that somebody else runs
 │   ├── SourceLost            it cannot be reached, or no longer does what was agreed
+│   ├── HistoryGone           a lake table that no longer has its history from the version taken on
 │   └── SourceSlow            it did not answer a query in the time allowed
 ├── SetupError              Java, Spark or an optional package is not available
 ├── InvalidArgument         a call from Python with an argument of the wrong kind
@@ -48,6 +49,7 @@ __all__ = [
     "EpochGone",
     "FellBehind",
     "FormatMismatch",
+    "HistoryGone",
     "InternalError",
     "InvalidArgument",
     "LockHeld",
@@ -234,6 +236,10 @@ class SourceError(TidemillError):
 
 class SourceLost(SourceError):
     """The source cannot be reached for too long, or no longer does what was agreed."""
+
+
+class HistoryGone(SourceError):
+    """A lake table no longer has what is between the version that was taken and the newest one."""
 
 
 class SourceSlow(SourceError):

@@ -6,5 +6,6 @@
 - ``secrets``: the environment variables that may hold passwords.
 - ``polled_source``: sources that are read in one transaction per poll, which guarantees that order.
 - ``remote_queries``: signed queries, their SQL in each dialect, and their evaluation without a source.
+- ``lake``: tables of a lake, whose own history tells what changed.
 - ``postgres``, ``sqlite``: one package for each database; its driver is imported nowhere else.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateLakeTable, CreateTable
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.model import types as t
@@ -197,7 +197,7 @@ def test_refused_columns(columns: str, error: type[TidemillError], part: str) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE t (a INT) USING parquet LOCATION 'x'",
+        "CREATE TABLE t (a INT) USING parquet PARTITIONED BY (a) LOCATION 'x'",
         "CREATE TABLE t (a INT) PARTITIONED BY (a)",
         "CREATE TABLE t LOCATION 'x' AS SELECT 1 AS a",
     ],
@@ -205,6 +205,29 @@ def test_refused_columns(columns: str, error: type[TidemillError], part: str) ->
 def test_refused_clauses(text: str) -> None:
     with pytest.raises(Unsupported):
         parse(text)
+
+
+def test_lake_tables() -> None:
+    (bare,) = parse("CREATE TABLE IF NOT EXISTS `T` USING Delta LOCATION 'lake/t'")
+    assert isinstance(bare, CreateLakeTable)
+    assert (bare.name, bare.table, bare.format, bare.location, bare.if_not_exists) == (
+        "t",
+        None,
+        "delta",
+        "lake/t",
+        True,
+    )
+    (keyed,) = parse("CREATE TABLE t (PRIMARY KEY (a, B)) USING delta COMMENT 'x' LOCATION 'y' OPTIONS (sync = manual)")
+    assert isinstance(keyed, CreateLakeTable)
+    assert (keyed.table, keyed.primary_key, keyed.options) == (None, ("a", "b"), {"sync": "manual"})
+    (declared,) = parse("CREATE TABLE t (location INT, PRIMARY KEY (location)) USING csv LOCATION 'it\\'s'")
+    assert isinstance(declared, CreateLakeTable) and declared.table is not None
+    assert (declared.table.primary_key, declared.location) == (("location",), "it's")
+    (own,) = parse("CREATE TABLE t (location INT) USING parquet")
+    assert isinstance(own, CreateTable), "a column may have that name"
+    for text in ("t (a INT) LOCATION 'x'", "t USING delta LOCATION x", "t USING delta LOCATION 'x' AS SELECT 1 AS a"):
+        with pytest.raises(TidemillError):
+            parse(f"CREATE TABLE {text}")
 
 
 @pytest.mark.parametrize("rest", ["t", "t ()", "a.t (x INT)", "`a/1` (x INT)"])

@@ -8,6 +8,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``define_view``: compiles a query into a ``View``
 - ``serialization``: the catalog as JSON, and back
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic
+- ``publication``: the options of a view that is published as a lake table
 - ``ddl``: tables as CREATE TABLE statements
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``equal_views``: views with the same query under other names

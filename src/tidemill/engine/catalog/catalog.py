@@ -14,6 +14,7 @@ from tidemill.compiler.staging.append_only import only_grows
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.shared_stages import with_shared_stages
@@ -55,6 +56,8 @@ class Catalog:
         self.registry = registry
         self.sources: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
+        self.lakes: dict[str, LakeEntry] = {}
+        """The lake tables among the tables, by name: their rows come from elsewhere."""
         self.module: ObjectModule | None = None
         self.named = NamedDefinitions()
         """Views that are not materialized, and functions in SQL."""
@@ -65,7 +68,7 @@ class Catalog:
         """An independent copy."""
         copy = Catalog(self.registry)
         copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
-        copy.sources, copy.feeds = dict(self.sources), dict(self.feeds)
+        copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
         copy.analyzed = self.analyzed
         copy._sort()
         return copy
@@ -184,7 +187,7 @@ class Catalog:
         if feed.name in self.feeds:
             raise NameTaken(f'feed "{feed.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         table = self.table(feed.table)
-        self.require_not_object_tables([table.name])
+        self.require_own_rows([table.name])
         for other in self.feeds.values():
             if other.folder == feed.folder:
                 raise NameTaken(f'feed "{other.name}" has this folder already', where=feed.folder)
@@ -223,6 +226,7 @@ class Catalog:
                 f'"{name}" cannot be dropped', detail=f"It is fed by {', '.join(feeds)}.", hint="Drop those first."
             )
         gone = self._entries.pop(name)
+        self.lakes.pop(name, None)
         self.analyzed = {other: columns for other, columns in self.analyzed.items() if other != name}
         if late is not None:
             del self._entries[name + LATE]
@@ -314,10 +318,12 @@ class Catalog:
                     hint="Drop the view and create it without that option.",
                 )
 
-    def require_not_object_tables(self, tables: Iterable[str]) -> None:
-        """Refuse a direct change of tables that hold objects."""
+    def require_own_rows(self, tables: Iterable[str]) -> None:
+        """Refuse a direct change of tables that hold objects, and of lake tables."""
         if self.module is not None:
             self.module.require_not_object_tables(tables)
+        for name in self.lakes.keys() & tables:
+            raise self.lakes[name].not_changed_here()
 
     def alone(self, view: View) -> View:
         """The view without shared stages; its own stages must then be filled."""

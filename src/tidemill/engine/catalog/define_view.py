@@ -19,7 +19,9 @@ from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
+from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
+from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import (
     optimization_goal,
@@ -95,13 +97,15 @@ def define_view(
     )
     _require_retained_inputs(catalog, view)
     _require_log(view)
+    if (published := Publication.of(options)) is not None:
+        require_publishable(view, key_of_view(view, catalog), published)
     return view
 
 
 def _require_options(name: str, options: Iterable[str]) -> None:
     known_options = view_options()
     for option in options:
-        if option not in known_options:
+        if option not in known_options and option != OWNER:
             known = "; ".join(f"{key}: {values}" for key, values in known_options.items())
             raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
 

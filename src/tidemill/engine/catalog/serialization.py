@@ -22,6 +22,7 @@ from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
 from tidemill.engine.catalog.entries.constraints import without_enforcement
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.named_definitions import function_from_json, named_to_json, query_from_json
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
@@ -43,6 +44,8 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         entries["sources"] = [source.to_json() for source in catalog.sources.values()]
     if catalog.feeds:
         entries["feeds"] = [feed.to_json() for feed in catalog.feeds.values()]
+    if catalog.lakes:
+        entries["lakes"] = [lake.to_json() for lake in catalog.lakes.values()]
     if catalog.module is not None:
         entries["objects"] = catalog.module.text
     if catalog.analyzed:
@@ -82,6 +85,9 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     for item in _items(data, "feeds"):
         with _read(item):
             catalog.add_feed(FeedEntry.from_json(item))
+    for item in _items(data, "lakes"):
+        with _read(item):
+            catalog.lakes[item["name"]] = LakeEntry.from_json(item)
     with _read(data):
         catalog.analyzed = analyzed_from_json(data.get("statistics", {}))
     return catalog, outdated

@@ -23,6 +23,10 @@ VIEW_OPTIONS = {
     "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies or recompute",
     "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
     "optimize": "what strategy auto looks for: balanced, latency or memory",
+    "publish": "delta: the view is published as a Delta table",
+    "location": "where it is published",
+    "mode": "merge, snapshot or changes: what is published",
+    "publish_every": "manual, continuous or every N seconds, minutes, hours",
     "require": "incremental: refuse the view if it would be computed again",
 }
 """The options that no strategy declares."""

@@ -1,26 +1,33 @@
-"""DDL of sources and folder feeds. Each statement commits the catalog."""
+"""DDL of sources, folder feeds and lake tables. Each statement commits the catalog."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.partitions.lateness import initial_head
 from tidemill.engine.remote.folder_feeds import FolderFeeds
+from tidemill.engine.remote.lake_tables import LakeTables
+from tidemill.model.schema import Table
 
 __all__ = ["SourceDefinitions"]
 
 
 class SourceDefinitions:
-    """Creates and drops the sources and feeds of a warehouse."""
+    """Creates and drops the sources and feeds of a warehouse, and creates its lake tables."""
 
-    def __init__(self, state: EngineState, epochs: EpochCommitter, settled: Settled, feeds: FolderFeeds) -> None:
+    def __init__(
+        self, state: EngineState, epochs: EpochCommitter, settled: Settled, feeds: FolderFeeds, lakes: LakeTables
+    ) -> None:
         self._state = state
         self._epochs = epochs
         self._settled = settled
         self._feeds = feeds
+        self._lakes = lakes
 
     def create_source(self, source: SourceEntry) -> None:
         """Add a source."""
@@ -54,3 +61,12 @@ class SourceDefinitions:
             with self._epochs.changing_catalog() as catalog:
                 del catalog.feeds[self._feeds.find(name).name]
                 self._epochs.commit_catalog(then=partial(self._feeds.drop, name))
+
+    def create_lake_table(self, table: Table, lake: LakeEntry) -> None:
+        """Add a table, empty at first, whose rows come from a lake table."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.add(table)
+                catalog.lakes[lake.name] = lake
+                self._epochs.commit_catalog(positions={**initial_head(table), lake.position: ""})

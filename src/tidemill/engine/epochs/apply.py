@@ -25,20 +25,20 @@ def apply_changes(
     changes: Mapping[str, ChangeSet],
     positions: Mapping[str, str] | None,
     *,
-    objects: bool,
+    owned: bool,
     late: bool,
 ) -> tuple[int, WaitUntilDurable]:
     """Commit one epoch: all changes and all views together, or nothing. Returns its number.
 
-    Tables that hold objects change only with ``objects``, whose callers have checked all references. With ``late``
-    changes are applied however late they are; callers have checked that their partitions are retained.
+    Tables that hold objects, and lake tables, change only with ``owned``, by those who keep them. With ``late`` changes
+     are applied however late they are; callers have checked that their partitions are retained.
     """
     state.require_writable()
     catalog, number = state.catalog, state.store.epoch + 1
     if catalog.static:
         catalog.require_not_static(changes)
-    if not objects:
-        catalog.require_not_object_tables(changes)
+    if not owned:
+        catalog.require_own_rows(changes)
     moved = dict(positions or {})
     if catalog.late and not late:
         gate = LatenessFilter(catalog.late, state.store.positions, number)

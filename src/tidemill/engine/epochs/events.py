@@ -328,7 +328,7 @@ class EventWriter:
             return False
         try:
             with garbage_collection_paused():
-                _, durable = apply_changes(state, self._epochs, changes, {}, objects=False, late=False)
+                _, durable = apply_changes(state, self._epochs, changes, {}, owned=False, late=False)
         except DataError:
             return False
         durable()

@@ -18,6 +18,7 @@ from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.results import MapSize
+from tidemill.sources.lake.lake_table import version_shown
 
 __all__ = ["base_reads_of", "explanation_of", "sizes_of"]
 
@@ -59,6 +60,14 @@ def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
         yield "base reads", ", ".join(f"{rows:,} rows of {name}" for name, rows in reads.items() if rows) or "none"
 
 
+def _lake_facts(engine: Engine, view: View) -> dict[str, str]:
+    """The lake tables that a view reads, with the versions that it shows."""
+    found = [engine.catalog.lakes[name] for name in view.inputs if name in engine.catalog.lakes]
+    at = {lake.name: version_shown(engine.store.positions.get(lake.position, "")) for lake in found}
+    told = [f"{lake.name} at version {at[lake.name]} of {lake.format} {lake.location}" for lake in found]
+    return {"lake tables": "; ".join(told) + "; their rows are kept here"} if told else {}
+
+
 def explanation_of(engine: Engine, name: str) -> str:
     """Strategy, runtime, program, predicted and measured cost of a view, with reasons."""
     over_sources = source_facts(engine.source_views, engine.catalog.view(name), engine.secrets)
@@ -96,6 +105,7 @@ def explanation_of(engine: Engine, name: str) -> str:
             facts["object events"] = "\n".join(events)
         facts |= (
             over_sources
+            | _lake_facts(engine, view)
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
             | dict(_lineage_facts(engine, view))
         )

@@ -130,7 +130,7 @@ class Objects:
         if not changes:
             return self._engine.store.epoch
         moved = {LAST_OID: str(last)} if last > self._last_oid() else {}
-        return self._engine.apply(changes, moved, objects=True)
+        return self._engine.apply(changes, moved, owned=True)
 
     @property
     def events(self) -> list[ObjectEvent]:

@@ -1,7 +1,9 @@
-"""External input: views over sources, and folders that receive files.
+"""External input: views over sources, folders that receive files, and lake tables.
 
 - ``source_views``: all views over sources: opened, filled, synced, closed
 - ``source_maintainer``: one view over sources: passes messages to protocols, and commits what they install
 - ``initial_load``: its first rows, from one state of each source
 - ``folder_feeds``: each file of a folder is an epoch, applied exactly once
+- ``lake_tables``: the change from one version of lake tables to the next is an epoch, applied exactly once
+- ``publications``: views as lake tables, each epoch committed there exactly once
 """

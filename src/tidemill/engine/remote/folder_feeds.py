@@ -10,9 +10,7 @@ is already written.
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +23,7 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.remote.source_maintainer import ApplyChanges
-from tidemill.engine.workers import Trouble, Worker, not_started
+from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import DataError, OutOfBudget, SetupError, SqlError, TidemillError, UnknownName
 from tidemill.model.schema import Table
 from tidemill.sources.ingest.files import IngestedFiles, read_files
@@ -36,9 +34,6 @@ __all__ = ["FeedState", "FolderFeeds"]
 
 POLL_SECONDS = 0.2
 """Seconds between two scans of the folder of a continuous feed."""
-
-CLOSE_SECONDS = 10.0
-"""Seconds that ``close`` waits for a file that is being ingested."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +49,14 @@ class FeedState:
     trouble: str | None
 
 
-class FolderFeeds:
+class FolderFeeds(WorkerGroup):
     """Runs the feeds of a warehouse. One thread at a time ingests the files of a feed."""
 
     def __init__(self, state: EngineState, apply: ApplyChanges) -> None:
+        super().__init__("feed")
         self._state = state
         self._apply = apply
         self._locks: dict[str, threading.RLock] = {}
-        self._threads: dict[str, Worker] = {}
         self._all = False
         self.tally = IntakeTotals()
         """Counts of everything ingested since the warehouse was opened."""
@@ -69,9 +64,7 @@ class FolderFeeds:
     def follow(self, feed: FeedEntry) -> None:
         """Start a worker for a feed, if it is not manual or all feeds are followed."""
         interval = 0.0 if self._all else sync_interval(feed.options)
-        if feed.name not in self._threads and not math.isinf(interval):
-            turn = partial(self.sync, feed.name)
-            self._threads[feed.name] = Worker(f"feed {feed.name}", turn, max(interval, POLL_SECONDS))
+        self.start_worker(feed.name, partial(self.sync, feed.name), interval, POLL_SECONDS)
 
     def follow_all(self) -> None:
         """Start workers for all feeds, including those created later."""
@@ -106,30 +99,8 @@ class FolderFeeds:
 
     def troubles(self) -> dict[str, Trouble]:
         """The feeds that should ingest files but cannot at present, with the reason."""
-        found = {name: thread.trouble for name, thread in self._threads.items() if thread.trouble is not None}
-        if self._state.read_only:
-            return found
-        feeds = self._state.catalog.feeds.values()
-        idle = (f for f in feeds if f.name not in self._threads and not math.isinf(sync_interval(f.options)))
-        return found | {feed.name: not_started() for feed in idle}
-
-    def drop(self, name: str) -> None:
-        """Stop a feed; no further file is ingested."""
-        if name in self._threads:
-            self._threads.pop(name).end()
-
-    def keep(self, names: Collection[str]) -> None:
-        """Stop all feeds but these."""
-        for name in self._threads.keys() - set(names):
-            self.drop(name)
-
-    def close(self) -> None:
-        """Stop all feeds; a file that is being ingested is finished."""
-        for thread in self._threads.values():
-            thread.end()
-        for thread in self._threads.values():
-            thread.join(CLOSE_SECONDS)
-        self._threads.clear()
+        wanted = () if self._state.read_only else self._state.catalog.feeds.values()
+        return self.worker_troubles((feed.name, sync_interval(feed.options)) for feed in wanted)
 
     # -- files --------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 - ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
 - ``changes``: INSERT, UPDATE, DELETE
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
+- ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE
 - ``show``: SHOW statements
 - ``select``: one-off queries, ordered and limited
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
+from tidemill.engine.catalog.publication import with_publication
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
@@ -24,6 +26,7 @@ from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.changes import delete, insert, update
+from tidemill.engine.statements.lake_tables import create_lake_table, refresh_table
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
@@ -54,11 +57,14 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
     replacing = statement.or_replace and statement.name in engine.catalog.views
-    view = planned_view(engine.state, statement.name, statement.query, statement.options, statement.tree)
+    options = with_publication(statement.name, statement.options, engine.catalog.views)
+    view = planned_view(engine.state, statement.name, statement.query, options, statement.tree)
     if replacing:
         engine.definitions.replace_view(view)
     else:
         engine.definitions.create_view(view)
+    engine.publications.drop(view.name)
+    engine.publications.follow(view)
     return Result(message=f"{'replaced' if replacing else 'created'} view {statement.name}")
 
 
@@ -113,14 +119,16 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         return Result(message=f"there is no {statement.name}")
     if statement.kind == "view":
         engine.definitions.drop(engine.catalog.view(statement.name).name)
+        engine.publications.drop(statement.name)
     else:
         table = engine.catalog.table(statement.name)
         if table.kept != (statement.kind == "table"):
             kind = "table" if table.kept else "stream"
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
-        with engine.settled():
+        with engine.lakes.alone() if table.name in engine.catalog.lakes else nullcontext(), engine.settled():
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
             engine.definitions.drop(table.name)
+            engine.lakes.drop(table.name)
     return Result(message=f"dropped {statement.name}")
 
 
@@ -206,6 +214,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ShowSchemas: named.show_schemas,
     sql.UseSchema: named.use_schema,
     sql.CreateTable: create_table,
+    sql.CreateLakeTable: create_lake_table,
     sql.CreateView: create_view,
     sql.AlterView: alter_view,
     sql.Analyze: analyze,
@@ -213,6 +222,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.Drop: drop,
     sql.ExplainView: explain_view,
     sql.Insert: insert,
+    sql.RefreshTable: refresh_table,
     sql.RefreshView: refresh_view,
     sql.ReplayLate: replay_late,
     sql.Select: answer,

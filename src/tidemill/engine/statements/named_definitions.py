@@ -37,6 +37,7 @@ from tidemill.engine.statements.changes import apply_rows
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void
+from tidemill.sources.lake.lake_table import version_shown
 
 
 def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
@@ -209,7 +210,11 @@ def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
     if statement.names_only:
         return Result([(f.name,) for f in fields], (Field("col_name", STRING),))
     names = ("col_name", "data_type", "comment")
-    rows = [(f.name, str(f.type).lower(), None) for f in fields]
+    rows: list[tuple[str, str | None, None]] = [(f.name, str(f.type).lower(), None) for f in fields]
+    if lake := engine.catalog.lakes.get(statement.name):
+        version = version_shown(engine.store.positions.get(lake.position, ""))
+        rows += [("# Lake table", "", None), ("Provider", lake.format, None)]
+        rows += [("Location", lake.location, None), ("Version", version, None)]
     return Result(rows, tuple(Field(name, STRING) for name in names))
 
 

@@ -14,6 +14,7 @@ from tidemill.engine.partitions.listing import partitions_of
 from tidemill.engine.results import Result
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
+from tidemill.sources.lake.lake_table import version_shown
 
 
 def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
@@ -25,7 +26,9 @@ def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
 
 def show_create_table(engine: Engine, statement: sql.ShowCreateTable) -> Result:
     """Return the CREATE statement of a table or stream, with all of its constraints."""
-    return Result([(ddl(engine.catalog.table(statement.table)),)], (Field("statement", STRING),))
+    table = engine.catalog.table(statement.table)
+    lake = engine.catalog.lakes.get(table.name)
+    return Result([(ddl(table) + (lake.clause if lake else ""),)], (Field("statement", STRING),))
 
 
 def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
@@ -109,13 +112,26 @@ def _value_cells(known: ColumnStatistics) -> tuple[object, ...]:
 
 
 def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
-    """List tables and streams."""
+    """List tables and streams; a lake table has its format, its location and the version that was taken last."""
     rows = [
-        (table.name, "table" if table.kept else "stream", ", ".join(table.primary_key))
+        (
+            table.name,
+            "table" if table.kept else "stream",
+            ", ".join(table.primary_key),
+            *_lake_cells(engine, table.name),
+        )
         for table in engine.catalog.tables.values()
         if SUBPLAN_SIGN not in table.name
     ]
-    return Result(rows, (Field("name", STRING), Field("kind", STRING), Field("primary_key", STRING)))
+    names = ("name", "kind", "primary_key", "format", "location", "version")
+    return Result(rows, tuple(Field(name, STRING) for name in names))
+
+
+def _lake_cells(engine: Engine, name: str) -> tuple[str | None, str | None, str | None]:
+    lake = engine.catalog.lakes.get(name)
+    if lake is None:
+        return None, None, None
+    return lake.format, lake.location, version_shown(engine.store.positions.get(lake.position, ""))
 
 
 def show_views(engine: Engine, statement: sql.ShowViews) -> Result:

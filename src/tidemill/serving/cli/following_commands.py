@@ -79,7 +79,7 @@ def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
 
 
 def sync(
-    name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; default: all of them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A view over sources, a feed or a lake table; else all.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
     ] = False,
@@ -87,7 +87,7 @@ def sync(
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
-    """Sync views with their sources, and ingest waiting files of feeds.
+    """Sync views with their sources, ingest waiting files of feeds, and take the newest versions of lake tables.
 
     Prints the epoch and the number of rows; with --follow each epoch, and scheduled views are refreshed as well. A
     source that cannot be reached is reported on standard error, and tried again.

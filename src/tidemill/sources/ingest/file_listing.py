@@ -18,7 +18,7 @@ from tidemill.model.paths import local_path
 from tidemill.model.schema import Table, names_of
 from tidemill.sources.ingest.frames import check_names
 
-__all__ = ["NULL_PARTITION", "FileListing", "ListedFile", "is_hidden", "list_files"]
+__all__ = ["NULL_PARTITION", "FileListing", "ListedFile", "files_below", "is_hidden", "list_files"]
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The value in a folder's name that stands for NULL."""
@@ -52,6 +52,11 @@ def list_files(paths: Sequence[str | Path], table: Table | None) -> FileListing:
             raise _empty(path, [item for item in skipped if item.is_relative_to(path)])
         files += _partitioned(path, found, table)
     return FileListing(tuple(files), tuple(skipped))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The files below a folder that Spark would read, in order; there may be none."""
+    return sorted(_walk(folder, []))
 
 
 def is_hidden(name: str) -> bool:

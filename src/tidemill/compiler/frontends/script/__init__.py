@@ -5,6 +5,8 @@
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
 - ``create_table``: columns of CREATE TABLE and CREATE STREAM
+- ``lake_tables``: CREATE TABLE ... USING format LOCATION
+- ``options``: (key = value, ...)
 - ``constraints``: PRIMARY KEY, FOREIGN KEY, CHECK and NOT NULL, each enforced or refused
 - ``check_conditions``: the condition of a CHECK as a scalar
 """

@@ -28,6 +28,8 @@ from tidemill.compiler.frontends.script.dml_readers import (
     read_truncate,
     read_update,
 )
+from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
+from tidemill.compiler.frontends.script.options import read_options
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
@@ -43,7 +45,7 @@ from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, rea
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
-    "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, "
+    "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH, "
     "REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
 )
 
@@ -73,14 +75,16 @@ def read_statement(cursor: StatementCursor) -> st.Statement:
     )
 
 
-def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.CreateTable | st.CreateTableAs:
+def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.Statement:
     """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [APPEND ONLY] [PARTITION BY ...]``, and STREAM alike.
 
-    Or ``CREATE TABLE name AS query``.
+    Or ``CREATE TABLE name AS query``, or ``CREATE TABLE name USING format LOCATION '...'``.
     """
     kept = cursor.tokens[1].text.upper() == "TABLE"
     if kept and any(depth == 0 and token.token_type in QUERY_WORDS for depth, token in nesting_levels(cursor.tokens)):
         return read_create_table_as(cursor, place)
+    if kept and is_lake_table(cursor):
+        return read_lake_table(cursor, place)
     while cursor.rest and not at_partition_by(cursor) and not cursor.sees(*APPEND_ONLY):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
@@ -143,24 +147,6 @@ def read_alter_view(cursor: StatementCursor, place: TextLocation) -> st.AlterVie
     name = _view_name(cursor)
     cursor.expect("SET")
     return st.AlterView(place, name, read_options(cursor))
-
-
-def read_options(cursor: StatementCursor) -> dict[str, str]:
-    """``(strategy = 'viewlet', runtime = native)``: values are strings, words or numbers."""
-    options: dict[str, str] = {}
-    cursor.expect("(")
-    while not cursor.accept(")"):
-        place = cursor.place
-        key = cursor.next("an option").text.lower()
-        if key in options:
-            raise ParseError(f'option "{key}" is given twice', where=place)
-        cursor.expect("=")
-        sign = "-" if cursor.accept("-") else ""
-        options[key] = sign + cursor.next(f'the value of "{key}"').text
-        if not cursor.accept(","):
-            cursor.expect(")")
-            break
-    return options
 
 
 def read_define(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
@@ -257,8 +243,10 @@ def read_explain(cursor: StatementCursor, place: TextLocation) -> st.ExplainView
     return st.ExplainView(place, _view_name(cursor))
 
 
-def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView:
-    """``REFRESH [MATERIALIZED] VIEW name``."""
+def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView | st.RefreshTable:
+    """``REFRESH [MATERIALIZED] VIEW name``, or ``REFRESH TABLE name [REBUILD]``."""
+    if cursor.accept("TABLE"):
+        return st.RefreshTable(place, cursor.name("table"), cursor.accept("REBUILD"))
     return st.RefreshView(place, _view_name(cursor))
 
 
@@ -357,7 +345,6 @@ REFUSED_STATEMENTS: dict[tuple[str, ...], str] = {
     ("LOAD",): "Use tidemill load, or wh.load(table, path).",
     ("MERGE",): "Use UPDATE and INSERT; or apply() old rows with -1 and new rows with +1, as one epoch.",
     ("MSCK",): "Leave it out: a table knows its rows.",
-    ("REFRESH", "TABLE"): _NOTHING_CACHED,
     ("REPAIR",): "Leave it out: a table knows its rows.",
     ("REPLACE",): "DROP the table, and CREATE it again.",
     ("RESET",): "Leave it out: there are no settings to reset.",

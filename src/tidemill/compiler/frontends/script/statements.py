@@ -38,6 +38,22 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class CreateLakeTable(Statement):
+    """``CREATE TABLE ... USING format LOCATION '...'``: a table whose rows are those of a lake table.
+
+    Without a ``table`` its columns are those of the lake table, and ``primary_key`` is its key.
+    """
+
+    name: str
+    table: Table | None
+    primary_key: tuple[str, ...]
+    format: str
+    location: str
+    options: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class CreateView(Statement):
     """``CREATE MATERIALIZED VIEW``: ``query`` is its SELECT as written, ``text`` the whole statement.
 
@@ -250,6 +266,14 @@ class RefreshView(Statement):
     """``REFRESH VIEW``."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class RefreshTable(Statement):
+    """``REFRESH TABLE``: takes the newest version of a lake table; with ``rebuild`` by comparing all of its rows."""
+
+    name: str
+    rebuild: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the catalog holds beside relations.
 
-- ``source_entry``, ``feed_entry``: sources and folder feeds
+- ``source_entry``, ``feed_entry``, ``lake_entry``: sources, folder feeds and lake tables
 - ``constraints``: foreign keys and checks over all tables
 - ``named_definitions``: views that are not materialized, and functions in SQL
 - ``user_functions``: registered functions and aggregates; ``batch_functions``: those of pandas Series and Arrow arrays

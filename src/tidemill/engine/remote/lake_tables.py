@@ -1,0 +1,155 @@
+"""Lake tables: the changes from the version that was taken last to the newest one are one epoch, taken exactly once.
+
+The version is the position of the table. It is committed with the rows, so after a crash either both are there or
+neither. A table is compared as a whole with its newest version only if its history is gone and that was asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.catalog.entries.lake_entry import LakeEntry
+from tidemill.engine.catalog.refresh_mode import sync_interval
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
+from tidemill.engine.remote.source_maintainer import ApplyChanges
+from tidemill.engine.workers import Trouble, WorkerGroup
+from tidemill.model.errors import HistoryGone, UnknownName, Unsupported
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field, Type
+from tidemill.program.maps import Map
+from tidemill.sources.lake.columns import fields_of_schema
+from tidemill.sources.lake.lake_table import LakeChange, LakeTable
+from tidemill.sources.lake.registry import open_lake_table
+from tidemill.storage.compaction.consolidate import difference
+from tidemill.storage.filesystem.durable_files import fault
+
+__all__ = ["LakeTables"]
+
+POLL_SECONDS = 1.0
+"""Seconds between two looks at the versions of a continuous lake table."""
+
+ReadColumns = Callable[[str, Sequence[Field]], pa.Table]
+"""Reads the rows of a table that are kept, with their weights."""
+
+
+class LakeTables(WorkerGroup):
+    """Takes the changes of lake tables. One thread at a time does."""
+
+    def __init__(self, state: EngineState, apply: ApplyChanges, kept: ReadColumns) -> None:
+        super().__init__("lake table")
+        self._state = state
+        self._apply = apply
+        self._kept = kept
+        self._lock = threading.RLock()
+        self._all = False
+        self.tally = IntakeTotals()
+        """Counts of everything taken since the warehouse was opened."""
+
+    def follow(self, lake: LakeEntry) -> None:
+        """Start a worker for a lake table, if it is not manual or all are followed."""
+        interval = 0.0 if self._all else sync_interval(lake.options)
+        self.start_worker(lake.name, partial(self.sync, lake.name), interval, POLL_SECONDS)
+
+    def follow_all(self) -> None:
+        """Start workers for all lake tables, including those created later."""
+        self._state.require_writable()
+        self._all = True
+        for lake in self._state.catalog.lakes.values():
+            self.follow(lake)
+
+    def find(self, name: str) -> LakeEntry:
+        """The lake table of that name."""
+        table = self._state.catalog.table(name)
+        if table.name not in self._state.catalog.lakes:
+            raise UnknownName(
+                f'"{table.name}" is no lake table',
+                detail="It has its own rows, which are always those of the last epoch.",
+                hint="A lake table is made by CREATE TABLE ... USING delta LOCATION '...'.",
+            )
+        return self._state.catalog.lakes[table.name]
+
+    def sync(self, name: str | None = None, *, rebuild: bool = False) -> IntakeCounts:
+        """Take the newest version of one lake table, or of all in one epoch; returns the counts.
+
+        With ``rebuild`` the rows that are kept are compared with all of the newest version.
+        """
+        with self._lock:
+            self._state.require_writable()
+            lakes = self._state.catalog.lakes
+            wanted = list(lakes.values()) if name is None else [self.find(name)]
+            found = {lake.position: self._read(lake, rebuild) for lake in wanted}
+            newer = {position: change for position, change in found.items() if change is not None}
+            return self._commit(newer) if newer else IntakeCounts()
+
+    def alone(self) -> AbstractContextManager[bool]:
+        """Context in which no lake table is taken: for dropping one, or creating another of its name."""
+        return self._lock
+
+    def _commit(self, found: Mapping[str, LakeChange]) -> IntakeCounts:
+        changes = {change.table.name: self._net(change) for change in found.values()}
+        changed = {name: change for name, change in changes.items() if change.rows}
+        rows = sum(pc.sum(pc.abs(change.arrow().column(WEIGHT))).as_py() for change in changed.values())
+        came = IntakeCounts(rows, sum(change.files for change in found.values()))
+        fault("lake-read")
+        with self.tally.counting(came):
+            self._apply(changed, {name: change.position for name, change in found.items()})
+        fault("lake-taken")
+        return came
+
+    def _read(self, lake: LakeEntry, rebuild: bool) -> LakeChange | None:
+        """The change since the version that was taken last; None if there is no newer one."""
+        source = open_lake_table(lake.format, lake.location, lake.options)
+        since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
+        if since and not rebuild and not source.is_newer(since):
+            return None
+        if source.HAS_SCHEMA:
+            require_same_columns(lake, table, source)
+        if not since or rebuild:
+            return source.contents(table)
+        try:
+            return source.change(table, since)
+        except HistoryGone as error:
+            if lake.rebuilds:
+                return source.contents(table)
+            error.hint = f"REFRESH TABLE {lake.name} REBUILD compares its rows with all of the newest version."
+            raise
+
+    def _net(self, change: LakeChange) -> ChangeSet:
+        """The change of the rows that are kept, summed."""
+        name, fields = change.table.name, change.table.fields
+        before = self._kept(name, fields) if change.whole else change.rows.slice(0, 0)
+        return ChangeSet.of_arrow(difference(before, change.rows, Map(name, fields)), fields)
+
+    def troubles(self) -> dict[str, Trouble]:
+        """The lake tables that should be followed but cannot at present, with the reason."""
+        wanted = () if self._state.read_only else self._state.catalog.lakes.values()
+        return self.worker_troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
+
+
+def require_same_columns(lake: LakeEntry, table: Table, source: LakeTable) -> None:
+    """Refuse a lake table whose columns are no longer those of the table."""
+    wanted = {f.name for f in table.fields}
+    found = fields_of_schema(source.schema(), lake.location, wanted if lake.declared else None)
+    types, taken = {f.name: f.type for f in found}, {f.name: f.type for f in table.fields}
+    if types == taken:
+        return
+    changed = [name for name in (types | taken) if types.get(name) != taken.get(name)]
+    was, now = ", ".join(_said(taken, name) for name in changed), ", ".join(_said(types, name) for name in changed)
+    raise Unsupported(
+        f'the columns of lake table "{lake.name}" have changed',
+        where=lake.location,
+        detail=f"It was created with {was}, and has {now} now.",
+        hint="DROP it and CREATE it again; with named columns, those that are added later are left out.",
+    )
+
+
+def _said(types: Mapping[str, Type], name: str) -> str:
+    return f"{name} {types[name]}" if name in types else f"no {name}"

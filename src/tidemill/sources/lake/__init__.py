@@ -1,0 +1,13 @@
+"""Lake tables: Delta tables and folders of files, which tell what changed between two versions.
+
+- ``lake_table``: what the engine asks of a lake table, of whatever format
+- ``location``: locations as users write them, checked
+- ``columns``: Arrow schemas as columns of a table; types that are not ours are refused by name
+- ``data_files``: data files that a version added and removed, as weighted rows
+- ``delta_table``: Delta, by its change data feed or the difference of its files
+- ``delta_package``: what is used of the package deltalake, and its errors as ours
+- ``iceberg_table``: Iceberg, by the difference of its files and delete files
+- ``folder_table``: plain folders of Parquet, CSV or JSON files
+- ``lake_publication``, ``delta_publication``: lake tables that views are published as
+- ``registry``: lake tables by format
+"""

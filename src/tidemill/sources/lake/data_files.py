@@ -1,0 +1,103 @@
+"""Data files that a version added and removed, as weighted rows.
+
+A data file never changes, so the change between two versions is the rows of the files that only the new one has, less
+those of the files that only the old one has. Rows that were merely rewritten come with both signs, and cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+
+from tidemill.changes.arrow import arrow_schema
+from tidemill.model.errors import HistoryGone, SourceLost, TidemillError
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.sources.ingest.frames import changes_of
+
+__all__ = ["DataFile", "FileSet", "read_signed", "together", "weighted"]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a lake table: its path, the columns that it does not hold, and the rows that count.
+
+    ``kept`` has for each row if it counts; None if all do. Rows beyond its end count. ``names`` are those of columns in
+    the file, by their names in the table in lower case, where they have others.
+    """
+
+    path: str
+    constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    kept: pa.BooleanArray | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+FileSet = Mapping[str, DataFile]
+"""The files of a version by a key that is different if a file, or which of its rows count, is."""
+
+
+def read_signed(old: FileSet, new: FileSet, table: Table, files: pa_fs.FileSystem) -> tuple[pa.Table, int]:
+    """The rows of the files that only one of two versions has, signed; and the number of these files."""
+    added = [new[key] for key in new.keys() - old.keys()]
+    removed = [old[key] for key in old.keys() - new.keys()]
+    parts = [_read(one, table, files, 1) for one in added] + [_read(one, table, files, -1) for one in removed]
+    return together(parts, table), len(parts)
+
+
+def together(parts: Sequence[pa.Table], table: Table) -> pa.Table:
+    """One table of weighted rows."""
+    return pa.concat_tables([arrow_schema(table.fields).empty_table(), *parts])
+
+
+def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> pa.Table:
+    """The rows of a file that count, with a weight."""
+    try:
+        with files.open_input_file(one.path) as source:
+            found = _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one)
+    except FileNotFoundError:
+        raise HistoryGone(
+            "a data file that is needed is gone",
+            where=one.path,
+            detail="It was removed from the lake table and then deleted, by VACUUM for instance.",
+        ) from None
+    except (OSError, pa.ArrowException) as error:
+        raise SourceLost("a data file cannot be read", where=one.path, detail=str(error)) from error
+    if one.kept is not None:
+        found = found.filter(_mask(one.kept, found.num_rows))
+    for name, value in one.constants.items():
+        found = found.append_column(name, pa.repeat(value, found.num_rows))
+    return weighted(found, table, weight, one.path)
+
+
+def _columns(file: pq.ParquetFile, table: Table, one: DataFile) -> pa.Table:
+    """The columns of a file that the table has; those that it lacks are NULL, as in files older than a column.
+
+    Some writers have the columns of partitions in files, too: they are taken from the log all the same.
+    """
+    told = {name.lower() for name in one.constants}
+    wanted = {one.names.get(f.name, f.name).lower(): f.name for f in table.fields if f.name not in told}
+    held = [name for name in file.schema_arrow.names if name.lower() in wanted]
+    if held:
+        return file.read(columns=held).rename_columns([wanted[name.lower()] for name in held])
+    # Without columns a table of Arrow forgets how many rows it has.
+    return pa.table({WEIGHT: pa.repeat(pa.scalar(1, pa.int64()), file.metadata.num_rows)})
+
+
+def _mask(kept: pa.BooleanArray, rows: int) -> pa.BooleanArray:
+    rest = rows - len(kept)
+    return kept if rest == 0 else pa.concat_arrays([kept, pa.repeat(pa.scalar(True), rest)])
+
+
+def weighted(rows: pa.Table, table: Table, weight: int | pa.ChunkedArray, where: str) -> pa.Table:
+    """Rows in the columns of ``table``, with one weight or a column of weights."""
+    weights = pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows) if isinstance(weight, int) else weight
+    wanted = {f.name for f in table.fields}
+    rows = rows.select([name for name in rows.column_names if name.lower() in wanted]).append_column(WEIGHT, weights)
+    try:
+        return changes_of(rows, table).arrow()
+    except TidemillError as error:
+        error.where = f"{where}, {error.where}"
+        raise

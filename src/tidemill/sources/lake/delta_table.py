@@ -1,0 +1,238 @@
+"""Delta tables, read by the package ``deltalake``.
+
+The change data feed tells the rows that changed. Where it is off, or the package cannot read it, the files that a
+version removed and added are compared; that is exact too, at the cost of reading the files that were rewritten. The
+numbers of rows that the log has for both versions are compared with what the feed told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import sha256
+from typing import ClassVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+
+from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
+from tidemill.model.paths import url_scheme
+from tidemill.model.schema import Table
+from tidemill.model.types import Array, Map, Struct, Type
+from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, together, weighted
+from tidemill.sources.lake.delta_package import DeltaError, DeltaStorageHandler, first_line, translated
+from tidemill.sources.lake.delta_package import DeltaTable as RawTable
+from tidemill.sources.lake.lake_table import LakeChange
+
+__all__ = ["DeltaTable"]
+
+READABLE_FEATURES = frozenset(
+    ("columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck", "variantType", "variantType-preview")
+)
+"""Features of Delta that a reader must know, and that we do, or refuse by name."""
+
+CHANGE_FEED = "delta.enableChangeDataFeed"
+COLUMN_MAPPING = "delta.columnMapping.mode"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+
+
+class DeltaTable:
+    """A Delta table at its newest version."""
+
+    HAS_SCHEMA: ClassVar[bool] = True
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        with translated(location):
+            self._table = RawTable(location)
+        _require_readable(self._table, location)
+
+    @cached_property
+    def _id(self) -> str:
+        return str(self._table.metadata().id)
+
+    @cached_property
+    def _files(self) -> pa_fs.FileSystem:
+        if url_scheme(self._location) is None:
+            return pa_fs.SubTreeFileSystem(self._location, pa_fs.LocalFileSystem())
+        return pa_fs.PyFileSystem(DeltaStorageHandler(self._location))
+
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version, in order."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    def is_newer(self, since: str) -> bool:
+        """True if there is a version that was not taken."""
+        return self._position != since
+
+    @property
+    def _position(self) -> str:
+        """The newest version, and the identity of the table: another one at this location has another history.
+
+        Where files have other names for columns, these too: such a column can be renamed without a change of files.
+        """
+        mapped = f" {json.dumps(self._names, separators=(',', ':'))}" if self._names else ""
+        return f"{self._table.version()} {self._id}{mapped}"
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The names of columns in files, by their names in lower case, if there is a column mapping."""
+        if self._table.metadata().configuration.get(COLUMN_MAPPING, "none") == "none":
+            return {}
+        return {f.name.lower(): str(f.metadata.get(PHYSICAL_NAME, f.name)) for f in self._table.schema().fields}
+
+    def contents(self, table: Table) -> LakeChange:
+        """All rows of the newest version."""
+        with translated(self._location):
+            rows, files = self._difference({}, table)
+        return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
+
+    def change(self, table: Table, since: str) -> LakeChange:
+        """The change from ``since`` to the newest version: by the change feed if possible, or else by files."""
+        old = self._at(since, table)
+        with translated(self._location):
+            return self._by_feed(table, old) or self._by_files(table, old)
+
+    def _at(self, since: str, table: Table) -> RawTable:
+        """The table at the version that was taken last."""
+        version, identity, *mapped = since.split(" ", 2)
+        if identity != self._id:
+            raise HistoryGone(
+                "another Delta table is at this location",
+                where=self._location,
+                detail="It was dropped and created again, so its history says nothing of the rows that are kept.",
+            )
+        names: dict[str, str] = json.loads(mapped[0]) if mapped else {}
+        for field in table.fields:
+            if names.get(field.name, field.name).lower() != self._names.get(field.name, field.name).lower():
+                raise HistoryGone(
+                    f'another column is called "{field.name}" now',
+                    where=self._location,
+                    detail="It was dropped or renamed, so rows that no version changed have other values.",
+                )
+        if int(version) > self._table.version():
+            raise HistoryGone(
+                f"version {version} of the Delta table is gone",
+                where=self._location,
+                detail=f"Its newest version is {self._table.version()}: it was set back by other means than RESTORE.",
+            )
+        try:
+            return RawTable(self._location, version=int(version))
+        except DeltaError as error:
+            raise HistoryGone(
+                f"version {version} of the Delta table is gone", where=self._location, detail=first_line(error)
+            ) from error
+
+    def _difference(self, old: FileSet, table: Table) -> tuple[pa.Table, int]:
+        """The rows of the files that only one of two versions has, signed; and the number of these files."""
+        for field in table.fields if self._names else ():
+            if _holds_struct(field.type):
+                raise Unsupported(
+                    f'column "{field.name}" is a STRUCT of a Delta table with a column mapping, which is not supported',
+                    where=self._location,
+                    hint="Name the columns to take in CREATE TABLE, without this one.",
+                )
+        return read_signed(old, _file_set(self._table, self._names), table, self._files)
+
+    def _by_files(self, table: Table, old: RawTable) -> LakeChange:
+        rows, files = self._difference(_file_set(old, self._names), table)
+        return LakeChange(table, rows, self._position, "difference of files", files=files)
+
+    def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
+        """The change by the change data feed; None if it is off, cannot be read, or does not add up."""
+        if not (_has_feed(old) and _has_feed(self._table)) or old.version() == self._table.version():
+            return None
+        before, after = _counted(old), _counted(self._table)
+        try:
+            rows = pa.table(self._table.load_cdf(old.version() + 1, self._table.version()))
+        except (DeltaError, OSError, pa.ArrowException):
+            return None
+        weights = _weights(rows.column("_change_type"))
+        if weights is None or before is None or after is None or (pc.sum(weights).as_py() or 0) != after - before:
+            return None
+        taken = together([weighted(rows, table, weights, self._location)], table)
+        return LakeChange(table, taken, self._position, "change data feed")
+
+
+def _has_feed(table: RawTable) -> bool:
+    """True if the feed is on, columns have their names in files, and no deletion vector, which it may not tell."""
+    features = table.protocol().reader_features or ()
+    settings = table.metadata().configuration
+    on = settings.get(CHANGE_FEED, "").lower() == "true" and settings.get(COLUMN_MAPPING, "none") == "none"
+    return on and not ("deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows)
+
+
+def _weights(kinds: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """The weight of each row of the feed; None if there is a kind of change that we do not know."""
+    names = pa.array(_WEIGHTS, pa.string())
+    places = pc.index_in(kinds.cast(pa.string()), names)
+    if places.null_count:
+        return None
+    return pc.take(pa.array(_WEIGHTS.values(), pa.int64()), places)
+
+
+def _counted(table: RawTable) -> int | None:
+    """The number of rows that the log has; None if it has not counted all."""
+    counts = pa.table(table.get_add_actions()).column("num_records")
+    return None if counts.null_count else pc.sum(counts).as_py() or 0
+
+
+def _file_set(table: RawTable, names: Mapping[str, str]) -> FileSet:
+    """The files of a version. A file with another deletion vector is another entry."""
+    actions = pa.table(table.get_add_actions())
+    kept = _selections(table)
+    partitions = actions.column("partition").combine_chunks() if "partition" in actions.column_names else None
+    found: dict[str, DataFile] = {}
+    for row, path in enumerate(actions.column("path").to_pylist()):
+        values = {} if partitions is None else dict(partitions[row].items())
+        selection = kept.pop(path, None)
+        key = path if selection is None else f"{path}\0{_fingerprint(selection)}"
+        found[key] = DataFile(unquote(path), values, selection, names)
+    if kept:
+        raise SourceLost("a deletion vector belongs to no file of its version", where=next(iter(kept)))
+    return found
+
+
+def _fingerprint(selection: pa.BooleanArray) -> str:
+    """A text that is the same for selections that leave out the same rows."""
+    return sha256(pc.indices_nonzero(pc.invert(selection)).to_numpy().tobytes()).hexdigest()
+
+
+def _selections(table: RawTable) -> dict[str, pa.BooleanArray]:
+    """For each file with a deletion vector, by its path in the log, which of its rows are left."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = pa.table(table.deletion_vectors())
+    root = table.table_uri.rstrip("/") + "/"
+    paths = [path.removeprefix(root) for path in found.column("filepath").to_pylist()]
+    lists = found.column("selection_vector").combine_chunks()
+    return {path: lists[row].values for row, path in enumerate(paths)}
+
+
+def _require_readable(table: RawTable, location: str) -> None:
+    """Refuse features that change what files mean and that we do not know."""
+    protocol, settings = table.protocol(), table.metadata().configuration
+    unknown = sorted(set(protocol.reader_features or ()) - READABLE_FEATURES)
+    if unknown or protocol.min_reader_version > 3:
+        asked = ", ".join(unknown) or f"reader version {protocol.min_reader_version}"
+        raise Unsupported(f"the Delta table needs {asked}, which is not supported", where=location)
+    if settings.get(COLUMN_MAPPING, "none") not in ("none", "name"):
+        raise Unsupported(
+            f'the Delta table has a column mapping by "{settings[COLUMN_MAPPING]}", which is not supported',
+            where=location,
+            hint="Write it as a table without one, or with one by name.",
+        )
+
+
+def _holds_struct(type_: Type) -> bool:
+    match type_:
+        case Array(element):
+            return _holds_struct(element)
+        case Map(key, value):
+            return _holds_struct(key) or _holds_struct(value)
+    return isinstance(type_, Struct)

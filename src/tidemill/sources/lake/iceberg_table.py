@@ -1,0 +1,182 @@
+"""Iceberg tables, read by the package ``pyiceberg``.
+
+The change between two snapshots is the rows of the data files that only the new one has, less those of the files that
+only the old one has. A file with other delete files counts as another file, so rows that these delete are in it. The
+package's scan of appended files is not used: it leaves deletes out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tidemill.model.errors import HistoryGone, SetupError, SourceLost, TidemillError, Unsupported
+from tidemill.model.schema import Table
+from tidemill.sources.lake.data_files import together, weighted
+from tidemill.sources.lake.lake_table import LakeChange
+
+try:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+    from pyiceberg.table import FileScanTask, StaticTable
+    from pyiceberg.table import Table as RawTable
+except ModuleNotFoundError as missing:
+    raise SetupError(
+        "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
+    ) from missing
+
+__all__ = ["IcebergTable"]
+
+READABLE_VERSIONS = (1, 2)
+"""Versions of the format whose meaning the package knows whole; version 3 has defaults of columns."""
+
+EMPTY = "empty"
+"""The version of a table without a snapshot."""
+
+Tasks = Mapping[tuple[str, frozenset[str]], FileScanTask]
+"""The data files of a snapshot, by their path and those of the delete files that apply to them."""
+
+
+class IcebergTable:
+    """An Iceberg table at its current snapshot.
+
+    ``location`` is its name in a catalog, an SQLite file; without a catalog it is a metadata file, or the folder of a
+    table with a version hint.
+    """
+
+    HAS_SCHEMA: ClassVar[bool] = True
+
+    def __init__(self, location: str, options: Mapping[str, str]) -> None:
+        self._location = location
+        with _translated(location):
+            self._table = _open(location, options)
+        version = self._table.metadata.format_version
+        if version not in READABLE_VERSIONS:
+            raise Unsupported(f"version {version} of the Iceberg format is not supported", where=location)
+
+    def schema(self) -> pa.Schema:
+        """The current columns, in order."""
+        with _translated(self._location):
+            return schema_to_pyarrow(self._table.schema())
+
+    def is_newer(self, since: str) -> bool:
+        """True if there is a snapshot that was not taken."""
+        return self._position != since
+
+    @property
+    def _position(self) -> str:
+        """The current snapshot, and the identity of the table: another one of its name has another history."""
+        current = self._table.current_snapshot()
+        version = EMPTY if current is None else current.snapshot_id
+        return f"{version} {self._table.metadata.table_uuid} {json.dumps(self._columns, separators=(',', ':'))}"
+
+    @property
+    def _columns(self) -> dict[str, str]:
+        """For each column what tells it from others of its name: files know columns by their numbers, not names."""
+        marks = {f.name.lower(): f"{f.field_id} {f.field_type}" for f in self._table.schema().fields}
+        return {name: sha256(mark.encode()).hexdigest()[:8] for name, mark in marks.items()}
+
+    def contents(self, table: Table) -> LakeChange:
+        """All rows of the current snapshot."""
+        rows, files = self._difference({}, table)
+        return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
+
+    def change(self, table: Table, since: str) -> LakeChange:
+        """The change from the snapshot ``since`` to the current one, by the files that only one of them has."""
+        version, identity, columns = since.split(" ", 2)
+        self._require_same(identity, json.loads(columns), table)
+        rows, files = self._difference(self._tasks_at(version), table)
+        return LakeChange(table, rows, self._position, "difference of files", files=files)
+
+    def _require_same(self, identity: str, columns: Mapping[str, str], table: Table) -> None:
+        """Refuse to compare snapshots of different tables, or with different columns of the same names."""
+        if identity != str(self._table.metadata.table_uuid):
+            raise HistoryGone(
+                "another Iceberg table has this name",
+                where=self._location,
+                detail="It was dropped and created again, so its history says nothing of the rows that are kept.",
+            )
+        for field in table.fields:
+            if columns.get(field.name) != self._columns.get(field.name):
+                raise HistoryGone(
+                    f'another column is called "{field.name}" now',
+                    where=self._location,
+                    detail="It was dropped or renamed, so rows that no snapshot changed have other values.",
+                )
+
+    def _tasks_at(self, version: str) -> Tasks:
+        """The files of the snapshot that was taken last."""
+        if version == EMPTY:
+            return {}
+        if self._table.snapshot_by_id(int(version)) is None:
+            raise HistoryGone(
+                f"snapshot {version} of the Iceberg table is gone", where=self._location, detail="It has expired."
+            )
+        return self._tasks(int(version))
+
+    def _tasks(self, snapshot: int | None) -> Tasks:
+        with _translated(self._location):
+            planned = self._table.scan(snapshot_id=snapshot).plan_files()
+            return {(one.file.file_path, _deletes(one)): one for one in planned}
+
+    def _difference(self, old: Tasks, table: Table) -> tuple[pa.Table, int]:
+        """The rows of the files that only one of two snapshots has, signed; and the number of these files."""
+        new = {} if self._table.current_snapshot() is None else self._tasks(None)
+        added = [new[key] for key in new.keys() - old.keys()]
+        removed = [old[key] for key in old.keys() - new.keys()]
+        parts = [self._read(added, table, 1), self._read(removed, table, -1)]
+        return together(parts, table), len(added) + len(removed)
+
+    def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> pa.Table:
+        wanted = {f.name for f in table.fields}
+        names = [f.name for f in self._table.schema().fields if f.name.lower() in wanted]
+        with _translated(self._location):
+            scan = ArrowScan(self._table.metadata, self._table.io, self._table.schema().select(*names), AlwaysTrue())
+            rows = scan.to_table(tasks)
+        return weighted(rows, table, weight, self._location)
+
+
+def _open(location: str, options: Mapping[str, str]) -> RawTable:
+    catalog = options.get("catalog")
+    if catalog is None:
+        return StaticTable.from_metadata(location)
+    if not Path(catalog).is_file():
+        raise SetupError("there is no such catalog", where=catalog, hint="It is the SQLite file of a SQL catalog.")
+    name = options.get("catalog_name", "default")
+    # A file that is no catalog stays as it is: the package would make its tables there.
+    with closing(SqlCatalog(name, uri=f"sqlite:///{catalog}", init_catalog_tables="false")) as opened:
+        return opened.load_table(location)
+
+
+def _deletes(task: FileScanTask) -> frozenset[str]:
+    """The delete files that apply to a data file; several deletion vectors may be in one file."""
+    return frozenset(f"{one.file_path}@{getattr(one, 'content_offset', None)}" for one in task.delete_files)
+
+
+@contextmanager
+def _translated(location: str) -> Iterator[None]:
+    """Context in which errors of the package become ours."""
+    try:
+        yield
+    except TidemillError:
+        raise
+    except NoSuchTableError as error:
+        raise SetupError("there is no Iceberg table", where=location, detail=str(error)) from error
+    except FileNotFoundError as error:
+        raise HistoryGone("a file of the Iceberg table is gone", where=location, detail=str(error)) from error
+    except Exception as error:  # of the package, of its catalog and of its files: their kinds are not documented
+        if "equality deletes" in str(error):
+            raise Unsupported(
+                "the Iceberg table has equality deletes, which are not supported",
+                where=location,
+                hint="Rewrite its data files without them (CALL system.rewrite_data_files).",
+            ) from error
+        raise SourceLost("the Iceberg table cannot be read", where=location, detail=str(error)) from error

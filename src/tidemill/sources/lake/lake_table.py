@@ -1,0 +1,61 @@
+"""What the engine asks of a lake table: its columns, and its change from one version to the newest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+
+from tidemill.model.schema import Table
+
+__all__ = ["LakeChange", "LakeTable", "version_shown"]
+
+
+@dataclass(frozen=True)
+class LakeChange:
+    """Weighted rows of ``table`` from one version to another, as ``arrow_schema`` has them, and the position after.
+
+    Equal rows of opposite sign may be among them. If it is ``whole``, they are all rows of the new version instead, and
+    the change is their difference from the rows that are kept. ``files`` is the number of files read, 0 if unknown.
+
+    A position is a version, a blank, and whatever else the lake table has to know of it.
+    """
+
+    table: Table
+    rows: pa.Table
+    position: str
+    how: str
+    whole: bool = False
+    files: int = 0
+
+
+class LakeTable(Protocol):
+    """A lake table at its newest version. Errors are those of ``tidemill.model.errors`` alone."""
+
+    HAS_SCHEMA: ClassVar[bool]
+    """True if all rows of a version have the same columns; else each file tells its own, and ``schema`` is a guess."""
+
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version, in order."""
+
+    def is_newer(self, since: str) -> bool:
+        """True if the newest version is not that of the position ``since``."""
+
+    def change(self, table: Table, since: str) -> LakeChange:
+        """The change from the position ``since`` to the newest version, in the columns of ``table``.
+
+        Raises ``HistoryGone`` if the lake table no longer has it.
+        """
+
+    def contents(self, table: Table) -> LakeChange:
+        """All rows of the newest version."""
+
+
+def version_shown(position: str) -> str | None:
+    """The version of a position, as people read it; None before the first.
+
+    >>> version_shown("12 d502245a"), version_shown("")
+    ('12', None)
+    """
+    return position.partition(" ")[0] or None

@@ -1,0 +1,108 @@
+"""Lake tables by format, as ``CREATE TABLE orders USING delta LOCATION '...'`` names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tidemill.model.errors import Unsupported
+from tidemill.model.paths import local_path
+from tidemill.sources.lake.lake_publication import LakePublication
+from tidemill.sources.lake.lake_table import LakeTable
+from tidemill.sources.lake.location import checked_location
+
+__all__ = ["CATALOG_OPTIONS", "LAKE_FORMATS", "LakeFormat", "checked_place", "open_lake_table", "open_publication"]
+
+
+Options = Mapping[str, str]
+
+
+def open_lake_table(format: str, location: str, options: Options) -> LakeTable:
+    """The lake table at ``location``, at its newest version."""
+    return _known(format).open(location, options)
+
+
+def checked_place(format: str, location: str, options: Options) -> tuple[str, dict[str, str]]:
+    """Location and options of a table in full, as they are stored; wrong ones are refused."""
+    return _known(format).check(location, dict(options))
+
+
+def open_publication(location: str, name: str, owner: str) -> LakePublication:
+    """The Delta table that the view ``name`` is published as."""
+    from tidemill.sources.lake.delta_publication import DeltaPublication
+
+    return DeltaPublication(location, name, owner)
+
+
+@dataclass(frozen=True)
+class LakeFormat:
+    """A format of lake tables: how a table is opened, and how its place is checked."""
+
+    open: Callable[[str, Options], LakeTable]
+    check: Callable[[str, dict[str, str]], tuple[str, dict[str, str]]]
+
+
+def _known(format: str) -> LakeFormat:
+    if format not in LAKE_FORMATS:
+        raise Unsupported(
+            f'tables of format "{format}" cannot be read', hint=f"Formats: {', '.join(sorted(LAKE_FORMATS))}."
+        )
+    return LAKE_FORMATS[format]
+
+
+def _open_delta(location: str, options: Options) -> LakeTable:
+    from tidemill.sources.lake.delta_table import DeltaTable
+
+    return DeltaTable(location)
+
+
+def _open_iceberg(location: str, options: Options) -> LakeTable:
+    from tidemill.sources.lake.iceberg_table import IcebergTable
+
+    return IcebergTable(location, options)
+
+
+def _open_folder(format: str, location: str, options: Options) -> LakeTable:
+    from tidemill.sources.lake.folder_table import FolderTable
+
+    return FolderTable(location, format)
+
+
+def _check_path(location: str, options: dict[str, str], *, object_stores: bool) -> tuple[str, dict[str, str]]:
+    for name in CATALOG_OPTIONS:
+        if name in options:
+            raise Unsupported(f'the option "{name}" is for Iceberg tables', hint="Leave it out.")
+    return checked_location(location, object_stores=object_stores), options
+
+
+def _check_iceberg(location: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """A name in a catalog, whose path is stored in full, or a location."""
+    if "catalog" not in options:
+        return _check_path(location, options, object_stores=True)
+    if not re.fullmatch(r"[\w-]+(\.[\w-]+)+", location):
+        raise Unsupported(
+            "a table in a catalog is called by its namespace and name",
+            where=location,
+            hint="LOCATION 'sales.orders'",
+        )
+    catalog = str(local_path(options["catalog"], "catalog").resolve())
+    if "?" in catalog:
+        raise Unsupported("the path of a catalog cannot have a question mark", where=catalog)
+    return location, options | {"catalog": catalog}
+
+
+CATALOG_OPTIONS = ("catalog", "catalog_name")
+"""Options that say in which catalog an Iceberg table is."""
+
+_FILES = {
+    one: LakeFormat(partial(_open_folder, one), partial(_check_path, object_stores=False))
+    for one in ("csv", "json", "parquet")
+}
+
+LAKE_FORMATS: dict[str, LakeFormat] = _FILES | {
+    "delta": LakeFormat(_open_delta, partial(_check_path, object_stores=True)),
+    "iceberg": LakeFormat(_open_iceberg, _check_iceberg),
+}
+"""Formats by name."""

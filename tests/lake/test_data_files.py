@@ -1,0 +1,64 @@
+"""Data files of two versions as weighted rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+import pytest
+
+from tidemill.changes.arrow import from_arrow
+from tidemill.model.errors import BadValue, HistoryGone, NullViolation, SourceLost
+from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, STRING, Field
+from tidemill.sources.lake.data_files import DataFile, read_signed
+
+ORDERS = Table("orders", (Field("id", BIGINT, nullable=False), Field("g", STRING)))
+
+
+def signed(root: Path, old: dict[str, DataFile], new: dict[str, DataFile]) -> Counter[Any]:
+    """The change from some files to others, summed."""
+    rows, _ = read_signed(old, new, ORDERS, pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem()))
+    found: Counter[Any] = Counter()
+    for row, weight in from_arrow(rows, ORDERS.fields):
+        found[row] += weight
+    return Counter({row: weight for row, weight in found.items() if weight})
+
+
+def test_files_that_one_version_has(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ID": [1, 2, 3], "g": ["a", None, "c"], "other": [0, 0, 0]}), tmp_path / "one")
+    pq.write_table(pa.table({"id": pa.array([3, 4], pa.int32())}), tmp_path / "two")
+    one, two = DataFile("one"), DataFile("two")
+    assert signed(tmp_path, {}, {"1": one}) == {(1, "a"): 1, (2, None): 1, (3, "c"): 1}
+    assert signed(tmp_path, {"1": one}, {"1": one}) == {}
+    assert signed(tmp_path, {"1": one}, {"2": two}) == {
+        (1, "a"): -1,
+        (2, None): -1,
+        (3, "c"): -1,
+        (3, None): 1,
+        (4, None): 1,
+    }
+
+
+def test_rows_columns_and_names_of_a_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2, 3], "g": ["wrong"] * 3}), tmp_path / "one")
+    told = {"G": pa.scalar("x")}
+    kept = DataFile("one", told, pa.array([False, True]))
+    assert signed(tmp_path, {}, {"1": kept}) == {(2, "x"): 1, (3, "x"): 1}, "rows beyond the end of a vector count"
+    assert signed(tmp_path, {"a": DataFile("one", told)}, {"b": kept}) == {(1, "x"): -1}
+    swapped = DataFile("one", names={"g": "nothing", "id": "id"})
+    assert signed(tmp_path, {}, {"1": swapped}) == {(1, None): 1, (2, None): 1, (3, None): 1}
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "no").write_bytes(b"PAR1")
+    pq.write_table(pa.table({"g": ["a"]}), tmp_path / "lacks")
+    pq.write_table(pa.table({"id": [2**63]}, schema=pa.schema([("id", pa.uint64())])), tmp_path / "large")
+    for name, error in (("gone", HistoryGone), ("no", SourceLost), ("lacks", NullViolation), ("large", BadValue)):
+        with pytest.raises(error, match=".") as refused:
+            signed(tmp_path, {}, {"1": DataFile(name)})
+        assert name in str(refused.value.where)
