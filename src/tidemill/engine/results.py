@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
+from tidemill.changes.arrow import from_arrow, repeat_rows
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.html_output import SHOWN_ROWS, html_table, html_text
 from tidemill.model.coerce import presenter
 from tidemill.model.errors import SetupError
 from tidemill.model.schema import WEIGHT, names_of
@@ -39,11 +40,9 @@ def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> li
 def expand_arrow(change: ChangeSet) -> pa.Table:
     """A multiset as Arrow: each row repeated by its weight, without the weight column."""
     table = change.arrow()
-    weights = table.column(WEIGHT).to_numpy()
-    if (weights < 0).any():
+    if (table.column(WEIGHT).to_numpy() < 0).any():
         return expand_arrow(ChangeSet.of(change.zset().items(), change.fields))
-    rows = table.drop_columns([WEIGHT])
-    return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+    return repeat_rows(table)
 
 
 @public_class
@@ -118,6 +117,13 @@ class LazyRows(ArrowRows):
     def __len__(self) -> int:
         return sum(self._read().zset().values())
 
+    def _repr_html_(self) -> str:
+        table = self.arrow()
+        first = table.slice(0, SHOWN_ROWS)
+        rows = from_arrow(first.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), first.num_rows)), self.fields)
+        shown = present_rows((row for row, _ in rows), self.fields)
+        return html_table(self.columns, shown, table.num_rows, getattr(self, "name", ""))
+
 
 @public_class
 class Result(list[tuple[Any, ...]], ArrowRows):
@@ -157,6 +163,11 @@ class Result(list[tuple[Any, ...]], ArrowRows):
         """The rows as a Spark frame, in the warehouse's session."""
         assert self._frame is not None
         return self._frame(self.arrow())
+
+    def _repr_html_(self) -> str:
+        if not self.columns or self.columns == ("explanation",):
+            return html_text(str(self))
+        return html_table(self.columns, self, len(self))
 
     def __str__(self) -> str:
         if self.message and not self:

@@ -1,4 +1,6 @@
-"""The inputs of ``apply``: pairs, Arrow tables, pandas frames, and whatever has Arrow's C stream interface. All become a ``ChangeSet`` of a table.
+"""The inputs of ``apply``: pairs, Arrow tables, pandas frames, and whatever has Arrow's C stream interface.
+
+All become a ``ChangeSet`` of a table.
 
 Columns go by name, in any case and order; a nullable column may be left out. A column ``_weight`` has the weight of
 each row; without it every weight is 1. Arrow columns are converted in one vectorised step if Arrow's own cast keeps
@@ -70,7 +72,7 @@ def _no_changes(data: Any, table: Table) -> BadValue:
     return BadValue(
         f"changes cannot come from a {type(data).__name__}",
         where=table.name,
-        hint="Give a list of (weight, row) pairs, or a frame of Arrow, pandas, polars, DuckDB or Spark; collect() a lazy one.",
+        hint="Give (weight, row) pairs, or a frame of Arrow, pandas, polars, DuckDB or Spark; collect() a lazy one.",
     )
 
 
