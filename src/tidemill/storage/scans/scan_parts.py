@@ -25,7 +25,6 @@ from tidemill.storage.runs import RunSegment
 from tidemill.storage.scans.run_slice import SLICE_ROWS, slices_of
 from tidemill.storage.segments import Segment, TableSegment, check_readable, read_segments, stored_schema
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
-from tidemill.storage.store import ColumnValues
 
 __all__ = ["ChangesPart", "RowsPart", "change_parts", "row_parts"]
 
@@ -42,19 +41,19 @@ class _Part:
     since: int | None
     until: int
 
-    def _tables(self, where: ColumnValues | None) -> Iterator[pa.Table]:
-        """The weighted rows of each segment; with ``where`` those that have its values."""
+    def _tables(self) -> Iterator[pa.Table]:
+        """The weighted rows of each segment."""
         for segment in self.segments:
-            yield read_segments([segment], stored_schema(self.fields), self.since, self.until, where)
+            yield read_segments([segment], stored_schema(self.fields), self.since, self.until)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesPart(_Part):
     """Changes of a map with ``_weight`` and ``_epoch``, as they were emitted."""
 
-    def tables(self, where: ColumnValues | None = None) -> Iterator[pa.Table]:
-        """The changes, as tables of any size; with ``where`` of rows that have its values."""
-        return self._tables(where)
+    def tables(self) -> Iterator[pa.Table]:
+        """The changes, as tables of any size."""
+        return self._tables()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +68,20 @@ class RowsPart(_Part):
     summed: bool = False
     share: tuple[int, int] = (0, 1)
 
-    def tables(self, where: ColumnValues | None = None) -> Iterator[pa.Table]:
-        """The rows, as tables of any size; with ``where`` those that have its values."""
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows, as tables of any size."""
         if self.summed:
-            yield from self._summed(where)
+            yield from self._summed()
             return
-        for table in self._tables(where):
+        for table in self._tables():
             if self.deleted is not None and table.num_rows:
                 table = table.filter(pa.array(~np.isin(self._hashes(table), self.deleted)))
             yield repeat_rows(table.drop_columns([EPOCH]))
 
-    def _summed(self, where: ColumnValues | None) -> Iterator[pa.Table]:
+    def _summed(self) -> Iterator[pa.Table]:
         number, shares = self.share
         found = []
-        for table in self._tables(where):
+        for table in self._tables():
             hashes = self._hashes(table)
             ours = hashes % np.uint64(shares) == np.uint64(number)
             if self.deleted is not None:
