@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = [page for page in PAGES if "```python" in page.read_text()]
-ON_SPARK = [page for page in EXAMPLES if 'runtime="spark")' in page.read_text()]
+ON_SPARK = [page for page in EXAMPLES if re.search(r'runtime="spark"\)|import tidemill\.spark', page.read_text())]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 

@@ -1,6 +1,7 @@
 """Tidemill keeps SQL views fresh at the cost of the change, not of the data.
 
-- ``serving``: the command line and the demo
+- ``spark``: the format ``tidemill`` for sessions of Spark
+- ``serving``: the command line, notebooks and the demo
 - ``engine``: warehouses, epochs, and everything that users hold
 - ``protocols``: views over sources that others write to
 - ``sources``: data in: rows, files, change records, databases
@@ -48,6 +49,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Give a notebook the cell magic ``%%tidemill``; IPython calls this for ``%load_ext tidemill``."""
+    import_module("tidemill.serving.notebook").load_magic(shell)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import pickle
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,3 +157,27 @@ def test_the_command_line(bucket: str, capsys: pytest.CaptureFixture[str], monke
     assert len(run("show", "t", "--json", "-w", SHOP).out.splitlines()) == 2
     assert run("check", "-w", SHOP).out.endswith("all checksums match\n")
     assert "bytes freed" in run("vacuum", "-w", SHOP).out
+
+
+READ_PARTS = """
+import pickle, sys
+reader, parts = pickle.load(sys.stdin.buffer)
+print(sorted(tuple(row.values()) for part in parts for batch in reader.read(part) for row in batch.to_pylist()))
+"""
+
+
+def test_tasks_of_the_data_source_read_with_the_rights_of_the_driver(tmp_path: Path) -> None:
+    """Another process, which has no rights of its own, reads the parts that were planned here."""
+    pytest.importorskip("pyspark.sql.datasource", reason="Spark has data sources in Python since 4.0")
+    from tidemill.engine.data_source.source import TidemillSource
+
+    with tidemill.open(SHOP, runtime="native") as wh:
+        filled(wh)
+    source = TidemillSource({"warehouse": SHOP, "path": "orders"})
+    reader = source.reader(source.schema())
+    given = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    given |= {"TIDEMILL_CACHE": str(tmp_path / "elsewhere"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    task = [sys.executable, "-c", READ_PARTS]
+    parts = pickle.dumps((reader, reader.partitions()))
+    read = subprocess.run(task, input=parts, env=given, capture_output=True, check=True)
+    assert read.stdout.decode().strip() == str([(n, "ann" if n % 2 else None, n) for n in range(1, 6)])

@@ -40,7 +40,7 @@ def take(stream: StreamIntake, number: int, **rows: Rows) -> None:
         )
         for name, given in rows.items()
     }
-    stream._take_rows(tables, {"stream:s": json.dumps({"query": "q", "batch": number})})
+    stream.take_rows(tables, {"stream:s": json.dumps({"query": "q", "batch": number})})
 
 
 def order(number: int, customer: int | None = None, amount: Any = 1, at: int = 0, **more: Any) -> dict[str, Any]:

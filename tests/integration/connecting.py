@@ -20,7 +20,7 @@ ROWS = 260_000
 
 
 def main(folder: Path) -> None:
-    """Small and bulk epochs, a DataFrame in and one out, and a stream that is refused."""
+    """Small and bulk epochs, a DataFrame in and one out, views attached, and a stream that is refused."""
     os.environ |= {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     os.environ["SPARK_TESTING"] = "1"  # any free port
     address = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.ui.enabled": "false"}
@@ -33,6 +33,8 @@ def main(folder: Path) -> None:
         wh.apply({"t": spark.createDataFrame([(-1, 7, Decimal("2.50"))], "id BIGINT, k INT, x DECIMAL(10,2)")})
         told = {"session": type(spark).__module__, "epoch": wh.epoch, "verified": all(wh.verify())}
         told |= {"groups": [row[0] for row in sorted(wh.view("v").df().collect())], "rows": len(wh.table("t").rows())}
+        wh.attach(spark)
+        told["attached"] = [row[0] for row in spark.sql("SELECT k FROM v ORDER BY k").collect()]
         try:
             wh.stream("t", spark.readStream.format("rate").load(), checkpoint=str(folder / "c"))
         except TidemillError as error:

@@ -24,5 +24,6 @@ def test_a_session_of_spark_connect_runs_epochs(tmp_path: Path) -> None:
         "verified": True,
         "groups": [0, 1, 2, 3, 4, 7],
         "rows": ROWS + 1,
+        "attached": [0, 1, 2, 3, 4, 7],
         "stream": "a streaming query of Spark Connect cannot be followed",
     }

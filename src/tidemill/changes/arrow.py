@@ -93,6 +93,16 @@ def to_arrow(pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> pa.Ta
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def repeat_rows(table: pa.Table) -> pa.Table:
+    """Rows with weights of at least 0, each as often as its weight says, without the column of weights.
+
+    >>> repeat_rows(pa.table({"n": [7, 8], WEIGHT: [2, 1]})).column("n").to_pylist()
+    [7, 7, 8]
+    """
+    weights, rows = table.column(WEIGHT).to_numpy(), table.drop_columns([WEIGHT])
+    return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+
+
 def to_stream(table: pa.Table) -> bytes:
     """A table as the bytes of an Arrow stream, with its schema."""
     sink = pa.BufferOutputStream()

@@ -1,6 +1,7 @@
 """The engine: one warehouse, its catalog, and the epochs that maintain its views.
 
 - ``warehouse``: ``open`` and ``Warehouse``, the public class; thin
+- ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired
 - ``engine``: ``Engine``, which creates the components below and connects them
@@ -16,7 +17,8 @@
 - ``epochs``: one epoch, from changes to commit
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS
 - ``catalog``: tables, views, sources and functions by name, stored as SQL
-- ``results``, ``intake_counts``: values returned to users; ``workers``: background threads that retry
+- ``results``, ``intake_counts``: values returned to users; ``html_output``: how notebooks show them
+- ``workers``: background threads that retry
 - ``boundary``, ``arguments``, ``fault_reports``: the public boundary: arguments checked, errors translated, faults
   reported
 """

@@ -9,6 +9,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
+from tidemill.engine.html_output import Explanation
 from tidemill.engine.inspect.audit import Audit, audit_view, certified
 from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.lineage import Lineage, lineage_of
@@ -87,7 +88,7 @@ class ViewHandle(LazyRows):
 
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, with reasons."""
-        return explanation_of(self._engine, self.name)
+        return Explanation(explanation_of(self._engine, self.name))
 
     def partitions(self) -> list[Partition]:
         """The non-empty partitions in time order, of a view by partitions."""

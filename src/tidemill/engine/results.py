@@ -1,23 +1,28 @@
-"""Results for readers: multisets of rows as tuples, Arrow, pandas or Spark frames."""
+"""Results for readers: multisets of rows as tuples, Arrow, pandas, polars, DuckDB or Spark frames."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
+from tidemill.changes.arrow import from_arrow, repeat_rows
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.html_output import SHOWN_ROWS, html_table, html_text
 from tidemill.model.coerce import presenter
+from tidemill.model.errors import SetupError
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
+    import polars as pl
 
     from tidemill.runtimes.spark.execution.spark_types import DataFrame
 
@@ -35,15 +40,56 @@ def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> li
 def expand_arrow(change: ChangeSet) -> pa.Table:
     """A multiset as Arrow: each row repeated by its weight, without the weight column."""
     table = change.arrow()
-    weights = table.column(WEIGHT).to_numpy()
-    if (weights < 0).any():
+    if (table.column(WEIGHT).to_numpy() < 0).any():
         return expand_arrow(ChangeSet.of(change.zset().items(), change.fields))
-    rows = table.drop_columns([WEIGHT])
-    return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+    return repeat_rows(table)
 
 
 @public_class
-class LazyRows:
+class ArrowRows(ABC):
+    """Rows that have a form in Arrow, and from it all others.
+
+    They have Arrow's C stream interface, so whatever reads that takes them as they are: ``polars.DataFrame(view)``,
+    ``duckdb.from_arrow(view)``, ``pyarrow.table(view)``.
+    """
+
+    @abstractmethod
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+
+    def pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame."""
+        return self.arrow().to_pandas()
+
+    def polars(self) -> pl.DataFrame:
+        """The rows as a polars frame, which shares their memory."""
+        return polars_frame(self.arrow())
+
+    def duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a relation of a DuckDB connection, of DuckDB's default one if none is given."""
+        from tidemill.runtimes.duckdb.arrow_relation import relation_of
+
+        return relation_of(self.arrow(), connection)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """An Arrow table as a polars frame."""
+    try:
+        import polars
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            "polars is not installed",
+            detail="It is an extra: nothing else needs it.",
+            hint="Run: python -m pip install 'tidemill[polars]'",
+        ) from error
+    return polars.DataFrame(table)
+
+
+@public_class
+class LazyRows(ArrowRows):
     """A multiset of rows that is read on access, in the requested form."""
 
     def __init__(self, fields: Sequence[Field], read: Callable[[], ChangeSet], frame: ToSparkFrame) -> None:
@@ -64,10 +110,6 @@ class LazyRows:
         """The rows as an Arrow table."""
         return expand_arrow(self._read())
 
-    def pandas(self) -> pd.DataFrame:
-        """The rows as a pandas frame."""
-        return self.arrow().to_pandas()
-
     def df(self) -> DataFrame:
         """The rows as a Spark frame, in the warehouse's session."""
         return self._frame(self.arrow())
@@ -75,9 +117,16 @@ class LazyRows:
     def __len__(self) -> int:
         return sum(self._read().zset().values())
 
+    def _repr_html_(self) -> str:
+        table = self.arrow()
+        first = table.slice(0, SHOWN_ROWS)
+        rows = from_arrow(first.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), first.num_rows)), self.fields)
+        shown = present_rows((row for row, _ in rows), self.fields)
+        return html_table(self.columns, shown, table.num_rows, getattr(self, "name", ""))
+
 
 @public_class
-class Result(list[tuple[Any, ...]]):
+class Result(list[tuple[Any, ...]], ArrowRows):
     """The result of a statement: a list of tuples with the column names and a message."""
 
     def __init__(
@@ -110,14 +159,15 @@ class Result(list[tuple[Any, ...]]):
         pairs = [(tuple(None if v is None else c(v) for v, c in zip(row, inward, strict=True)), 1) for row in self]
         return ChangeSet.of(pairs, self.fields).arrow().drop_columns([WEIGHT])
 
-    def pandas(self) -> pd.DataFrame:
-        """The rows as a pandas frame."""
-        return self.arrow().to_pandas()
-
     def df(self) -> DataFrame:
         """The rows as a Spark frame, in the warehouse's session."""
         assert self._frame is not None
         return self._frame(self.arrow())
+
+    def _repr_html_(self) -> str:
+        if not self.columns or self.columns == ("explanation",):
+            return html_text(str(self))
+        return html_table(self.columns, self, len(self))
 
     def __str__(self) -> str:
         if self.message and not self:

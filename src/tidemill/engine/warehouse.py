@@ -19,6 +19,7 @@ from tidemill.engine.catalog.entries.user_functions import (
     register_function,
     state_factory,
 )
+from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
@@ -79,6 +80,7 @@ class Warehouse:
         self._engine = engine
         self._folder = folder
         self._temporary = temporary
+        self._attached = AttachedViews()
 
     @property
     def epoch(self) -> int:
@@ -319,6 +321,19 @@ class Warehouse:
     def spark(self) -> SparkSession:
         """The Spark session of this warehouse, started if necessary."""
         return self._engine.placement.session
+
+    def attach(self, spark: SparkSession | None = None, *, prefix: str = "") -> tuple[str, ...]:
+        """Make tables and views temporary views of a session, by default the warehouse's own; returns their names.
+
+        A query sees the last epoch that is committed when it runs. Tables and views that are created later are
+        attached by another call. ``prefix`` begins all names.
+        """
+        folder = None if self._temporary else str(self._folder)
+        return self._attached.attach(spark or self.spark, folder, self._engine.committed, prefix)
+
+    def detach(self, spark: SparkSession | None = None) -> None:
+        """Drop the temporary views that ``attach`` made in a session."""
+        self._attached.detach(spark or self.spark)
 
     def costs(self) -> EpochCosts:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""

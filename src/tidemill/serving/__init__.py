@@ -2,5 +2,6 @@
 
 - ``cli``: the command line
 - ``demo``: ``tidemill demo``
+- ``notebook``: the cell magic of notebooks
 - ``render``: tables, JSON lines and errors as text
 """

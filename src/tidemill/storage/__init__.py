@@ -20,6 +20,7 @@
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
 - ``mapped``: columns and lookup indexes of runs, mapped into memory.
 - ``compaction``: merging runs, deleting expired rows, vacuum.
+- ``scans``: a map divided among tasks that read it.
 - ``repair``: examining and repairing damaged folders.
 - ``filesystem``: disks and object stores; durable files, locks, links, checksums.
 """

@@ -63,8 +63,8 @@ class StreamIntake:
                 changes = self.read(frames)
                 self.engine.apply(changes, positions)
                 return self._count(sum(change.rows for change in changes.values()))
-        self._take_rows({name: self._rows(frame) for name, frame in frames.items()}, positions)
-        return None
+        rows = {name: self._rows(frame) for name, frame in frames.items()}
+        return self.take_rows(rows, positions)
 
     def _rows(self, frame: DataFrame) -> pa.Table:
         from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
@@ -73,14 +73,15 @@ class StreamIntake:
             frame = frame.selectExpr("*", f"coalesce(({self.options.delete_where}), false) AS {DELETED}")
         return rows_as_arrow(frame)
 
-    def _take_rows(self, given: Mapping[str, pa.Table], positions: Mapping[str, str]) -> None:
+    def take_rows(self, given: Mapping[str, pa.Table], positions: Mapping[str, str]) -> None:
+        """Commit the rows of a batch for each table as an epoch, looked at one by one."""
         with self.engine.settled():
             tables = {name: self.engine.committed.table(name) for name in given}
             batch = {name: self._judged(tables[name], rows) for name, rows in given.items()}
             keys = [key for key in self.engine.committed.constraints.keys_of(given) if key.child.name in given]
             set_orphans_aside(batch, keys, self.engine.placement.lookup.find)
             changes = {name: ChangeSet.of(one.changes, tables[name].fields) for name, one in batch.items()}
-            number = json.loads(next(iter(positions.values())))["batch"]
+            number = next((json.loads(position)["batch"] for position in positions.values()), 0)
             for name, one in batch.items():
                 if one.bad:
                     rows = [((self.name, number, bad.reason, bad.text), 1) for bad in one.bad]

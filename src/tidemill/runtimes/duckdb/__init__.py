@@ -17,5 +17,6 @@ raises ``NotAnswered``, and the caller asks a runtime, which also reports errors
 - ``text_functions``, ``time_functions``: those of texts, and those of dates and timestamps.
 - ``casts``: the conversions that have a translation.
 - ``decimals``: arithmetic on DECIMAL with Spark's types and rounding.
+- ``arrow_relation``: rows as a relation of a user's connection.
 - ``sql_text``: types, literals and checked expressions as SQL text.
 """

@@ -1,4 +1,6 @@
-"""The inputs of ``apply``: pairs, Arrow tables, pandas and other frames. All become a ``ChangeSet`` of a table.
+"""The inputs of ``apply``: pairs, Arrow tables, pandas frames, and whatever has Arrow's C stream interface.
+
+All become a ``ChangeSet`` of a table.
 
 Columns go by name, in any case and order; a nullable column may be left out. A column ``_weight`` has the weight of
 each row; without it every weight is 1. Arrow columns are converted in one vectorised step if Arrow's own cast keeps
@@ -52,7 +54,7 @@ def changes_of(data: Any, table: Table) -> ChangeSet:
         return _from_table(data, table)
     if isinstance(data, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([data]), table)
-    if hasattr(data, "__arrow_c_stream__"):  # Arrow's own tables and readers, and polars' frames
+    if hasattr(data, "__arrow_c_stream__"):  # Arrow's readers, polars' frames, DuckDB's relations
         return _from_table(_streamed(data, table), table)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         return _from_pairs(data, table)
@@ -70,7 +72,7 @@ def _no_changes(data: Any, table: Table) -> BadValue:
     return BadValue(
         f"changes cannot come from a {type(data).__name__}",
         where=table.name,
-        hint="Give a list of (weight, row) pairs, or an Arrow, pandas or Spark frame.",
+        hint="Give (weight, row) pairs, or a frame of Arrow, pandas, polars, DuckDB or Spark; collect() a lazy one.",
     )
 
 
@@ -229,7 +231,7 @@ def _cast(column: pa.ChunkedArray, field: Field, target: pa.DataType) -> pa.Chun
         converted = column.cast(target)
         if isinstance(field.type, t.Floating):
             converted = without_negative_zeros(converted)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # not these values, or not from this form of them
         return None
     return converted if _fits(converted, field) else None
 

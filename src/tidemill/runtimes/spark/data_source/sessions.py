@@ -1,0 +1,56 @@
+"""What a session must have before it reads a warehouse, and relations as its temporary views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+
+from tidemill.runtimes.spark.execution.session import is_remote
+from tidemill.runtimes.spark.execution.worker_packages import require_packages
+from tidemill.runtimes.spark.lowering.sql_text import quote
+
+__all__ = ["create_view", "prepare", "register_source", "temporary_views"]
+
+
+def prepare(spark: SparkSession) -> None:
+    """Send Tidemill to the workers of a cluster; those of this machine have it."""
+    require_packages(spark, ())
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a data source with a session, in place of an earlier one of its name."""
+    with _active(spark):
+        spark.dataSource.register(source)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one: Spark looks there, not in the session that is asked, for sources of that name."""
+    if is_remote(spark):
+        yield
+        return
+    sessions: Any = spark._jvm.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def temporary_views(spark: SparkSession) -> set[str]:
+    """The names of the temporary views that a session has."""
+    return {table.name for table in spark.catalog.listTables() if table.isTemporary}
+
+
+def create_view(spark: SparkSession, name: str, folder: str, relation: str) -> None:
+    """A temporary view that reads a relation of a warehouse, as of its last epoch whenever a query runs."""
+    frame = spark.read.format("tidemill").options(warehouse=folder, fresh=True).load(relation)
+    frame.createOrReplaceTempView(quote(name))
