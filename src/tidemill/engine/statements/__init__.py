@@ -5,4 +5,5 @@
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
 - ``show``: SHOW statements
 - ``select``: one-off queries, ordered and limited
+- ``clock``: the time that NOW() is in a statement that is run once
 """
