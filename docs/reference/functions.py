@@ -35,6 +35,7 @@ from tidemill.algebra.functions.text import (
     text_parts,
     urls,
 )
+from tidemill.compiler.frontends.sql.expressions.clock_functions import CLOCK_FUNCTIONS
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),
@@ -132,7 +133,9 @@ def _themes() -> Iterator[str]:
 def _forms() -> Iterator[str]:
     yield "## Forms\n\nNames that stand for other expressions, and cost nothing of their own:\n"
     yield _listed(DERIVED_FUNCTIONS.keys() - INTERNAL) + "\n"
-    yield "## What no view can call\n\nTheir value changes although no row does, and no change would carry it:\n"
+    yield "## What no view can call\n"
+    yield "Their value changes although no row does, and no change would carry it. Of these,"
+    yield f"queries that are asked once and INSERT can call {_listed(CLOCK_FUNCTIONS.keys()).removesuffix('.')}:\n"
     yield _listed(VOLATILE)
 
 

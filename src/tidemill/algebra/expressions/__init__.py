@@ -5,6 +5,7 @@
 - ``interval_operators``: operators on intervals, dates and timestamps
 - ``characters``: comparisons of CHAR columns, whose texts are filled up with spaces
 - ``collations``: texts with a collation: which one holds, and comparisons by keys
+- ``map_keys``: maps as keys of groups, by their sorted entries
 - ``conditions``: conditions that AND joins, taken apart and put together
 - ``ordering``: ORDER BY terms and sort keys
 - ``conversions``: explicit and implicit casts of expressions

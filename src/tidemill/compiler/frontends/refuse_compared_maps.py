@@ -1,7 +1,8 @@
-"""Refuses queries that compare, order or group maps or calendar intervals, or texts with a collation as they are.
+"""Refuses queries that compare or order maps or calendar intervals, or texts with a collation as they are.
 
-The entries of equal maps may stand in different orders, and a month has no fixed number of days. As in Spark, calendar
-intervals can be keys of groups all the same: those with equal parts. Of texts that are equal under a collation Spark
+The entries of equal maps may stand in different orders, and a month has no fixed number of days. As in Spark both can
+be keys of groups all the same: the front end groups by the sorted entries of maps, and calendar intervals are equal
+where their parts are. Of texts that are equal under a collation Spark
 shows any.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Named, Scalar, column
@@ -87,6 +88,7 @@ def translate(
     functions: Mapping[str, str] = NO_FUNCTIONS,
     partitionings: Mapping[str, Partitioning] = UNPARTITIONED,
     named: NamedDefinitions = NOTHING_NAMED,
+    moment: datetime | None = None,
 ) -> TranslatedQuery:
     """``query`` as algebra over the known ``relations``; ``functions`` are the keys of registered functions.
 
@@ -94,7 +96,7 @@ def translate(
 
     ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
     ``name`` it is the query of the view of that name: a multiset, so ORDER BY without LIMIT has no effect. Without a
-    name it is a one-off query, and its order and limit are returned beside the algebra.
+    name it is a one-off query, and its order and limit are returned beside the algebra; NOW() in it is ``moment``.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
@@ -111,7 +113,7 @@ def translate(
         return TranslatedQuery(relation, len(relation.fields), partitioning=partitioning)
     tree = resolve_registered(tree, functions)
     definitions: list[tuple[str, Relation]] = []
-    queries = DefinitionScope(relations, named, shared=definitions).translator(tree.source)
+    queries = DefinitionScope(relations, named, shared=definitions, moment=moment).translator(tree.source)
     if name is None:
         found = queries.ordered(tree.node)
         refuse_untranslated(tree.node, tree.source)
@@ -149,11 +151,19 @@ def _tree(query: str | ParsedText | PartitionedView, name: str) -> ParsedText | 
 
 
 def translate_insert(
-    statement: Insert, table: Table, relations: RelationFields, named: NamedDefinitions = NOTHING_NAMED
+    statement: Insert,
+    table: Table,
+    relations: RelationFields,
+    named: NamedDefinitions = NOTHING_NAMED,
+    moment: datetime | None = None,
 ) -> Relation:
-    """The inserted rows: the table's columns in order, converted to their types; NULL for missing ones."""
+    """The inserted rows: the table's columns in order, converted to their types; NULL for missing ones.
+
+    NOW() in their query is ``moment``.
+    """
     definitions: list[tuple[str, Relation]] = []
-    queries = DefinitionScope(relations, named, shared=definitions).translator(statement.query.source, "given.")
+    scope = DefinitionScope(relations, named, shared=definitions, moment=moment)
+    queries = scope.translator(statement.query.source, "given.")
     defaults = {f.name: default_value(dict(table.defaults).get(f.name), f.type) for f in table.fields}
     named_first = statement.columns if statement.columns is not None else names_of(table.fields)
     with_defaults(statement.query, [defaults[name] for name in named_first if name in defaults])

@@ -6,4 +6,5 @@
 - ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE
 - ``show``: SHOW statements
 - ``select``: one-off queries, ordered and limited
+- ``clock``: the time that NOW() is in a statement that is run once
 """

@@ -10,6 +10,7 @@ from tidemill.compiler.frontends.translate import translate_delete, translate_in
 from tidemill.engine.engine import Engine
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
+from tidemill.engine.statements.clock import now
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
@@ -21,7 +22,7 @@ __all__ = ["apply_rows", "delete", "insert", "update"]
 def insert(engine: Engine, statement: sql.Insert) -> Result:
     """Add the rows of a query or of VALUES."""
     table = engine.catalog.table(statement.table)
-    relation = translate_insert(statement, table, engine.catalog.relations, engine.named)
+    relation = translate_insert(statement, table, engine.catalog.relations, engine.named, now())
     return apply_rows(engine, table, engine.answer(relation).pairs())
 
 

@@ -18,12 +18,15 @@ from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result, present_rows
+from tidemill.engine.statements.clock import now
 from tidemill.model.errors import ParseError
 
 
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
-    translated = translate(query, engine.catalog.relations, functions=engine.registry.keys, named=engine.named)
+    translated = translate(
+        query, engine.catalog.relations, functions=engine.registry.keys, named=engine.named, moment=now()
+    )
     first = _first_rows(translated)
     engine.reads.update(scans(translated.relation))
     if until is None:

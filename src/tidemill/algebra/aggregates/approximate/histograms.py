@@ -20,6 +20,7 @@ from tidemill.model.types import (
     DATE,
     DOUBLE,
     FLOAT,
+    AnsiInterval,
     Array,
     Decimal,
     Field,
@@ -80,8 +81,8 @@ def _as_double(value: Any) -> float:
 
 
 def _from_double(place: float, of: Type) -> Any:
-    """The place of a bin as a value of the argument's type: whole numbers, days and microseconds are cut off."""
-    if isinstance(of, Integral):
+    """The place of a bin as a value of the argument's type: whole numbers of units are cut off."""
+    if isinstance(of, Integral | AnsiInterval):
         return int(place)
     if isinstance(of, Timestamp | TimestampNtz):
         return timestamp_of(int(place))
@@ -99,7 +100,9 @@ def _bins_type(argument: Type | None) -> Type | None:
     return Array(Struct((Field("x", argument), Field("y", DOUBLE))))
 
 
-MOMENTS = (Timestamp, TimestampNtz)
+MOMENTS = (Timestamp, TimestampNtz, AnsiInterval)
 EPOCH = datetime.date(1970, 1, 1)
 
-HISTOGRAMS = (AggregateFunction("histogram_numeric", _bins_type, _histogram, operands="numbers, dates or timestamps"),)
+HISTOGRAMS = (
+    AggregateFunction("histogram_numeric", _bins_type, _histogram, operands="numbers, dates, timestamps or intervals"),
+)

@@ -198,7 +198,8 @@ def read_drop_function(cursor: StatementCursor, place: TextLocation) -> st.DropF
 def read_declare(cursor: StatementCursor, place: TextLocation) -> st.DeclareVariable:
     """``DECLARE [OR REPLACE] [VARIABLE] name [type] [DEFAULT | = expression]``."""
     or_replace = cursor.accept("OR", "REPLACE")
-    cursor.accept("VARIABLE") or cursor.accept("VAR")
+    if not any(cursor.sees(word, sign) for word in ("VAR", "VARIABLE") for sign in ("=", "DEFAULT")):
+        cursor.accept("VARIABLE") or cursor.accept("VAR")  # else it is the name of the variable itself
     name = _variable_name(cursor)
     of = None if _at_default(cursor) else _type(cursor, ("DEFAULT",))
     default = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 
 from sqlglot import exp
@@ -18,6 +19,7 @@ from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.values.casts import can_cast
+from tidemill.compiler.frontends.sql.expressions.clock_functions import rules_at
 from tidemill.compiler.frontends.sql.expressions.named_arguments import arguments_by_name
 from tidemill.compiler.frontends.sql.expressions.stars import bound_column
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
@@ -89,7 +91,7 @@ class DefinitionScope:
     """What the names of one statement denote: ``relations`` and ``named`` definitions.
 
     ``aliases`` and ``shared`` expressions of WITH are those of the whole statement. ``within`` are the definitions that
-    are being translated, none of which can use itself.
+    are being translated, none of which can use itself. ``moment`` is the time of a statement that is run once.
     """
 
     relations: RelationFields
@@ -97,6 +99,7 @@ class DefinitionScope:
     aliases: NameAllocator = field(default_factory=NameAllocator)
     shared: list[tuple[str, Relation]] | None = None
     within: tuple[str, ...] = ()
+    moment: datetime | None = None
 
     def translator(
         self, source: SqlText, prefix: str = "", values: Mapping[str, Scalar] | None = None
@@ -104,7 +107,9 @@ class DefinitionScope:
         """A translator for queries and expressions of ``source``, in which ``values`` have names, too."""
         functions = self.named.functions.values()
         scalars = {f.name: partial(self._call, f) for f in functions if f.columns is None}
-        rules = replace(EXPRESSION_RULES, functions={**EXPRESSION_RULES.functions, **scalars})
+        rules = EXPRESSION_RULES if self.moment is None else rules_at(EXPRESSION_RULES, self.moment)
+        if scalars:
+            rules = replace(rules, functions={**rules.functions, **scalars})
         return QueryTranslator(
             source,
             self.relations,
@@ -113,7 +118,7 @@ class DefinitionScope:
             prefix,
             self._outermost(values or {}),
             self.shared,
-            rules if scalars else EXPRESSION_RULES,
+            rules,
             {f.name: partial(self._table_of_call, f) for f in functions if f.columns is not None},
         )
 

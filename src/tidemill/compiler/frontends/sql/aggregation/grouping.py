@@ -10,6 +10,7 @@ from sqlglot import exp
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import aggregate_field
 from tidemill.algebra.expressions import collations
+from tidemill.algebra.expressions.map_keys import holds_map, maps_of_entries, sorted_entries
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
@@ -75,7 +76,7 @@ class SelectGrouping:
             mark_translated(*nodes)
         arguments = () if star else tuple(map(self.operand, nodes))
         if written.distinct and written.name == "count":
-            arguments = tuple(map(collations.key, arguments))
+            arguments = tuple(_comparable(collations.key(argument)) for argument in arguments)
         order = tuple(self._term(term) for term in written.order)
         looked_at = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
         if looked_at and looked_at.isdisjoint(self.local_columns):
@@ -111,12 +112,13 @@ class SelectGrouping:
     def group_by(self, sets: Sequence[Sequence[Scalar]]) -> None:
         """Group by each of ``sets``; their keys have been added."""
         known = {canonical(key.scalar): key.scalar for key in self.keys}
-        sets = [[known[canonical(scalar)] for scalar in one] for one in sets]
+        sets = [[known[canonical(_comparable(scalar))] for scalar in one] for one in sets]
         number = Column(self._name("grouping_set"), INT, nullable=False)
         self.sets = GroupingSets(tuple(map(frozenset, sets)), number)
 
     def add_key(self, scalar: Scalar, name: str) -> None:
-        """Group by ``scalar``, too; a column keeps its name."""
+        """Group by ``scalar``, too; a column keeps its name. A map becomes its sorted entries."""
+        scalar = _comparable(scalar)
         if all(canonical(key.scalar) != canonical(scalar) for key in self.keys):
             wish = scalar.name if isinstance(scalar, Column) else self.prefix + name
             self.keys.append(Named(self.names.take(wish), scalar))
@@ -133,9 +135,11 @@ class SelectGrouping:
 
     def over_groups(self, scalar: Scalar, node: exp.Expr) -> Scalar:
         """``scalar`` with columns of the groups in place of keys; any other column is refused."""
+        sought = canonical(_comparable(scalar))
         for key in self.keys:
-            if canonical(key.scalar) == canonical(scalar):
-                return column(key.field) if self.sets is None else self.sets.key(key)
+            if canonical(key.scalar) == sought:
+                found = column(key.field) if self.sets is None else self.sets.key(key)
+                return found if found.type == scalar.type else maps_of_entries(found, scalar.type)
         if isinstance(scalar, Column) and scalar.name in self.grouping_calls:
             return self._grouping_bits(*self.grouping_calls[scalar.name])
         if isinstance(scalar, Column) and scalar.name in self.local_columns:
@@ -150,6 +154,7 @@ class SelectGrouping:
 
     def _grouping_bits(self, node: exp.Expr, arguments: Sequence[Scalar]) -> Scalar:
         keys, place = [key.scalar for key in self.keys], self.source.place(node)
+        arguments = [*map(_comparable, arguments)]
         if self.is_grand_total and node.name.lower() != "grouping" and not arguments:
             return Literal(0, BIGINT)
         if self.sets is None:
@@ -158,9 +163,14 @@ class SelectGrouping:
             if len(arguments) != 1 or arguments[0] not in keys:
                 raise Unsupported("GROUPING takes a key of GROUP BY", where=place)
             return self.sets.grouping_bit(arguments[0])
-        if arguments and list(arguments) != keys:
+        if arguments and arguments != keys:
             raise Unsupported("GROUPING_ID takes the keys of GROUP BY, all and in their order", where=place)
         return self.sets.identity(self.keys)
+
+
+def _comparable(scalar: Scalar) -> Scalar:
+    """``scalar`` as a key of groups."""
+    return sorted_entries(scalar) if holds_map(scalar.type) else scalar
 
 
 COMMUTATIVE = frozenset(("add", "multiply", "eq", "and", "or"))

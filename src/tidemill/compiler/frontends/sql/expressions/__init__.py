@@ -5,6 +5,7 @@
 - ``named_arguments``: ``f(x => 1)``
 - ``operators``: arithmetic, comparison, logic, LIKE, CASE
 - ``function_calls``: functions by name, casts, and aggregates on their way to the grouping
+- ``clock_functions``: NOW() and its kin in statements that are run once
 - ``array_functions``: SEQUENCE and ARRAYS_ZIP, typed by more than their arguments' types
 - ``document_functions``: functions of JSON, CSV and variants, whose schemas and options are constants
 - ``higher_order_functions``: functions that take a lambda

@@ -24,6 +24,7 @@ from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.column_labels import is_star
 from tidemill.compiler.frontends.sql.names.data_types import from_type
+from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.model.errors import ParseError, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import (
     BIGINT,
@@ -184,7 +185,10 @@ def from_current_time(expressions: ExpressionTranslator, node: exp.Func) -> Scal
     """``CURRENT_DATE`` and the like, which need no parentheses; a column of that name comes first."""
     name = node.sql_name().lower()
     found = None if node.this else expressions.scope.find([name])
-    return found[0] if found else call(name)
+    if found:
+        return found[0]
+    rule = None if node.this else expressions.rules.functions.get(name)
+    return rule(expressions, exp.Anonymous(this=name)) if rule else call(name)
 
 
 def from_row(expressions: ExpressionTranslator, node: exp.Tuple) -> Scalar:
@@ -205,7 +209,7 @@ def from_struct(expressions: ExpressionTranslator, node: exp.Anonymous | exp.Tup
     for position, item in enumerate(node.expressions, start=1):
         named = item.expression if isinstance(item, exp.Dot) else item
         name = named.alias_or_name if isinstance(named, NAMED_MEMBERS) else f"col{item.meta.get(POSITION, position)}"
-        arguments += [Literal(name.lower(), STRING), expressions.scalar(item.unalias())]
+        arguments += [Literal(name, STRING), expressions.scalar(item.unalias())]
     return call("named_struct", *arguments)
 
 
@@ -222,13 +226,26 @@ def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
             where=expressions.source.head(node),
             hint="Put a condition on other expressions into CASE WHEN.",
         )
+    outer = expressions.scope.outer
+    if (
+        outer is not None
+        and outer.group_aggregate is not None
+        and _is_of_outer_columns(expressions.scope, written.node)
+    ):
+        return outer.group_aggregate(written)
     if expressions.grouping is None:
         raise Unsupported(
             f"{written.name.upper()} is not allowed here",
             where=expressions.source.head(node),
             detail="An aggregate belongs to the SELECT list or HAVING, and not within another one.",
         )
-    return expressions.grouping.aggregate(replace(written, node=expand_stars(expressions, written.node)))
+    return expressions.grouping.aggregate(replace(written, node=by_position(expand_stars(expressions, written.node))))
+
+
+def _is_of_outer_columns(scope: Scope, node: exp.Expr) -> bool:
+    """True if ``node`` reads columns, and all of them are of the query right around this one."""
+    names = [[part.name.lower() for part in column.parts] for column in node.find_all(exp.Column)]
+    return bool(names) and all(scope.find(name) is None and scope.outer and scope.outer.find(name) for name in names)
 
 
 def from_grouping(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:

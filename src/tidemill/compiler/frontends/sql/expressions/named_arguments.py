@@ -17,6 +17,7 @@ NAMED_PARAMETERS: dict[str, tuple[tuple[str, exp.Expr | None], ...]] = {
         ("digitchar", exp.Literal.string("n")),
         ("otherchar", exp.Null()),
     ),
+    "count_min_sketch": (("column", None), ("epsilon", None), ("confidence", None), ("seed", None)),
     **dict.fromkeys(("explode", "explode_outer", "posexplode", "posexplode_outer"), (("collection", None),)),
     **dict.fromkeys(("inline", "inline_outer", "variant_explode", "variant_explode_outer"), (("input", None),)),
 }

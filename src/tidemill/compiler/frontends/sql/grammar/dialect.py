@@ -24,6 +24,7 @@ from tidemill.compiler.frontends.sql.grammar.operator_grammar import OperatorGra
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternGrammar
 from tidemill.compiler.frontends.sql.grammar.pipe_grammar import PipeGrammar
 from tidemill.compiler.frontends.sql.grammar.pivot_grammar import PivotGrammar
+from tidemill.compiler.frontends.sql.grammar.sample_grammar import SampleGrammar
 from tidemill.model.errors import ParseError
 
 E = TypeVar("E", bound=exp.Expr)
@@ -32,7 +33,7 @@ OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "
 """Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
 
 
-class TidemillParser(IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGrammar, PipeGrammar):
+class TidemillParser(IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGrammar, PipeGrammar, SampleGrammar):
     """Spark's parser without function signatures; every leaf of its trees has its position."""
 
     STRICT_CAST = True
@@ -57,6 +58,11 @@ class TidemillParser(IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGram
         **SparkParser.CONSTRAINT_PARSERS,
         "DEFAULT": lambda self: self._parse_default_constraint(),
     }
+
+    def _parse_star_op(self, *keywords: str) -> list[exp.Expr] | None:
+        """EXCEPT (...) after a star; without parentheses it is the set operation."""
+        listed = self._next is not None and self._next.token_type == TokenType.L_PAREN
+        return super()._parse_star_op(*keywords) if listed or "EXCEPT" not in keywords else None
 
     def _parse_default_constraint(self) -> exp.DefaultColumnConstraint:
         """The expression after DEFAULT, of which the node keeps the text."""

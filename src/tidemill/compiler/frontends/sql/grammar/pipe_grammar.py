@@ -89,6 +89,8 @@ class PipeGrammar(SparkParser):
             return PipeStep(this=self._parse_where())
         if kind in ("PIVOT", "UNPIVOT"):
             return PipeStep(this=self._parse_pivot())
+        if kind == "TABLESAMPLE":
+            return PipeStep(this=self._parse_table_sample())
         if kind in ORGANIZING:
             return self._organizing_step(kind)
         if kind in SET_OPERATORS:

@@ -23,8 +23,8 @@ _QUERIES: dict[type[exp.Expr], frozenset[str]] = {
             *("windows", "hint", *_QUERY),
         )
     ),
-    exp.Subquery: frozenset(("this", "alias", "joins", "match", "pivots", *_QUERY)),
-    exp.Table: frozenset(("this", "db", "catalog", "alias", "joins", "match", "pivots", *_QUERY)),
+    exp.Subquery: frozenset(("this", "alias", "joins", "match", "pivots", "sample", *_QUERY)),
+    exp.Table: frozenset(("this", "db", "catalog", "alias", "joins", "match", "pivots", "sample", *_QUERY)),
     exp.Values: frozenset(("expressions", "alias", "match", "pivots", *_QUERY)),
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), _SET_OPERATION),
     Piped: frozenset(("this", "expressions", *_QUERY)),
@@ -120,6 +120,9 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     PipeStep: frozenset(("kind", "this", "expressions", "group", "order", "limit", "offset")),
     exp.Qualify: _THIS,
     exp.Rollup: _EXPRESSIONS,
+    exp.TableSample: frozenset(
+        ("method", "bucket_numerator", "bucket_denominator", "bucket_field", "percent", "size", "seed")
+    ),
     exp.TableAlias: frozenset(("this", "columns")),
     exp.Var: _THIS,
     exp.Where: _THIS,
@@ -181,6 +184,7 @@ UNPLACED_KEYWORDS = frozenset(
         *("WITHIN", "GROUP", "IGNORE", "RESPECT", "NULLS", "LAST"),
         *("UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING", "EXCLUDE", "GROUPS"),
         *("INCLUDE", "BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),
+        *("PERCENT", "ROWS", "BUCKET", "OUT", "REPEATABLE"),
     )
 )
 """Words of the grammar that are not reserved: the clauses that they make are read or refused as such."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.walk import columns_in
@@ -32,12 +33,14 @@ class Scope:
 
     ``lateral`` are columns to the left of LATERAL, as the query sees them that it stands before.
     ``values`` are names for scalars, with and without a qualifier: parameters of a function, or variables.
+    ``group_aggregate`` gives an aggregate over these columns as a column of their groups, for subqueries of HAVING.
     """
 
     bindings: tuple[Binding, ...] = ()
     outer: Scope | None = None
     lateral: bool = False
     values: Mapping[str, Scalar] = field(default_factory=dict)
+    group_aggregate: Callable[[Any], Column] | None = None
 
     def __add__(self, other: Scope) -> Scope:
         return replace(self, bindings=self.bindings + other.bindings)
@@ -48,10 +51,11 @@ class Scope:
         return list(dict.fromkeys(binding.qualifier for binding in self.bindings))
 
     def star(self, qualifier: str | None = None) -> list[Binding]:
-        """The columns that ``*`` or ``qualifier.*`` stands for."""
+        """The columns that ``*`` or ``qualifier.*`` stands for; of a table those come first that USING merged away."""
         if qualifier is None:
             return [binding for binding in self.bindings if not binding.merged and not binding.hidden]
-        return [binding for binding in self.bindings if binding.qualifier == qualifier]
+        found = (binding for binding in self.bindings if binding.qualifier == qualifier)
+        return sorted(found, key=lambda binding: not binding.merged)
 
     def called(self, alias: str) -> Scope:
         """The columns of a join in parentheses that has an alias of its own."""
@@ -115,14 +119,18 @@ class Scope:
 
         They are those of the left side, or of the right side where that is the one whose rows are all kept.
         """
-        lefts, rights = self.bindings[:left_count], self.bindings[left_count:]
-        kept, other = (rights, lefts) if keeps_right else (lefts, rights)
-        shared = [b for b in kept if b.name in names and not b.merged]
-        shared.sort(key=lambda b: names.index(b.name))
-        rest = [
-            replace(b, merged=b.merged or (b.name in names and b in other)) for b in self.bindings if b not in shared
-        ]
-        return replace(self, bindings=(*shared, *rest))
+        sides = Scope(self.bindings[:left_count]), Scope(self.bindings[left_count:])
+        kept, other = reversed(sides) if keeps_right else sides
+        shared, hidden = [kept.first(name) for name in names], [other.first(name) for name in names]
+        rest = (b for b in self.bindings if b not in shared and b not in hidden)
+        return replace(self, bindings=(*shared, *(replace(b, merged=True) for b in hidden), *rest))
+
+    def first(self, name: str) -> Binding:
+        """The first column called ``name``, which is the one that USING means, as in Spark."""
+        found = next((b for b in self.star() if b.name == name), None)
+        if found is None:
+            raise self.unknown([name])
+        return found
 
     def _only(self, found: Sequence[Binding], parts: Sequence[str]) -> Column:
         if len({binding.column for binding in found}) > 1:

@@ -8,6 +8,7 @@
 - ``table_functions``: RANGE
 - ``lateral``: LATERAL VIEW, UNNEST and LATERAL
 - ``pivot``: PIVOT and UNPIVOT
+- ``samples``: TABLESAMPLE
 - ``pipes``: queries with ``|>``, step by step
 - ``select``: the SELECT list, GROUP BY, HAVING, QUALIFY and DISTINCT
 - ``set_operations``: UNION, INTERSECT and EXCEPT

@@ -62,8 +62,13 @@ def common_table(context: QueryContext, node: exp.CTE, recursive: bool = False) 
     def rows(alias: str) -> NamedRelation:
         below = replace(context, prefix=f"{alias}.")
         first, steps = split_recursion(node, context.source) if recursive else (node.this, [])
+        if not steps:
+            return below.rows(first).with_column_aliases(node.args.get("alias"), context.source)
+        below = with_common_tables(below, node.this)
         base = below.rows(first).with_column_aliases(node.args.get("alias"), context.source)
-        return from_recursion(below, node, base, steps) if steps else base
+        made = from_recursion(below, node, base, steps)
+        check_tables(below, node.this)
+        return made
 
     return rows
 

@@ -23,7 +23,8 @@ from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromIte
 from tidemill.compiler.frontends.sql.query.joins import from_join
 from tidemill.compiler.frontends.sql.query.lateral import from_lateral, from_lateral_join, is_lateral
 from tidemill.compiler.frontends.sql.query.pivot import with_pivots
-from tidemill.compiler.frontends.sql.query.table_functions import from_table_function
+from tidemill.compiler.frontends.sql.query.samples import from_sample
+from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import ParseError, TypeMismatch
 
@@ -69,10 +70,12 @@ def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
     mark_translated(node)
     if isinstance(node, exp.Subquery) and is_item(node.this):
         relation, scope = from_item(context, node.this)
+        relation = from_sample(relation, node.args.get("sample"), context.source)
         called = _called(context, scope, node.args.get("alias"))
         return join_items(context, *with_pivots(context, (relation, called), node), node)
-    wish = node.alias_or_name.lower() or "subquery"
+    wish = node.alias_or_name.lower() or called_function(context, node) or "subquery"
     rows = FROM_ITEM_RULES[type(node)](context, node, context.aliases.take(wish))
+    rows = replace(rows, relation=from_sample(rows.relation, node.args.get("sample"), context.source))
     rows = rows.with_column_aliases(node.args.get("alias"), context.source)
     clause = node.args.get("match")
     if clause is not None and pattern_options_of(clause).output is RowsPerMatch.EACH:

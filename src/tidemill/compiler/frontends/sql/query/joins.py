@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.scalars import Column, Exists, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Exists, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Join, OuterJoin, Project
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -51,7 +51,7 @@ def join_condition(context: QueryContext, left: Scope, right: Scope, node: exp.J
         names = [identifier.name.lower() for identifier in node.args["using"]]
     elif node.method == "NATURAL":
         shared = {binding.name for binding in right.star()}
-        names = [binding.name for binding in left.star() if binding.name in shared]
+        names = list(dict.fromkeys(binding.name for binding in left.star() if binding.name in shared))
     else:
         on = node.args.get("on")
         if on is None or is_true(on):
@@ -71,16 +71,9 @@ def is_true(on: exp.Expr) -> bool:
 def _equal(left: Scope, right: Scope, names: Sequence[str]) -> Scalar | None:
     condition: Scalar | None = None
     for name in names:
-        equal = call("eq", _only(left, name), _only(right, name))
+        equal = call("eq", left.first(name).column, right.first(name).column)
         condition = equal if condition is None else call("and", condition, equal)
     return condition
-
-
-def _only(scope: Scope, name: str) -> Column:
-    found = scope.find([name])
-    if found is None:
-        raise scope.unknown([name])
-    return found[0]
 
 
 # ------------------------------------------------------------------------------------------------------ kinds of join
@@ -122,10 +115,13 @@ def seen_in(relation: Relation, scope: Scope) -> Scope:
 def _coalesced(context: QueryContext, relation: Relation, scope: Scope, count: int, names: Sequence[str]) -> FromItem:
     """FULL ... USING: either side may be missing, so the one column takes the value of the other."""
     sides = Scope(scope.bindings[:count]), Scope(scope.bindings[count:])
-    pairs = {name: (_only(sides[0], name), _only(sides[1], name)) for name in names}
+    pairs = {name: (sides[0].first(name).column, sides[1].first(name).column) for name in names}
     alias = context.aliases.take("using")
     ones = [Named(f"{alias}.{name}", call("coalesce", *pair)) for name, pair in pairs.items()]
     hidden = {one for pair in pairs.values() for one in pair}
     first = (Binding("", name, column(one.field)) for name, one in zip(pairs, ones, strict=True))
-    rest = (replace(b, merged=b.merged or b.column in hidden) for b in scope.bindings)
-    return Project(relation, (*all_columns(relation), *ones)), replace(scope, bindings=(*first, *rest))
+    merged = [
+        replace(b, merged=True) for name in names for b in scope.bindings if b.name == name and b.column in hidden
+    ]
+    rest = (b for b in scope.bindings if b.column not in hidden)
+    return Project(relation, (*all_columns(relation), *ones)), replace(scope, bindings=(*first, *merged, *rest))

@@ -22,7 +22,7 @@ from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromItem, QueryContext
 from tidemill.compiler.frontends.sql.query.joins import is_true, join_condition, seen_in
-from tidemill.compiler.frontends.sql.query.table_functions import from_table_function
+from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.compiler.rewrites.subqueries.dependent_joins import (
     lateral_join,
@@ -86,7 +86,7 @@ def _dependent_rows(context: QueryContext, left: Scope, node: exp.Expr) -> FromI
     if _is_generated(node):
         return from_lateral(within, ONE_EMPTY_ROW, node)
     mark_translated(node)
-    wish = _alias(node)
+    wish = node.alias.lower() or called_function(context, node) or "lateral"
     alias = context.aliases.take(wish)
     if isinstance(node, exp.Lateral) and not isinstance(node.this, exp.Subquery):
         rows = from_table_function(within, node, alias)

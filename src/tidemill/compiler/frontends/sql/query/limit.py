@@ -36,20 +36,20 @@ def limit_of(node: exp.Expr, source: SqlText) -> int | None:
                 where=source.keyword(clause, "FETCH"),
                 hint="For WITH TIES, filter by RANK() OVER (ORDER BY ...).",
             )
-        return _count(clause.args["count"], "FETCH", source)
+        return constant_count(clause.args["count"], "FETCH", source)
     if isinstance(clause.expression, exp.Column | exp.Var | exp.All) and clause.expression.name.upper() in ("ALL", ""):
         mark_translated(clause.expression)
         return None
-    return _count(clause.expression, "LIMIT", source)
+    return constant_count(clause.expression, "LIMIT", source)
 
 
 def offset_of(node: exp.Expr, source: SqlText) -> int | None:
     """The number that OFFSET gives."""
     clause = node.args.get("offset")
-    return None if clause is None else _count(clause.expression, "OFFSET", source)
+    return None if clause is None else constant_count(clause.expression, "OFFSET", source)
 
 
-def _count(number: exp.Expr, clause: str, source: SqlText) -> int:
+def constant_count(number: exp.Expr, clause: str, source: SqlText) -> int:
     """The value of a constant expression: a whole number, and not a negative one."""
     try:
         count = evaluate_scalar(ExpressionTranslator(EXPRESSION_RULES, source, Scope()).scalar(number), {})

@@ -16,6 +16,7 @@ from tidemill.algebra.expressions.scalars import Column, Named, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project
 from tidemill.compiler.frontends.sql.aggregation.grouping import has_aggregate
+from tidemill.compiler.frontends.sql.expressions.stars import bound_column
 from tidemill.compiler.frontends.sql.grammar.pipe_grammar import Piped, PipeStep
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
@@ -26,6 +27,7 @@ from tidemill.compiler.frontends.sql.query.from_clause import from_from, from_it
 from tidemill.compiler.frontends.sql.query.limit import apply_limit, limit_of, offset_of
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder, OrderedQuery, column_order
 from tidemill.compiler.frontends.sql.query.pivot import with_pivots
+from tidemill.compiler.frontends.sql.query.samples import from_sample
 from tidemill.compiler.frontends.sql.query.select import Selection
 from tidemill.compiler.frontends.sql.query.set_operations import from_set_operation
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
@@ -113,7 +115,13 @@ def _extend(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
     for item in step.expressions:
         if isinstance(item, exp.Star):
             raise Unsupported("EXTEND takes expressions", where=context.source.place(step))
-    return _selected(context, rows, exp.Select(expressions=[exp.Star(), *step.expressions]))
+    merged = [binding for binding in rows.scope.bindings if binding.merged]
+    kept = [bound_column(binding.name, binding.column) for binding in merged]
+    made = _selected(context, rows, exp.Select(expressions=[exp.Star(), *step.expressions, *kept]))
+    shown = len(made.scope.bindings) - len(merged)
+    pairs = zip(merged, made.scope.bindings[shown:], strict=True)
+    again = tuple(replace(binding, column=one.column) for binding, one in pairs)
+    return PipeRows(made.relation, replace(made.scope, bindings=(*made.scope.bindings[:shown], *again)))
 
 
 def _set(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
@@ -127,15 +135,18 @@ def _set(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
         shown = rows.scope.star()
         if [binding.name for binding in shown].count(name) != 1:
             raise unknown_name("column", name, [b.name for b in shown], context.source.place(assignment.this))
+        shown += [binding for binding in rows.scope.bindings if binding.merged]
         hidden, items = _hidden(shown), []
         for place, binding in enumerate(shown):
-            new = assignment.expression if binding.name == name else _column(hidden[place].name)
+            anew = binding.name == name and not binding.merged
+            new = assignment.expression if anew else _column(hidden[place].name)
             items.append(exp.Alias(this=new, alias=exp.to_identifier(f"set{place}")))
         scope = replace(rows.scope, bindings=(*rows.scope.bindings, *hidden))
         made = _selected(context, PipeRows(rows.relation, scope), exp.Select(expressions=items))
         pairs = zip(shown, made.scope.bindings, strict=True)
         bindings = tuple(
-            replace(b, column=one.column, qualifier="" if b.name == name else b.qualifier) for b, one in pairs
+            replace(b, column=one.column, qualifier=b.qualifier if b.name != name or b.merged else "")
+            for b, one in pairs
         )
         rows = PipeRows(made.relation, replace(rows.scope, bindings=bindings))
     return rows
@@ -153,7 +164,7 @@ def _drop(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
         if one[0] in found:
             raise ParseError("a column is dropped once", where=context.source.place(name))
         found.append(one[0])
-    kept = tuple(binding for binding in rows.scope.star() if binding.column not in found)
+    kept = tuple(binding for binding in rows.scope.bindings if not binding.hidden and binding.column not in found)
     return PipeRows(rows.relation, replace(rows.scope, bindings=kept))
 
 
@@ -249,6 +260,10 @@ def _pivot(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
     return PipeRows(*with_pivots(context, (rows.relation, rows.scope), exp.Table(pivots=[step.this])))
 
 
+def _sample(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
+    return PipeRows(from_sample(rows.relation, step.this, context.source), rows.scope)
+
+
 def _set_operation(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
     mark_translated(step.this, *step.this.this.walk())
     shown, alias = rows.scope.star(), context.aliases.take("pipe")
@@ -319,6 +334,7 @@ STEPS: dict[str, Callable[[QueryContext, PipeRows, PipeStep], PipeRows]] = {
     **dict.fromkeys(("PIVOT", "UNPIVOT"), _pivot),
     **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT", "MINUS"), _set_operation),
     "ORDER": _order,
+    "TABLESAMPLE": _sample,
     **dict.fromkeys(("SORT", "CLUSTER", "DISTRIBUTE"), _spread),
     **dict.fromkeys(("LIMIT", "OFFSET"), _limit),
 }

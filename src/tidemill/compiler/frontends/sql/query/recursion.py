@@ -46,7 +46,7 @@ NONLINEAR_OPERATORS: dict[type[Relation], tuple[str, str]] = {
 }
 """The operators under which a recursive part cannot read its own rows, and why."""
 
-REFUSED_CLAUSES = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET"}
+REFUSED_CLAUSES = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET"}
 
 
 def split_recursion(node: exp.CTE, source: SqlText) -> tuple[exp.Expr, list[exp.Expr]]:
@@ -55,6 +55,7 @@ def split_recursion(node: exp.CTE, source: SqlText) -> tuple[exp.Expr, list[exp.
     if not _mentions(whole, name):
         return whole, []
     _refuse_clauses(whole, source)
+    _refuse_reading_below(node, source)
     first = whole
     steps: list[exp.Expr] = []
     while isinstance(first, exp.Union) and first.args.get("distinct") == whole.args.get("distinct"):
@@ -73,8 +74,18 @@ def split_recursion(node: exp.CTE, source: SqlText) -> tuple[exp.Expr, list[exp.
 
 
 def _mentions(node: exp.Expr, name: str) -> bool:
-    tables = (table for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier))
-    return any(table.name.lower() == name and not table.args.get("db") for table in tables)
+    """True if ``node`` reads table ``name``, and not a common table expression of its own that is called so."""
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
+        return node.name.lower() == name or any(_mentions(child, name) for child in node.iter_expressions())
+    clause = node.args.get("with_")
+    recursive = clause is not None and bool(clause.args.get("recursive"))
+    for expression in clause.expressions if clause is not None else ():
+        hides = expression.alias.lower() == name
+        if not (hides and recursive) and _mentions(expression.this, name):
+            return True
+        if hides:
+            return False
+    return any(_mentions(child, name) for child in node.iter_expressions() if child is not clause)
 
 
 def _refuse_clauses(node: exp.Expr, source: SqlText) -> None:
@@ -84,6 +95,18 @@ def _refuse_clauses(node: exp.Expr, source: SqlText) -> None:
                 f"{word} is not allowed on the union of a recursive query",
                 where=source.keyword(node, word.partition(" ")[0]),
                 hint="Put it into the query that reads the recursive one.",
+            )
+
+
+def _refuse_reading_below(node: exp.CTE, source: SqlText) -> None:
+    """Refuse a WITH on the union whose definitions read the recursive query."""
+    clause = node.this.args.get("with_")
+    for expression in clause.expressions if clause is not None else ():
+        if _mentions(expression.this, node.alias.lower()):
+            raise Unsupported(
+                f'"{node.alias.lower()}" is read by a WITH before its first part',
+                where=source.place(expression),
+                hint="Put the WITH into the part of the union that reads it, in parentheses.",
             )
 
 

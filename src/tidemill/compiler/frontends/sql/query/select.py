@@ -273,8 +273,14 @@ class Selection:
             return
         if clause.args.get("all") is False:  # what the parser makes of DISTINCT
             raise Unsupported("GROUP BY takes no DISTINCT", where=self.source.place(clause))
-        if clause.args.get("all"):
-            keys = [(item.scalar, item.node) for item in self.items if not self._is_aggregated(item.scalar, grouping)]
+        if clause.args.get("all") and self.is_name("all"):
+            named = exp.column("all")
+            keys: list[tuple[Scalar, exp.Expr]] = [(self._key(named, grouping), named)]
+        elif clause.args.get("all"):
+            grouped = [item for item in self.items if not self._is_aggregated(item.scalar, grouping)]
+            for item in grouped:
+                self._refuse_lateral_alias(item, clause)
+            keys = [(item.scalar, item.node) for item in grouped]
         else:
             keys = [(self._key(node, grouping), node) for node in read_grouping_keys(clause)]
         for scalar, node in keys:
@@ -284,9 +290,17 @@ class Selection:
         if sets is not None and not grouping.is_grand_total:
             grouping.group_by([[self._key(node, grouping) for node in one] for one in sets])
 
+    def is_name(self, name: str) -> bool:
+        """True if ``name`` is a column or an alias, which come before the ALL of GROUP BY and ORDER BY."""
+        return self.scope.find([name]) is not None or name in self.aliases
+
     def _key(self, node: exp.Expr, grouping: SelectGrouping) -> Scalar:
         """A grouping expression: the number of an item, or over the columns of FROM, else an alias."""
         position = self._ordinal(node)
+        if (named := self._named_item(node, position)) is not None:
+            self._refuse_lateral_alias(named, node)
+        if position is not None and any(map(is_star, self.node.expressions)):
+            raise ParseError("GROUP BY takes no number beside a star", where=self.source.place(node))
         scalar = (
             self.items[position].scalar
             if position is not None
@@ -303,6 +317,25 @@ class Selection:
                 "GROUP BY cannot contain an aggregate or a window function", where=self.source.place(node)
             )
         return key(scalar)
+
+    def _named_item(self, node: exp.Expr, position: int | None) -> SelectItem | None:
+        """The item that a key names, by its number or by an alias that is no column."""
+        if position is not None:
+            return self.items[position]
+        name = node.name.lower() if isinstance(node, exp.Column) and len(node.parts) == 1 else ""
+        if not name or self.scope.find([name]) is not None:
+            return None
+        return next((item for item in self.items if item.name == name), None)
+
+    def _refuse_lateral_alias(self, item: SelectItem, place: exp.Expr) -> None:
+        """Refuse to group by an item that reads the alias of another one, as Spark does."""
+        names = {column.name.lower() for column in item.node.find_all(exp.Column) if len(column.parts) == 1}
+        if any(name in self.aliases and self.scope.find([name]) is None for name in names):
+            raise Unsupported(
+                f'GROUP BY cannot name "{item.name}", which reads another alias of the list',
+                where=self.source.place(place),
+                hint="Write its expression out in GROUP BY.",
+            )
 
     @property
     def _outside(self) -> frozenset[str]:
@@ -321,7 +354,8 @@ class Selection:
         if clause is None:
             return None
         aliases = {name: scalar for name, scalar in self.aliases.items() if not self._hides_key(name, scalar, grouping)}
-        expressions = replace(self._expressions(aliases, aliases_first=True), windowing=None)
+        scope = replace(self.scope, group_aggregate=grouping.aggregate)
+        expressions = replace(self._expressions(aliases, aliases_first=True), scope=scope, windowing=None)
         condition = expressions.condition(clause.this)
         return grouping.over_groups(condition, clause.this)
 

@@ -42,6 +42,12 @@ def from_table_function(context: QueryContext, node: exp.Table | exp.Lateral, al
     return NamedRelation(Values(tuple((number,) for number in numbers), (column,)), ("id",))
 
 
+def called_function(context: QueryContext, node: exp.Expr) -> str:
+    """The name of a user's function in FROM, by which its columns are called where it has no alias."""
+    name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+    return name if name in context.table_functions else ""
+
+
 def _arguments(context: QueryContext, call: exp.Anonymous) -> dict[str, int]:
     """The arguments by name; one alone is the end."""
     given = call.expressions

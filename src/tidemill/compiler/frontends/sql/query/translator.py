@@ -87,9 +87,13 @@ class QueryTranslator(QueryContext):
         if isinstance(node, Piped):
             return ordered_pipes(self, node, terms)
         everything = terms[0] if len(terms) == 1 and _is_all(terms[0].this) else None
+        if everything is None:
+            terms = [_by_column_all(term) if _is_all(term.this) else term for term in terms]
         if not isinstance(node, exp.Select):
             return self._ordered_operation(self.rows(node), terms, everything)
         selection = self.selection(node, extra=() if everything else terms)
+        if everything is not None and selection.is_name("all"):
+            terms, everything = [_by_column_all(everything)], None
         if everything is not None:
             order = tuple(column_order(everything, position) for position in range(len(selection.items)))
         else:
@@ -100,6 +104,8 @@ class QueryTranslator(QueryContext):
         self, rows: NamedRelation, terms: Sequence[exp.Expr], everything: exp.Expr | None
     ) -> tuple[Relation, tuple[str, ...], tuple[ColumnOrder, ...]]:
         """A UNION or VALUES by its columns, or by expressions over them, which follow the visible ones."""
+        if everything is not None and "all" in rows.names:
+            terms, everything = [_by_column_all(everything)], None
         if everything is not None:
             return rows.relation, rows.names, tuple(column_order(everything, i) for i in range(len(rows.names)))
         order: list[ColumnOrder] = []
@@ -167,6 +173,13 @@ def _is_all(node: exp.Expr) -> bool:
     found = isinstance(node, exp.Var) and node.name.upper() == "ALL"
     mark_translated(*([node] if found else []))
     return found
+
+
+def _by_column_all(term: exp.Expr) -> exp.Expr:
+    """ORDER BY ALL where that is a column."""
+    copy = term.copy()
+    copy.set("this", exp.column("all"))
+    return copy
 
 
 QUERY_RULES: dict[type[exp.Expr], Callable[[QueryTranslator, Any], NamedRelation]] = {

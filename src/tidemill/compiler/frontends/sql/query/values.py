@@ -51,8 +51,9 @@ def _scalars(expressions: ExpressionTranslator, row: exp.Expr) -> list[Scalar]:
     items = row.expressions if isinstance(row, exp.Tuple) else [row]
     if len(items) == 1 and isinstance(items[0], exp.Anonymous) and items[0].name.lower() == "struct":
         mark_translated(items[0])  # as in Spark, a struct alone is a row
-        items = [item.unalias() for item in items[0].expressions]
-    return [expressions.scalar(item) for item in items]
+        items = items[0].expressions
+    mark_translated(*(part for item in items if isinstance(item, exp.Alias) for part in (item, item.args["alias"])))
+    return [expressions.scalar(item.unalias()) for item in items]
 
 
 def _refuse_strings_among_others(types: Sequence[Type]) -> None:
