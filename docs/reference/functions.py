@@ -22,7 +22,7 @@ from tidemill.algebra.functions.numbers import (
     numerals,
 )
 from tidemill.algebra.functions.registry import INTERNAL
-from tidemill.algebra.functions.semistructured import csv, json, sketches, variant, xml
+from tidemill.algebra.functions.semistructured import csv, json, sketches, tuple_sketches, variant, xml
 from tidemill.algebra.functions.text import (
     binary,
     collations,
@@ -69,6 +69,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Variants", variant, variant.VARIANTS),
     ("XML", xml, xml.XML),
     ("Sketches", sketches, sketches.SKETCHES),
+    ("Tuple sketches", tuple_sketches, tuple_sketches.TUPLE_SKETCHES),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 

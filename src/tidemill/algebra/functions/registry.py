@@ -28,6 +28,7 @@ from tidemill.algebra.functions.numbers.variance import VARIANCE_FUNCTIONS
 from tidemill.algebra.functions.semistructured.csv import CSV
 from tidemill.algebra.functions.semistructured.json import JSON
 from tidemill.algebra.functions.semistructured.sketches import SKETCHES
+from tidemill.algebra.functions.semistructured.tuple_sketches import TUPLE_SKETCHES
 from tidemill.algebra.functions.semistructured.variant import VARIANTS
 from tidemill.algebra.functions.semistructured.xml import XML
 from tidemill.algebra.functions.text.binary import BYTES
@@ -77,6 +78,7 @@ THEMES = (
     VARIANTS,
     XML,
     SKETCHES,
+    TUPLE_SKETCHES,
     LAMBDAS,
     RING,
     INTEGER_BOUNDS,
