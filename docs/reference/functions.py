@@ -26,6 +26,7 @@ from tidemill.algebra.functions.semistructured import csv, json, sketches, tuple
 from tidemill.algebra.functions.text import (
     binary,
     collations,
+    encryption,
     format_strings,
     hashes,
     regexp,
@@ -55,6 +56,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Patterns", regexp, regexp.PATTERNS),
     ("URLs", urls, urls.URLS),
     ("Hashes", hashes, hashes.HASHES),
+    ("Encryption", encryption, encryption.ENCRYPTION),
     ("Dates and timestamps", time, time.TIME),
     ("Patterns of timestamps, and zones", time_formats, time_formats.TIME_FORMATS),
     ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),

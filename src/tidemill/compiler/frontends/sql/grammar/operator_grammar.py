@@ -22,6 +22,9 @@ BitOperator = Callable[..., exp.Expr]
 
 PREDICATES = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IS)
 
+LITERAL_TYPES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+"""Types that stand before a text to make a literal; intervals and bytes have a grammar of their own."""
+
 
 class OperatorGrammar(SparkParser):
     """Spark's parser with exactly Spark's operators."""
@@ -133,6 +136,17 @@ class OperatorGrammar(SparkParser):
             return super()._parse_unary()
         self._advance()
         return self._parse_column_ops(self.expression(exp.Neg(this=self._parse_primary())))
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        """As in sqlglot, but what follows a literal with a type is about all of it: ``DATE '2024-01-01'::STRING``."""
+        kind, text = self._curr, self._next
+        typed = kind and kind.token_type in self.TYPE_TOKENS and text and text.token_type == TokenType.STRING
+        if not typed or kind.token_type == TokenType.INTERVAL or fallback_to_identifier:
+            return super()._parse_type(parse_interval, fallback_to_identifier)
+        if kind.text.upper() not in LITERAL_TYPES:
+            self.raise_error(f"there is no literal of type {kind.text.upper()}; write CAST('...' AS {kind.text.upper()})")
+        of = self._parse_types(check_func=True, allow_identifiers=False)
+        return self._parse_column_ops(self.expression(exp.Cast(this=self._parse_primary(), to=of)))
 
     def _parse_collations(self, this: exp.Expr | None) -> exp.Expr | None:
         """``COLLATE name`` after a value; the name may have several parts."""

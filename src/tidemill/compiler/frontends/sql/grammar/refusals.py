@@ -68,11 +68,6 @@ BINARY_RECORD = Refusal(
     "Convert the records to JSON or to columns before they are loaded.",
 )
 
-ENCRYPTION = Refusal(
-    "encryption",
-    "Tidemill brings no library with AES.",
-    "Encrypt values before they come in.",
-)
 GEOMETRY = Refusal("a function of shapes", "No column can have the type GEOMETRY or GEOGRAPHY.", "Keep WKB as BINARY.")
 
 REFUSED_NODES: dict[type[exp.Expr], Refusal] = {
@@ -80,7 +75,6 @@ REFUSED_NODES: dict[type[exp.Expr], Refusal] = {
 }
 
 REFUSED_FUNCTIONS: dict[str, Refusal] = {
-    **dict.fromkeys(("aes_encrypt", "aes_decrypt", "try_aes_decrypt"), ENCRYPTION),
     **dict.fromkeys(("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), GEOMETRY),
     **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
     "histogram_numeric": OTHER_AGGREGATE,
