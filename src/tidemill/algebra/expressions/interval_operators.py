@@ -52,8 +52,8 @@ def _plus(name: str, arguments: Sequence[Scalar]) -> Resolved:
             return _applied("date_add", right, left)
         case (t.Date(), t.Void()) | (t.Void(), t.Date()):
             return Literal(None, t.TIMESTAMP)
-        case t.Void(), t.Timestamp():
-            return Literal(None, right.type)
+        case (t.Void(), t.Timestamp() as of) | (t.Timestamp() as of, t.Void()):
+            return Literal(None, of)
         case (t.Time(), t.Void()) | (t.Void(), t.Time()):
             return Literal(None, t.TIME)
     if isinstance(right.type, INTERVALS) and not isinstance(left.type, (*INTERVALS, t.Void)):

@@ -1,7 +1,7 @@
 """Tuple sketches: theta sketches whose hashes have a number each, the summary of the rows with that key.
 
-Entries lie in a hash table, and bytes have them in its order, so a sketch is built in the table that Apache DataSketches
-builds. Beyond the size of a sketch its hashes depend on the order of rows, which is ascending here.
+Entries lie in a hash table, and bytes have them in its order, so a sketch is built in the table that Apache
+DataSketches builds. Beyond the size of a sketch its hashes depend on the order of rows, which is ascending here.
 """
 
 from __future__ import annotations

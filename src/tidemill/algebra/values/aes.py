@@ -1,7 +1,7 @@
 """AES, as FIPS 197 defines it, in the modes ECB, CBC and GCM.
 
-Written out in Python because a few values of a view are decrypted at a time; a library of compiled code would be another
-dependency. It takes as long for one key as for another only as far as Python does.
+Written out in Python, as a few values of a view are decrypted at a time, and a library of compiled code would be one
+more dependency. How long it takes depends on the key, so it is no shield against those who can measure that.
 """
 
 from __future__ import annotations

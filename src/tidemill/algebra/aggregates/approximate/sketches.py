@@ -179,7 +179,10 @@ SKETCH_AGGREGATES = (
     _declared("theta_union_agg", kernel=_theta_union, idempotent=True),
     _declared("theta_intersection_agg", kernel=_theta_intersection, idempotent=True),
     *(_declared(f"tuple_sketch_agg_{kind}", kernel=partial(_tuples, form)) for kind, (form, _) in TUPLE_FORMS.items()),
-    *(_declared(f"tuple_union_agg_{kind}", kernel=partial(_tuple_union, form)) for kind, (form, _) in TUPLE_FORMS.items()),
+    *(
+        _declared(f"tuple_union_agg_{kind}", kernel=partial(_tuple_union, form))
+        for kind, (form, _) in TUPLE_FORMS.items()
+    ),
     *(
         _declared(f"tuple_intersection_agg_{kind}", kernel=partial(_tuple_intersection, form))
         for kind, (form, _) in TUPLE_FORMS.items()

@@ -210,7 +210,9 @@ TIMES_OF_DAY = (
     Function("time_plus", _moved_types, time_plus, "({0} + {1})"),
     Function("time_minus", _moved_types, time_minus, "({0} - {1})"),
     Function("try_time_plus", _moved_types, lenient(time_plus), "try_add({0}, {1})", null_when=always, total=True),
-    Function("try_time_minus", _moved_types, lenient(time_minus), "try_subtract({0}, {1})", null_when=always, total=True),
+    Function(
+        "try_time_minus", _moved_types, lenient(time_minus), "try_subtract({0}, {1})", null_when=always, total=True
+    ),
     Function("time_from_seconds", _second_types, time_from_seconds, "time_from_seconds({0})"),
     Function("time_from_millis", _WHOLE, lambda count: time_after(count * 1000), "time_from_millis({0})"),
     Function("time_from_micros", _WHOLE, time_after, "time_from_micros({0})"),

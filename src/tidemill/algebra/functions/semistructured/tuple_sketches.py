@@ -117,6 +117,4 @@ def _functions(kind: str, form: str) -> Iterator[Function]:
         yield declared(f"difference{end}", takes(*pair, gives=t.BINARY), subtract)
 
 
-TUPLE_SKETCHES = tuple(
-    function for kind, (form, _) in TUPLE_FORMS.items() for function in _functions(kind, form)
-)
+TUPLE_SKETCHES = tuple(function for kind, (form, _) in TUPLE_FORMS.items() for function in _functions(kind, form))

@@ -93,7 +93,9 @@ def tuple_key(scalar: Scalar) -> Scalar:
 def from_tuple_sketch(given: AggregateArguments) -> AggregateCall:
     """``TUPLE_SKETCH_AGG_DOUBLE(key, summary, size, mode)``, and that with whole numbers as summaries."""
     key, summary, *constants = given.arguments
-    return given.to_call(given.name, key, [summary], parameters=[_lg(given, constants[:1]), _mode(given, constants[1:])])
+    return given.to_call(
+        given.name, key, [summary], parameters=[_lg(given, constants[:1]), _mode(given, constants[1:])]
+    )
 
 
 def from_tuple_union(given: AggregateArguments) -> AggregateCall:

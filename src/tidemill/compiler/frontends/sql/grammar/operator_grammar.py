@@ -144,7 +144,9 @@ class OperatorGrammar(SparkParser):
         if not typed or kind.token_type == TokenType.INTERVAL or fallback_to_identifier:
             return super()._parse_type(parse_interval, fallback_to_identifier)
         if kind.text.upper() not in LITERAL_TYPES:
-            self.raise_error(f"there is no literal of type {kind.text.upper()}; write CAST('...' AS {kind.text.upper()})")
+            self.raise_error(
+                f"there is no literal of type {kind.text.upper()}; write CAST('...' AS {kind.text.upper()})"
+            )
         of = self._parse_types(check_func=True, allow_identifiers=False)
         return self._parse_column_ops(self.expression(exp.Cast(this=self._parse_primary(), to=of)))
 

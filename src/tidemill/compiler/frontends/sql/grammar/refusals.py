@@ -57,11 +57,6 @@ OTHER_AGGREGATE = Refusal(
     "Its bins depend on the order in which the rows come.",
     "Use WIDTH_BUCKET(x, low, high, bins) as a key of GROUP BY, and COUNT(*).",
 )
-XML = Refusal(
-    "the schema of an XML text",
-    "Spark's rules for it are not written here yet.",
-    "Write the schema out: FROM_XML(text, 'a INT, b STRING').",
-)
 BINARY_RECORD = Refusal(
     "Avro or Protocol Buffers",
     "Spark reads and writes them with packages that it is given, which are not there.",
@@ -78,7 +73,6 @@ REFUSED_FUNCTIONS: dict[str, Refusal] = {
     **dict.fromkeys(("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), GEOMETRY),
     **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
     "histogram_numeric": OTHER_AGGREGATE,
-    **dict.fromkeys(("schema_of_xml",), XML),
     **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf"), BINARY_RECORD),
     **dict.fromkeys(
         ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"),
