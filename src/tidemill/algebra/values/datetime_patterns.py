@@ -124,7 +124,7 @@ def _elements(pattern: str, reading: bool) -> Sequence[Element]:
     builder = _Builder(pattern, reading)
     builder.add_all()
     elements = builder.finished()
-    if reading and any(isinstance(element, ZoneText) for element in _all(elements)):
+    if reading and any(isinstance(element, ZoneText) and element.full for element in _all(elements)):
         raise _refused(pattern, "names of zones are ambiguous", "Use VV, X or Z.")
     return elements
 
@@ -218,6 +218,8 @@ class _Builder:
     def _letters(self, letter: str, count: int) -> None:
         if letter == "y":
             self._number(_year(self._year, count))
+        elif letter == "F" and count == 1 and not self._reading:
+            self._append(Number("day_of_week_in_month", 1, 19, Sign.NEGATIVE))
         elif letter in NUMBERS and count <= 2:
             self._number(_plain(NUMBERS[letter], count))
         elif letter == "D" and count <= 3:

@@ -7,6 +7,7 @@ minus before a number is part of the number, so that ``-1::STRING`` is text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import ClassVar, TypeVar
@@ -21,6 +22,9 @@ BitOperator = Callable[..., exp.Expr]
 """From the operands ``this`` and ``expression`` to the node of an operator on bits."""
 
 PREDICATES = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IS)
+
+LONG_FRACTION = re.compile(r"\.[0-9]{7}")
+"""Digits of a second beyond microseconds: of a time they would make another type."""
 
 LITERAL_TYPES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 """Types that stand before a text to make a literal; intervals and bytes have a grammar of their own."""
@@ -51,7 +55,7 @@ class OperatorGrammar(SparkParser):
     def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
         """A value with at most one predicate after it."""
         this = this or self._parse_comparison()
-        negated = self._match(TokenType.NOT)
+        negated = bool(self._curr) and self._curr.text != "!" and self._match(TokenType.NOT)
         if not self._match_set(self.RANGE_PARSERS):
             if negated:
                 self._retreat(self._index - 1)
@@ -147,6 +151,8 @@ class OperatorGrammar(SparkParser):
             self.raise_error(
                 f"there is no literal of type {kind.text.upper()}; write CAST('...' AS {kind.text.upper()})"
             )
+        if kind.token_type == TokenType.TIME and LONG_FRACTION.search(text.text):
+            self.raise_error("a TIME has at most six digits after the point")
         of = self._parse_types(check_func=True, allow_identifiers=False)
         return self._parse_column_ops(self.expression(exp.Cast(this=self._parse_primary(), to=of)))
 
