@@ -38,7 +38,7 @@ KEEPING = frozenset({
 LOSING = frozenset({
     "ascii", "base64", "bit_length", "crc32", "encode", "length", "levenshtein", "luhn_check", "md5", "octet_length",
     "sha1", "sha2", "soundex", "unbase64", "format_string", "printf", "to_json", "to_date", "to_timestamp",
-    "is_valid_utf8", "url_encode",
+    "hash", "is_valid_utf8", "quote", "url_encode", "xxhash64",
 })  # fmt: skip
 """Functions of texts to which a collation does not matter, and whose result has none."""
 

@@ -300,13 +300,18 @@ class ZoneText:
         word = ZONE_WORD.match(text, position)
         if end >= 0 or word is None:
             return end
-        zone = SHORT_ZONES.get(word[0].upper())
+        zone = SHORT_ZONES.get(word[0][:3].upper())
         if zone is None:
             raise Unsupported(f"{word[0]!r} as the name of a zone", hint="Use identifiers, such as Europe/Paris.")
         parsed.zone = zone_of(zone)
-        return word.end()
+        return position + 3
 
 
 ZONE_WORD = re.compile(r"[A-Za-z]+")
-SHORT_ZONES = {"CST": "America/Chicago", "PST": "America/Los_Angeles"}
-"""Zones by short names that Java reads in one way."""
+SHORT_ZONES = {
+    **dict.fromkeys(("PST", "PDT"), "America/Los_Angeles"),
+    **dict.fromkeys(("MST", "MDT"), "America/Denver"),
+    **dict.fromkeys(("CST", "CDT"), "America/Chicago"),
+    **dict.fromkeys(("EST", "EDT"), "America/New_York"),
+}
+"""Zones by short names; in winter and in summer both mean the zone with its own summer time."""

@@ -65,12 +65,25 @@ BINARY_RECORD = Refusal(
 
 GEOMETRY = Refusal("a function of shapes", "No column can have the type GEOMETRY or GEOGRAPHY.", "Keep WKB as BINARY.")
 
+VECTOR_SUM = Refusal(
+    "a sum of FLOAT vectors",
+    "Its last digits depend on the order in which Spark adds.",
+    "Sum the elements as DOUBLE: SUM(x[0]), or AGGREGATE over ZIP_WITH.",
+)
+JAVA_CALL = Refusal("a call of a Java method", "There is no Java here.", "Register a function of Python.")
+NANOSECONDS = Refusal("nanoseconds", "Timestamps have microseconds.", "Use TIMESTAMP_MICROS and UNIX_MICROS.")
+METRIC_VIEW = Refusal("a measure", "There are no metric views.", "Write the aggregate itself.")
+
 REFUSED_NODES: dict[type[exp.Expr], Refusal] = {
     exp.Select: SUBQUERY,
 }
 
 REFUSED_FUNCTIONS: dict[str, Refusal] = {
     **dict.fromkeys(("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), GEOMETRY),
+    **dict.fromkeys(("vector_sum", "vector_avg", "vector_inner_product"), VECTOR_SUM),
+    **dict.fromkeys(("reflect", "java_method", "try_reflect"), JAVA_CALL),
+    **dict.fromkeys(("timestamp_nanos", "unix_nanos"), NANOSECONDS),
+    "measure": METRIC_VIEW,
     **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
     "histogram_numeric": OTHER_AGGREGATE,
     **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf"), BINARY_RECORD),
