@@ -18,7 +18,6 @@ FIELDS: dict[str, Callable[[datetime.datetime], int]] = {
     "month": lambda instant: instant.month,
     "day": lambda instant: instant.day,
     "day_of_year": lambda instant: instant.timetuple().tm_yday,
-    "day_of_week_in_month": lambda instant: (instant.day - 1) % 7 + 1,
     "weekday": datetime.datetime.isoweekday,
     "modified_julian_day": lambda instant: instant.toordinal() - JULIAN_ORIGIN,
     "half": lambda instant: instant.hour // 12,

@@ -218,8 +218,6 @@ class _Builder:
     def _letters(self, letter: str, count: int) -> None:
         if letter == "y":
             self._number(_year(self._year, count))
-        elif letter == "F" and count == 1 and not self._reading:
-            self._append(Number("day_of_week_in_month", 1, 19, Sign.NEGATIVE))
         elif letter in NUMBERS and count <= 2:
             self._number(_plain(NUMBERS[letter], count))
         elif letter == "D" and count <= 3:
@@ -249,7 +247,7 @@ class _Builder:
             return LocalizedOffset(full=count == 4)
         if letter == "V" and count == 2:
             return ZoneName()
-        if (letter == "z" and count <= 4) or (letter == "v" and count in (1, 4)):
+        if (letter == "z" and count <= 4) or (letter == "v" and count in (1, 4) and not self._reading):
             return ZoneText(full=count == 4)
         raise _refused(self._pattern, f"{letter * count} means nothing, or differs between versions of Java")
 
