@@ -242,8 +242,8 @@ CAPABILITIES = (
         "`APPROX_TOP_K` and their kind",
         "SELECT customer, THETA_SKETCH_AGG(id) AS ids FROM orders GROUP BY customer",
         "The bytes of theta and count-min sketches are Spark's. Those of HLL and KLL depend on the order of arrival in "
-        "Spark; here it is ascending, and KLL tosses no coins. So do tuple sketches and APPROX_TOP_K beyond as many keys "
-        "as they keep.",
+        "Spark; here it is ascending, and KLL tosses no coins. So do tuple sketches and APPROX_TOP_K beyond as many "
+        "keys as they keep.",
     ),
     Capability(
         "Aggregates",

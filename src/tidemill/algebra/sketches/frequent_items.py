@@ -1,7 +1,7 @@
 """Frequent items: how often values come, for the most frequent of them, in the hash table of Apache DataSketches.
 
 While there are no more different values than are tracked, counts are exact, and only the order of values that come
-equally often is the table's. Beyond that the table gives up rare values, and then it matters in which order values come.
+equally often is the table's. Beyond that the table gives up rare values, and the order in which values come matters.
 """
 
 from __future__ import annotations
