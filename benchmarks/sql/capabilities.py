@@ -238,10 +238,12 @@ CAPABILITIES = (
     ),
     Capability(
         "Aggregates",
-        "`THETA_SKETCH_AGG`, `HLL_SKETCH_AGG`, `KLL_SKETCH_AGG_DOUBLE`, `COUNT_MIN_SKETCH` and their kind",
+        "`THETA_SKETCH_AGG`, `TUPLE_SKETCH_AGG_DOUBLE`, `HLL_SKETCH_AGG`, `KLL_SKETCH_AGG_DOUBLE`, `COUNT_MIN_SKETCH`, "
+        "`APPROX_TOP_K` and their kind",
         "SELECT customer, THETA_SKETCH_AGG(id) AS ids FROM orders GROUP BY customer",
         "The bytes of theta and count-min sketches are Spark's. Those of HLL and KLL depend on the order of arrival in "
-        "Spark; here it is ascending, and KLL tosses no coins.",
+        "Spark; here it is ascending, and KLL tosses no coins. So do tuple sketches and APPROX_TOP_K beyond as many "
+        "keys as they keep.",
     ),
     Capability(
         "Aggregates",

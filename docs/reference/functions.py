@@ -22,10 +22,11 @@ from tidemill.algebra.functions.numbers import (
     numerals,
 )
 from tidemill.algebra.functions.registry import INTERNAL
-from tidemill.algebra.functions.semistructured import csv, json, sketches, variant, xml
+from tidemill.algebra.functions.semistructured import csv, json, sketches, tuple_sketches, variant, xml
 from tidemill.algebra.functions.text import (
     binary,
     collations,
+    encryption,
     format_strings,
     hashes,
     regexp,
@@ -56,6 +57,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Patterns", regexp, regexp.PATTERNS),
     ("URLs", urls, urls.URLS),
     ("Hashes", hashes, hashes.HASHES),
+    ("Encryption", encryption, encryption.ENCRYPTION),
     ("Dates and timestamps", time, time.TIME),
     ("Patterns of timestamps, and zones", time_formats, time_formats.TIME_FORMATS),
     ("Units and parts of timestamps", time_units, time_units.TIME_UNIT_FUNCTIONS),
@@ -70,6 +72,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Variants", variant, variant.VARIANTS),
     ("XML", xml, xml.XML),
     ("Sketches", sketches, sketches.SKETCHES),
+    ("Tuple sketches", tuple_sketches, tuple_sketches.TUPLE_SKETCHES),
     ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 

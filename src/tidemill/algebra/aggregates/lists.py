@@ -47,6 +47,16 @@ def _array_type(argument: Type | None) -> Type | None:
     return None if argument is None else Array(argument)
 
 
+def _union(call: AggregateCall, members: WeightedArguments) -> tuple[Any, ...]:
+    """The different elements of all arrays in ascending order, without NULL."""
+    found = {element for row, _ in members for element in row[0] if element is not None}
+    return tuple(sorted(found, key=order_key))
+
+
+def _same_array(argument: Type | None) -> Type | None:
+    return argument if isinstance(argument, Array) else None
+
+
 def _text_type(argument: Type | None) -> Type | None:
     return argument if argument in (STRING, BINARY) else None
 
@@ -105,6 +115,16 @@ LISTS = (
         over_ordered=_ordered_text,
     ),
     AggregateFunction("string_agg_within", _text_type, _text_within, operands="texts or bytes"),
+    AggregateFunction(
+        "collect_union",
+        _same_array,
+        _union,
+        operands="arrays",
+        parameters=(anything,),
+        idempotent=True,
+        empty=(),
+        depends_on_order=True,
+    ),
     AggregateFunction(
         "collect_set",
         _array_type,

@@ -30,13 +30,15 @@ SEARCHES = frozenset({
 
 KEEPING = frozenset({
     "concat", "concat_ws", "elt", "initcap", "left", "lower", "lpad", "ltrim", "overlay", "repeat", "reverse", "right",
-    "rpad", "rtrim", "substring", "trim", "btrim", "upper", "hex",
+    "rpad", "rtrim", "substring", "trim", "btrim", "upper", "hex", "mask", "make_valid_utf8", "validate_utf8",
+    "try_validate_utf8",
 })  # fmt: skip
 """Functions whose text has the collation of their arguments."""
 
 LOSING = frozenset({
     "ascii", "base64", "bit_length", "crc32", "encode", "length", "levenshtein", "luhn_check", "md5", "octet_length",
     "sha1", "sha2", "soundex", "unbase64", "format_string", "printf", "to_json", "to_date", "to_timestamp",
+    "hash", "is_valid_utf8", "quote", "url_encode", "xxhash64",
 })  # fmt: skip
 """Functions of texts to which a collation does not matter, and whose result has none."""
 

@@ -498,6 +498,7 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "current_timezone": session_constant("UTC"),
     "current_catalog": session_constant("spark_catalog"),
     "current_database": session_constant("default"),
+    "current_path": session_constant("system.builtin,system.session,spark_catalog.default"),
     "current_schema": session_constant("default"),
     "make_timestamp": make_timestamp("timestamp_of_parts"),
     "try_make_timestamp": make_timestamp("try_timestamp_of_parts"),

@@ -52,8 +52,10 @@ def _plus(name: str, arguments: Sequence[Scalar]) -> Resolved:
             return _applied("date_add", right, left)
         case (t.Date(), t.Void()) | (t.Void(), t.Date()):
             return Literal(None, t.TIMESTAMP)
-        case t.Void(), t.Timestamp():
-            return Literal(None, right.type)
+        case (t.Void(), t.Timestamp() as of) | (t.Timestamp() as of, t.Void()):
+            return Literal(None, of)
+        case (t.Time(), t.Void()) | (t.Void(), t.Time()):
+            return Literal(None, t.TIME)
     if isinstance(right.type, INTERVALS) and not isinstance(left.type, (*INTERVALS, t.Void)):
         return _moved(lenient, left, right, 1)
     if isinstance(left.type, (*INTERVALS, t.Void)) and isinstance(right.type, (*INTERVALS, t.Void)):
@@ -96,6 +98,8 @@ def _moved(lenient: str, moment: Scalar, span: Scalar, sign: int) -> Scalar:
     if isinstance(moment.type, t.String) and not isinstance(span.type, t.YearMonthInterval):
         # Spark reads the text as a timestamp, and writes the result as a text again.
         return convert(_moved(lenient, convert(moment, t.TIMESTAMP), span, sign), t.STRING)
+    if isinstance(moment.type, t.Time):
+        return _applied(f"{lenient}time_{'plus' if sign > 0 else 'minus'}", moment, span)
     if not isinstance(moment.type, MOMENTS):
         raise TypeMismatch(f"an interval is added to a DATE or TIMESTAMP, not to {moment.type}")
     if moment.type == t.DATE and isinstance(span.type, t.DayTimeInterval) and span.type != t.INTERVAL_DAY:

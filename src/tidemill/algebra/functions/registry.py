@@ -28,10 +28,12 @@ from tidemill.algebra.functions.numbers.variance import VARIANCE_FUNCTIONS
 from tidemill.algebra.functions.semistructured.csv import CSV
 from tidemill.algebra.functions.semistructured.json import JSON
 from tidemill.algebra.functions.semistructured.sketches import SKETCHES
+from tidemill.algebra.functions.semistructured.tuple_sketches import TUPLE_SKETCHES
 from tidemill.algebra.functions.semistructured.variant import VARIANTS
 from tidemill.algebra.functions.semistructured.xml import XML
 from tidemill.algebra.functions.text.binary import BYTES
 from tidemill.algebra.functions.text.collations import COLLATIONS
+from tidemill.algebra.functions.text.encryption import ENCRYPTION
 from tidemill.algebra.functions.text.format_strings import FORMAT_STRINGS
 from tidemill.algebra.functions.text.hash_registers import HASH_REGISTERS
 from tidemill.algebra.functions.text.hashes import HASHES
@@ -62,6 +64,7 @@ THEMES = (
     BYTES,
     HASHES,
     HASH_REGISTERS,
+    ENCRYPTION,
     TIME,
     TIME_FORMATS,
     TIME_UNIT_FUNCTIONS,
@@ -77,6 +80,7 @@ THEMES = (
     VARIANTS,
     XML,
     SKETCHES,
+    TUPLE_SKETCHES,
     LAMBDAS,
     RING,
     INTEGER_BOUNDS,
@@ -104,7 +108,7 @@ INTERNAL = frozenset({
     "timestamp_at", "local_timestamp_at", "timestamp_add",
     "timestamp_difference", "year_of_week", "whole_seconds", "timestamp_of_parts", "try_timestamp_of_parts",
     "json_member", "variant_entries",
-    "number_to_char",
+    "number_to_char", "time_plus", "time_minus", "try_time_plus", "try_time_minus",
 })  # fmt: skip
 """Internal functions that operators and other functions expand to; users cannot call them by these names."""
 

@@ -31,7 +31,7 @@ def murmur128(data: bytes, seed: int = UPDATE_SEED) -> tuple[int, int]:
     first, second = first ^ len(data), second ^ len(data)
     first = (first + second) & W64
     second = (second + first) & W64
-    first, second = _finished(first), _finished(second)
+    first, second = finished(first), finished(second)
     first = (first + second) & W64
     return first, (second + first) & W64
 
@@ -44,7 +44,8 @@ def _mixed(word: int, one: int, distance: int, other: int) -> int:
     return _rotated(word * one & W64, distance) * other & W64
 
 
-def _finished(word: int) -> int:
+def finished(word: int) -> int:
+    """The last step of the hash, which spreads all bits of a word over all of them."""
     word = (word ^ word >> 33) * 0xFF51AFD7ED558CCD & W64
     word = (word ^ word >> 33) * 0xC4CEB9FE1A85EC53 & W64
     return word ^ word >> 33

@@ -23,6 +23,8 @@
 - ``xml_nodes``: XML texts as trees
 - ``xpath``: XPath over them
 - ``xml_values``: records from and to XML
+- ``xml_schema``: the schema of an XML text
+- ``aes``: blocks encrypted and decrypted, and chained
 - ``document_options``: options of functions that read and write documents
 - ``coercion``: the common type of several types, and which conversions are implicit
 """

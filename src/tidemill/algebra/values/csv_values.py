@@ -13,7 +13,7 @@ from tidemill.algebra.values import formats
 from tidemill.algebra.values.csv_lines import REFUSED_OPTIONS, CsvSyntax
 from tidemill.algebra.values.document_options import DateTimeFormats, Options, fails_fast, read_options
 from tidemill.algebra.values.json_schema import schema_sql
-from tidemill.algebra.values.json_values import CORRUPT, check_corrupt_record, floating, read_decimal
+from tidemill.algebra.values.json_values import CORRUPT, check_corrupt_record, floating, read_by_cast, read_decimal
 from tidemill.algebra.values.json_writer import LOCAL_PATTERN, TIMESTAMP_PATTERN
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
@@ -95,8 +95,10 @@ class CsvConversions:
                 return lambda text: self._floating(text, type_)
             case t.Decimal():
                 return lambda text: read_decimal(text.replace(",", ""), type_)
-            case t.Date() | t.Timestamp():
+            case t.Date() | t.Timestamp() | t.Time():
                 return lambda text: self._formats.read(text, type_)
+            case t.AnsiInterval() | t.CalendarInterval():
+                return lambda text: read_by_cast(text, type_)
             case t.Binary():
                 return lambda text: text.encode()
         raise Unsupported(f"{type_} cannot be read from CSV", hint="Read it as STRING.")
@@ -141,7 +143,7 @@ class CsvWriter:
 
     def _text(self, value: Any, of: Type) -> str:
         match of:
-            case t.Date() | t.Timestamp():
+            case t.Date() | t.Timestamp() | t.Time():
                 return self._formats.write(value, of)
             case t.Decimal():
                 return str(value if value else value.copy_abs())

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from tidemill.algebra.values.datetime_fields import FIELDS
 from tidemill.algebra.values.zones import MOST_SECONDS, fixed_zone, zone_names, zone_of
+from tidemill.model.errors import Unsupported
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -287,7 +288,7 @@ class ZoneName:
 
 @dataclass(frozen=True)
 class ZoneText:
-    """The zone as people call it, which is written only."""
+    """The zone as people call it. Of the names that are no identifiers only some are read: others are ambiguous."""
 
     full: bool
 
@@ -295,4 +296,22 @@ class ZoneText:
         return "Coordinated Universal Time" if self.full else "UTC"
 
     def read(self, text: str, position: int, parsed: Parsed) -> int:
-        return -1
+        end = ZoneName().read(text, position, parsed)
+        word = ZONE_WORD.match(text, position)
+        if end >= 0 or word is None:
+            return end
+        zone = SHORT_ZONES.get(word[0][:3].upper())
+        if zone is None:
+            raise Unsupported(f"{word[0]!r} as the name of a zone", hint="Use identifiers, such as Europe/Paris.")
+        parsed.zone = zone_of(zone)
+        return position + 3
+
+
+ZONE_WORD = re.compile(r"[A-Za-z]+")
+SHORT_ZONES = {
+    **dict.fromkeys(("PST", "PDT"), "America/Los_Angeles"),
+    **dict.fromkeys(("MST", "MDT"), "America/Denver"),
+    **dict.fromkeys(("CST", "CDT"), "America/Chicago"),
+    **dict.fromkeys(("EST", "EDT"), "America/New_York"),
+}
+"""Zones by short names; in winter and in summer both mean the zone with its own summer time."""

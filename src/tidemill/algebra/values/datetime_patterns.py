@@ -124,7 +124,7 @@ def _elements(pattern: str, reading: bool) -> Sequence[Element]:
     builder = _Builder(pattern, reading)
     builder.add_all()
     elements = builder.finished()
-    if reading and any(isinstance(element, ZoneText) for element in _all(elements)):
+    if reading and any(isinstance(element, ZoneText) and element.full for element in _all(elements)):
         raise _refused(pattern, "names of zones are ambiguous", "Use VV, X or Z.")
     return elements
 
@@ -247,7 +247,7 @@ class _Builder:
             return LocalizedOffset(full=count == 4)
         if letter == "V" and count == 2:
             return ZoneName()
-        if (letter == "z" and count <= 4) or (letter == "v" and count in (1, 4)):
+        if (letter == "z" and count <= 4) or (letter == "v" and count in (1, 4) and not self._reading):
             return ZoneText(full=count == 4)
         raise _refused(self._pattern, f"{letter * count} means nothing, or differs between versions of Java")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.algebra.values import formats
-from tidemill.algebra.values.datetime_patterns import check_pattern, read_pattern, write_pattern
+from tidemill.algebra.values.datetime_patterns import check_pattern, read_pattern, read_time, write_pattern, write_time
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import Type
@@ -19,9 +19,14 @@ from tidemill.model.types import Type
 Options = dict[str, str]
 """Values by names in lower case."""
 
-COMMON_REFUSED = ("encoding", "charset", "locale", "enabledatetimeparsingfallback", "timeformat")
+COMMON_REFUSED = ("encoding", "charset", "locale", "enabledatetimeparsingfallback")
 """Options that change what every kind of document means."""
 
+FORMAT_OPTIONS = ("dateformat", "timestampformat", "timestampntzformat", "timeformat")
+"""Options with patterns, in the order of ``DateTimeFormats``."""
+
+_NO_TIME = re.compile(r"[^\WHhKkmsSa_\d]")
+_FRACTION = re.compile(r"\.([0-9]+)")
 _TIME_ONLY = re.compile(r"\s*T?\d{1,2}:")
 _ZONE_LETTERS = re.compile(r"[VzOXxZv]")
 _DAYS = re.compile(r"[-+]?[0-9]{1,3}")
@@ -66,11 +71,12 @@ class DateTimeFormats:
     date: str = ""
     timestamp: str = ""
     timestamp_ntz: str = ""
+    time: str = ""
 
     @classmethod
     def of(cls, options: Options, reading: bool) -> DateTimeFormats:
         """The formats that options give; what is no pattern is refused."""
-        patterns = [options.get(name, "") for name in ("dateformat", "timestampformat", "timestampntzformat")]
+        patterns = [options.get(name, "") for name in FORMAT_OPTIONS]
         for pattern in patterns:
             try:
                 check_pattern(pattern, reading)
@@ -78,10 +84,14 @@ class DateTimeFormats:
                 raise Unsupported(fault.what, detail=fault.detail, hint=fault.hint) from None
         if _ZONE_LETTERS.search("".join(patterns[2].split("'")[::2])):
             raise Unsupported("a zone in the pattern of TIMESTAMP_NTZ", hint="It has none.")
+        if _NO_TIME.search("".join(patterns[3].split("'")[::2])):
+            raise Unsupported(f"{patterns[3]!r} as the pattern of TIME", hint="Use the letters H, h, m, s, S and a.")
         return cls(*patterns)
 
-    def read(self, text: str, of: Type) -> datetime.date | datetime.datetime | None:
-        """A date or timestamp from a text; None where it is none."""
+    def read(self, text: str, of: Type) -> datetime.date | datetime.datetime | datetime.time | None:
+        """A date, a timestamp or a time of day from a text; None where it is none."""
+        if isinstance(of, t.Time):
+            return self._read_time(text, of)
         beyond = _LONG_YEAR.match(text) or (of == t.DATE and _MANY_DAYS.fullmatch(text))
         if beyond and not self._pattern(of):
             raise ArithmeticFault(f"{text!r} is beyond the years 1 to 9999")
@@ -91,6 +101,14 @@ class DateTimeFormats:
             case t.Timestamp():
                 return self._read_instant(text)
         return self._read_date(text)
+
+    def _read_time(self, text: str, of: t.Time) -> datetime.time | None:
+        found = read_time(text, self.time) if self.time else formats.read_time(text)
+        digits = _FRACTION.search(text)
+        if found and digits and len(digits[1]) > of.precision:
+            # Spark keeps digits that the type does not have.
+            raise ArithmeticFault(f"{text!r} has more digits than {of}", hint="Read it as STRING, and convert that.")
+        return found
 
     def _read_local(self, text: str) -> datetime.datetime | None:
         if self.timestamp_ntz:
@@ -117,11 +135,13 @@ class DateTimeFormats:
             return _DAY_ZERO + datetime.timedelta(days=int(text))
         return found
 
-    def write(self, value: datetime.datetime | datetime.date, of: Type) -> str:
-        """A date or timestamp as a text; without a pattern as CAST writes it."""
+    def write(self, value: datetime.datetime | datetime.date | datetime.time, of: Type) -> str:
+        """A date, a timestamp or a time of day as a text; without a pattern as CAST writes it."""
         pattern = self._pattern(of)
         if not pattern:
             return formats.write(value, of)
+        if isinstance(value, datetime.time):
+            return write_time(value, pattern)
         moment = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
         return write_pattern(moment, pattern)
 
@@ -131,4 +151,6 @@ class DateTimeFormats:
                 return self.timestamp_ntz
             case t.Timestamp():
                 return self.timestamp
+            case t.Time():
+                return self.time
         return self.date

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tidemill.algebra.values.casts import timestamp_of
+from tidemill.algebra.values.casts import cast_value, timestamp_of
 from tidemill.algebra.values.decimals import quantized
 from tidemill.algebra.values.document_options import DateTimeFormats, Options, fails_fast, read_options
 from tidemill.algebra.values.json_document import JsonDocument, json_syntax, read_document
@@ -232,8 +232,10 @@ class _Conversions:
                 return _decimal(type_)
             case t.Binary():
                 return _binary
-            case t.Date() | t.Timestamp():
+            case t.Date() | t.Timestamp() | t.Time():
                 return self._moment(type_)
+            case t.AnsiInterval() | t.CalendarInterval():
+                return _interval(type_)
         raise Unsupported(f"{type_} cannot be read from JSON")
 
     def _floating(self, type_: Type) -> Callable[[str, str], float]:
@@ -259,6 +261,24 @@ class _Conversions:
             raise Mismatch
 
         return convert
+
+
+def read_by_cast(text: str, of: Type) -> Any:
+    """A text as CAST reads it; None where it is no such value."""
+    try:
+        return cast_value(text, t.STRING, of)
+    except ArithmeticFault:
+        return None
+
+
+def _interval(of: Type) -> Callable[[str, str], Any]:
+    def convert(kind: str, text: str) -> Any:
+        found = read_by_cast(text, of) if kind == "string" else None
+        if found is None:
+            raise Mismatch
+        return found
+
+    return convert
 
 
 def floating(text: str, of: Type) -> float:

@@ -20,7 +20,7 @@ from tidemill.model.types import Type
 
 LOCAL_PATTERN = "yyyy-MM-dd'T'HH:mm:ss[.SSS]"
 TIMESTAMP_PATTERN = LOCAL_PATTERN + "[XXX]"
-REFUSED_OPTIONS = ("pretty", "sortkeys")
+REFUSED_OPTIONS = ("pretty",)
 
 
 def write_json(value: Any, of: Type) -> str:
@@ -41,16 +41,21 @@ def json_writer(options: tuple[str, ...]) -> JsonWriter:
         DateTimeFormats.of(given, reading=False),
         not flag(given, "ignoreNullFields", True),
         flag(given, "writeNonAsciiCharacterAsCodePoint", False),
+        flag(given, "sortKeys", False),
     )
 
 
 @dataclass(frozen=True)
 class JsonWriter:
-    """Writes values as JSON, ``nulls`` too where they are members of a struct or values of a map."""
+    """Writes values as JSON, ``nulls`` too where they are members of a struct or values of a map.
+
+    With ``ordered`` the members of structs and maps come in the order of their names.
+    """
 
     formats: DateTimeFormats
     nulls: bool
     ascii: bool = False
+    ordered: bool = False
 
     @staticmethod
     def check(options: Sequence[str]) -> None:
@@ -79,19 +84,28 @@ class JsonWriter:
                 text = write(value, of)
                 return text if text[-1].isdigit() else quoted(text)
             case t.Map(key, element):
-                texts = (f"{quoted(_key_text(name, key))}:{self.write(member, element)}" for name, member in value)
-                return "{" + ",".join(texts) + "}"
+                entries = self._in_order([(_key_text(name, key), member, element) for name, member in value])
+                return "{" + ",".join(f"{quoted(name)}:{self.write(each, of)}" for name, each, of in entries) + "}"
             case t.Variant():
                 return variant_json(value)
             case t.Binary():
                 return quoted(base64.b64encode(value).decode())
-            case t.Date() | t.Timestamp():
+            case t.Date() | t.Timestamp() | t.Time():
                 return quoted(self.formats.write(value, of))
         return quoted(write(value, of))
 
     def _object(self, members: Iterable[tuple[str, Any, Type]]) -> str:
-        kept = (member for member in members if self.nulls or member[1] is not None)
+        kept = self._in_order([member for member in members if self.nulls or member[1] is not None])
         return "{" + ",".join(f"{quoted(name)}:{self.write(value, of)}" for name, value, of in kept) + "}"
+
+    def _in_order(self, members: list[tuple[str, Any, Type]]) -> list[tuple[str, Any, Type]]:
+        key = utf16_order if self.ordered else None
+        return sorted(members, key=lambda member: key(member[0])) if key else members
+
+
+def utf16_order(name: str) -> bytes:
+    """What Java compares of a text."""
+    return name.encode("utf-16-be", "surrogatepass")
 
 
 def _key_text(key: Any, of: Type) -> str:

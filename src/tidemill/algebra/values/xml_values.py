@@ -137,6 +137,8 @@ def _check_readable(of: Type) -> None:
             if key != t.STRING:
                 raise TypeMismatch(f"a map from XML has names, and not {key}")
             _check_readable(value)
+        case t.AnsiInterval() | t.CalendarInterval():
+            raise Unsupported(f"{of} from XML", hint="Read it as STRING.")
         case _:
             CsvConversions({}).of(of)
 
@@ -209,7 +211,7 @@ class XmlWriter:
 
     def _text(self, value: Any, of: Type) -> str:
         match of:
-            case t.Date() | t.Timestamp():
+            case t.Date() | t.Timestamp() | t.Time():
                 return self._formats.write(value, of)
             case t.Decimal():
                 return str(value if value else value.copy_abs())
@@ -224,7 +226,7 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-WRITTEN = (t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Binary, t.Date, t.Timestamp, t.Void)
+WRITTEN = (t.Boolean, t.Integral, t.Decimal, t.Floating, t.String, t.Binary, t.Date, t.Timestamp, t.Time, t.Void)
 
 
 def check_writable(of: Type, top: bool = True) -> None:

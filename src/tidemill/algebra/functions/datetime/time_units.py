@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
+from typing import Any
 
 from tidemill.algebra.functions.datetime.time import add_days, add_microseconds, add_months, out_of_range
-from tidemill.algebra.functions.function import Function, always, takes
+from tidemill.algebra.functions.function import Function, always, expect_count, takes
 from tidemill.algebra.values.casts import MICROSECOND, microseconds
 from tidemill.algebra.values.zones import to_utc, zone_of
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
+EPOCH = datetime.datetime(1970, 1, 1)
 MONTH_UNITS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 TIME_UNITS = {
     "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "DAYOFYEAR": 86_400_000_000, "HOUR": 3_600_000_000,
@@ -62,6 +64,37 @@ def _packed(day: datetime.date) -> int:
 
 def _quotient(number: int, divisor: int) -> int:
     return number // divisor if number >= 0 else -(-number // divisor)
+
+
+def time_bucket(
+    types: Sequence[Type], size: int, instant: datetime.datetime, origin: datetime.datetime = EPOCH
+) -> datetime.datetime:
+    """The start of the bucket of an instant: buckets are so many months or microseconds long, and one starts at origin.
+
+    >>> time_bucket((t.YEAR_MONTH,), 1, datetime.datetime(2024, 2, 29, 9), datetime.datetime(2024, 1, 31, 10))
+    datetime.datetime(2024, 1, 31, 10, 0)
+    """
+    if isinstance(types[0], t.DayTimeInterval):
+        return add_microseconds(origin, (instant - origin) // MICROSECOND // size * size)
+    months = (instant.year - origin.year) * 12 + instant.month - origin.month
+    start = add_months(origin, months // size * size)
+    return start if start <= instant else add_months(origin, (months // size - 1) * size)
+
+
+def _bucket_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 2, 3)
+    size = t.DAY_TIME if types[0] == t.VOID else types[0]
+    if not isinstance(size, t.AnsiInterval):
+        raise TypeMismatch(f"TIME_BUCKET takes an interval, not {types[0]}", hint="Write INTERVAL '15' MINUTE.")
+    instant = t.TIMESTAMP if types[1] == t.VOID else types[1]
+    if not isinstance(instant, t.Timestamp) or any(given not in (instant, t.VOID) for given in types[2:]):
+        raise TypeMismatch(f"TIME_BUCKET takes timestamps of one type, not {', '.join(map(str, types[1:]))}")
+    return (size, instant, *(instant for _ in types[2:])), instant
+
+
+def _check_bucket(values: Sequence[Any]) -> None:
+    if values[0] is not None and values[0] <= 0:
+        raise TypeMismatch("TIME_BUCKET takes an interval that is longer than nothing")
 
 
 def make_timestamp(
@@ -142,6 +175,15 @@ TIME_UNIT_FUNCTIONS = (
         constants=(0,),
         spelling=_spell_unit,
         total=True,
+    ),
+    Function(
+        "time_bucket",
+        _bucket_types,
+        time_bucket,
+        "time_bucket({args})",
+        of_types=True,
+        constants=(0, 2),
+        check=_check_bucket,
     ),
     Function("timestamp_of_parts", _PARTS, make_timestamp, "make_timestamp({args})"),
     Function("try_timestamp_of_parts", _PARTS, try_make_timestamp, "try_make_timestamp({args})", null_when=always),

@@ -22,6 +22,7 @@ from tidemill.algebra.functions.function import (
     expect_count,
     takes,
 )
+from tidemill.algebra.functions.numbers.arithmetic import lenient
 from tidemill.algebra.values.datetime_patterns import read_time, write_time
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.algebra.values.zones import to_utc, zone_of
@@ -111,6 +112,20 @@ def at_time(day: datetime.date, time: datetime.time, zone: str = "UTC") -> datet
     return to_utc(datetime.datetime.combine(day, time), zone_of(zone))
 
 
+def time_plus(time: datetime.time, span: int) -> datetime.time:
+    """The time later by an interval; an error where the day has ended.
+
+    >>> time_plus(datetime.time(23), 1_800_000_000)
+    datetime.time(23, 30)
+    """
+    return time_after(microsecond_of_day(time) + span)
+
+
+def time_minus(time: datetime.time, span: int) -> datetime.time:
+    """The time earlier by an interval; an error where the day had not begun."""
+    return time_after(microsecond_of_day(time) - span)
+
+
 def time_type(given: Type, *others: Type) -> Type:
     """The type to which an argument of a function of times is converted: any TIME is taken as it is."""
     if isinstance(given, t.Time):
@@ -166,6 +181,15 @@ def _written_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     return takes(time_type(types[0]), t.STRING, gives=t.STRING)(types)
 
 
+def _moved_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    """A TIME and a day-time interval, whose seconds have six digits."""
+    expect_count(types, 2, 2)
+    time, span = types
+    if not isinstance(time, t.Time) or not isinstance(span, t.DayTimeInterval):
+        raise TypeMismatch(f"a day-time interval is added to a TIME, not {span} to {time}")
+    return (time, span), t.TIME if span.end == "SECOND" else time
+
+
 _PATTERN = takes(t.STRING, t.STRING, gives=t.TIME)
 _WHOLE = takes(StrictParameter(t.BIGINT, (t.TINYINT, t.SMALLINT, t.INT)), gives=t.TIME)
 
@@ -183,6 +207,12 @@ TIMES_OF_DAY = (
     Function("write_time", _written_types, write_time, "date_format({args})", check=check_constants(reading=False)),
     Function("time_trunc", _cut_types, time_trunc, "time_trunc({args})"),
     Function("time_diff", _difference_types, time_diff, "time_diff({args})"),
+    Function("time_plus", _moved_types, time_plus, "({0} + {1})"),
+    Function("time_minus", _moved_types, time_minus, "({0} - {1})"),
+    Function("try_time_plus", _moved_types, lenient(time_plus), "try_add({0}, {1})", null_when=always, total=True),
+    Function(
+        "try_time_minus", _moved_types, lenient(time_minus), "try_subtract({0}, {1})", null_when=always, total=True
+    ),
     Function("time_from_seconds", _second_types, time_from_seconds, "time_from_seconds({0})"),
     Function("time_from_millis", _WHOLE, lambda count: time_after(count * 1000), "time_from_millis({0})"),
     Function("time_from_micros", _WHOLE, time_after, "time_from_micros({0})"),

@@ -22,10 +22,10 @@ from tidemill.algebra.functions.function import (
 )
 from tidemill.algebra.functions.nested.structs import ArrayValue, element_of
 from tidemill.algebra.functions.text.regexp import split
-from tidemill.algebra.values.coercion import common_type, tightest_type
+from tidemill.algebra.values.coercion import common_type, tightest_type, widest_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
-from tidemill.model.types import Field, Type
+from tidemill.model.types import Field, Type, is_numeric
 
 MapValue = tuple[tuple[Any, Any], ...]
 """A map of SQL."""
@@ -135,6 +135,16 @@ def _lookup(gives: Type | None = None) -> Inference:
     return infer
 
 
+def _contained(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    """A map and what may be one of its keys; numbers of any types are compared."""
+    expect_count(types, 2, 2)
+    map_ = as_map(types[0])
+    if not (is_numeric(map_.key) and is_numeric(types[1])):
+        return _lookup(t.BOOLEAN)(types)
+    key = widest_type((map_.key, types[1]))
+    return (t.Map(key, map_.value), key), t.BOOLEAN
+
+
 def _key_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     """A map and, in brackets, a value that becomes one of its keys."""
     expect_count(types, 2, 2)
@@ -225,7 +235,7 @@ MAPS = (
     Function("map_size", _of_map(lambda map_: t.INT), len, "size({0})", python="len({0})", total=True),
     Function("map_value", _key_types, value_of, "{0}[{1}]", null_when=always, total=True),
     Function("map_element", _lookup(), value_of, "element_at({args})", null_when=always, total=True),
-    Function("map_contains_key", _lookup(t.BOOLEAN), contains_key, "map_contains_key({args})", total=True),
+    Function("map_contains_key", _contained, contains_key, "map_contains_key({args})", total=True),
     Function(
         "str_to_map", takes(*[StrictParameter(t.STRING)] * 3, gives=t.Map(t.STRING, t.STRING), optional=2),
         str_to_map, "str_to_map({args})",

@@ -160,7 +160,12 @@ STRUCTS = (
         total=True,
     ),
     Function(
-        "sort_array", _same_array(t.BOOLEAN, optional=1), sort_array, "sort_array({args})", constants=(1,), total=True
+        "sort_array",
+        _same_array(StrictParameter(t.BOOLEAN), optional=1),
+        sort_array,
+        "sort_array({args})",
+        constants=(1,),
+        total=True,
     ),
     Function("array_distinct", _same_array(), array_distinct, "array_distinct({0})", total=True),
     Function("array_max", _of_array(), array_max, "array_max({0})", null_when=always, total=True),

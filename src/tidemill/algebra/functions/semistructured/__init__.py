@@ -5,4 +5,5 @@
 - ``xml``: XPath over XML in texts
 - ``variant``: values of any type, and paths into them
 - ``sketches``: sketches in bytes
+- ``tuple_sketches``: sketches with a number for each key
 """

@@ -41,9 +41,6 @@ def _record_type(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         raise TypeMismatch(f"a STRUCT was expected, not {types[0]}")
     if has_variant(types[0]):
         raise TypeMismatch("VARIANT cannot be written as CSV", hint="Write it with TO_JSON first.")
-    for field in types[0].fields:
-        if isinstance(field.type, t.Time | t.AnsiInterval | t.CalendarInterval):
-            raise TypeMismatch(f"{field.type} as CSV", hint="Convert it with CAST.")
     return (types[0],), t.STRING
 
 

@@ -8,14 +8,20 @@ from functools import partial
 from typing import Any
 
 from tidemill.algebra.functions.function import Function, Inference, StrictParameter, expect, expect_count, takes
-from tidemill.algebra.sketches import hyperloglog, kll, theta
+from tidemill.algebra.sketches import frequent_items, hyperloglog, kll, theta
 from tidemill.algebra.values.casts import cast_value
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
 KLL_FORMS: dict[str, tuple[str, Type]] = {"bigint": ("q", t.BIGINT), "double": ("d", t.DOUBLE), "float": ("f", t.FLOAT)}
 """The kinds of KLL sketches by the ends of their functions' names: the form of a value, and its type."""
+
+DEFAULT_TOP = 5
+"""How many frequent values are given unless it is said."""
+
+TOP_COUNT = StrictParameter(t.INT, (t.TINYINT, t.SMALLINT, t.BIGINT, t.STRING), null=False)
+"""The type of a number of values."""
 
 _BYTES = StrictParameter(t.BINARY)
 
@@ -94,6 +100,52 @@ def kll_summary(form: str, of: Type, data: bytes) -> str:
     return kll.summary(_filled(form, data), form, lambda value: str(cast_value(value, of, t.STRING)))
 
 
+def top_items(types: Sequence[Type], state: Sequence[Any], wanted: int = DEFAULT_TOP) -> tuple[tuple[Any, int], ...]:
+    """The most frequent values of a sketch of frequent items, and how often each came."""
+    struct = types[0]
+    assert isinstance(struct, t.Struct)
+    return frequent_items.from_bytes(state[0], struct.fields[2].type).top(wanted)
+
+
+def state_type(item: Type) -> t.Struct:
+    """The type of a sketch of frequent items: its bytes, its size, and the type of its values twice."""
+    return t.Struct(
+        (
+            t.Field("sketch", t.BINARY),
+            t.Field("maxItemsTracked", t.INT),
+            t.Field("itemDataType", item),
+            t.Field("itemDataTypeDDL", t.STRING),
+        )
+    )
+
+
+def top_type(item: Type) -> t.Array:
+    """The type of frequent values with how often each came."""
+    return t.Array(t.Struct((t.Field("item", item), t.Field("count", t.BIGINT))))
+
+
+def countable(item: Type) -> bool:
+    """True if values of the type can be counted in a sketch of frequent items."""
+    simple = t.Boolean | t.Integral | t.Floating | t.Decimal | t.Date | t.Timestamp
+    return isinstance(item, simple) or item == t.STRING
+
+
+def _of_state(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 1, 2)
+    state = types[0]
+    if not isinstance(state, t.Struct) or len(state.fields) != 4 or not countable(state.fields[2].type):
+        raise TypeMismatch(f"a sketch of APPROX_TOP_K_ACCUMULATE was expected, not {state}")
+    expected = state_type(state.fields[2].type)
+    if [f.type for f in state.fields] != [f.type for f in expected.fields]:
+        raise TypeMismatch(f"a sketch of APPROX_TOP_K_ACCUMULATE was expected, not {state}")
+    return (state, *(expect(given, TOP_COUNT) for given in types[1:])), top_type(state.fields[2].type)
+
+
+def _check_wanted(values: Sequence[Any]) -> None:
+    if len(values) > 1 and values[1] is not None and values[1] <= 0:
+        raise TypeMismatch(f"APPROX_TOP_K_ESTIMATE takes a number above 0, not {values[1]}")
+
+
 def _one_or_several(argument: Type, gives: Type) -> Inference:
     """A sketch and a value, or an array of values and then an array of results."""
 
@@ -131,5 +183,14 @@ SKETCHES = (
     _declared("theta_difference", takes(_BYTES, _BYTES, gives=t.BINARY), theta_difference),
     _declared("hll_sketch_estimate", takes(_BYTES, gives=t.BIGINT), hyperloglog.estimate),
     _declared("hll_union", takes(_BYTES, _BYTES, StrictParameter(t.BOOLEAN), gives=t.BINARY, optional=1), hll_union),
+    Function(
+        "approx_top_k_estimate",
+        _of_state,
+        top_items,
+        "approx_top_k_estimate({args})",
+        of_types=True,
+        constants=(1,),
+        check=_check_wanted,
+    ),
     *(function for kind, (form, of) in KLL_FORMS.items() for function in _kll(kind, form, of)),
 )

@@ -1,6 +1,7 @@
 """XML in texts: records read by a schema and written, and XPath 1.0.
 
 An element is a member by its name, an attribute one with `_` before its name, and the text beside attributes `_VALUE`.
+`schema_of_xml` gives the schema of a constant text.
 `from_xml` takes the mode and the patterns of dates as options, `to_xml` also `rowTag`, `indent` and `nullValue`. Of
 XPath there are paths, predicates, operators and the core functions, but no prefixes of names.
 

@@ -8,6 +8,7 @@
 - ``similarity``: edit distance and sounds
 - ``urls``: parts of URLs, and their encoding
 - ``collations``: keys by which texts with a collation are compared
+- ``encryption``: AES
 - ``hashes``: CRC32, HASH, XXHASH64 and HMAC
 - ``hash_registers``: hashes as entries of the registers of HyperLogLog
 - ``regexp``: LIKE, RLIKE and the REGEXP_ functions

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tidemill.algebra.functions.function import Function, Inference, always, takes
 from tidemill.algebra.values import formats
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
 
 CHARSETS = {
     "us-ascii": "ascii",
@@ -122,6 +123,11 @@ def to_binary(text: str, form: str = "hex") -> bytes:
     return found
 
 
+def _check_form(values: Sequence[Any]) -> None:
+    if len(values) > 1 and isinstance(values[1], str) and values[1].lower() not in _FORMS:
+        raise TypeMismatch(f"there is no form {values[1]!r} of bytes", hint="Use hex, utf-8 or base64.")
+
+
 _FORMS: dict[str, Callable[[str], bytes | None]] = {
     "hex": unhex,
     "utf-8": str.encode,
@@ -187,8 +193,16 @@ BYTES = (
     ),
     Function("from_base32", takes(t.STRING, gives=t.BINARY), from_base32, "from_base32({0})"),
     Function("unhex", takes(t.STRING, gives=t.BINARY), unhex, "unhex({0})", null_when=always, total=True),
-    Function("to_binary", _TO_BINARY, to_binary, "to_binary({args})"),
-    Function("try_to_binary", _TO_BINARY, try_to_binary, "try_to_binary({args})", null_when=always, total=True),
+    Function("to_binary", _TO_BINARY, to_binary, "to_binary({args})", check=_check_form),
+    Function(
+        "try_to_binary",
+        _TO_BINARY,
+        try_to_binary,
+        "try_to_binary({args})",
+        null_when=always,
+        total=True,
+        check=_check_form,
+    ),
     Function(
         "is_valid_utf8",
         _text_or_bytes(t.BOOLEAN),

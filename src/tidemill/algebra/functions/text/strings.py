@@ -141,6 +141,7 @@ def sha2(value: bytes, bits: int) -> str | None:
 
 def _concat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     arrays = [type_ for type_ in types if isinstance(type_, t.Array)]
+    types = [t.STRING if type_ == t.VARIANT else type_ for type_ in types]
     all_bytes = set(types) == {t.BINARY}
     of: Type = common_type(arrays) if arrays else t.BINARY if all_bytes else t.STRING
     if arrays and t.VOID in types:

@@ -38,6 +38,7 @@ from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
 from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments, AggregateRule, with_parameters
 from tidemill.compiler.frontends.sql.aggregation.sketches import SKETCH_RULES
+from tidemill.compiler.frontends.sql.expressions.named_arguments import by_position
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Type
@@ -75,7 +76,7 @@ class AggregateSyntax:
     @property
     def arguments(self) -> list[exp.Expr]:
         """The arguments; COUNT(*) has a star."""
-        found = self.node.expressions
+        found = by_position(self.node).expressions
         return list(found[0].expressions) if self.distinct else list(found)
 
 

@@ -17,6 +17,7 @@ from tidemill.algebra.values.csv_values import csv_reader, schema_of_csv
 from tidemill.algebra.values.json_schema import schema_of_json, schema_sql
 from tidemill.algebra.values.json_values import json_value_reader
 from tidemill.algebra.values.variants import check_variant_path
+from tidemill.algebra.values.xml_schema import schema_of_xml
 from tidemill.algebra.values.xml_values import xml_record_reader
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.names.schemas import read_schema, read_type
@@ -151,6 +152,7 @@ DOCUMENT_FUNCTIONS: dict[str, Rule] = {
     "from_json": from_json,
     "from_xml": from_xml,
     "schema_of_csv": schema_function(schema_of_csv),
+    "schema_of_xml": schema_function(schema_of_xml),
     "schema_of_json": schema_function(schema_of_json),
     "to_csv": to_document,
     "to_json": to_document,

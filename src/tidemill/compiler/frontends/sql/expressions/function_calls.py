@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -56,6 +57,8 @@ def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
     if lenient and not isinstance(value, Literal):
         return Cast(value, target, lenient=True)
     converted = convert(value, target)
+    if _is_suffixed(node.this) and isinstance(converted, Literal) and converted.value in (math.inf, -math.inf):
+        raise ParseError(f"a number does not fit {target}", where=expressions.source.place(node))
     if lenient and isinstance(converted, Cast):
         return Cast(value, target, lenient=True)
     return converted if _is_suffixed(node.this) else typed(converted)

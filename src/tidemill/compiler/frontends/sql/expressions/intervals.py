@@ -37,7 +37,7 @@ def read_literal(node: exp.Interval, source: SqlText) -> Interval:
 
 def _fields_of(text: str, of: AnsiInterval) -> int:
     """The value of a text such as ``1 02:03:04``."""
-    value = read_fields(text.strip(" ") if isinstance(of, YearMonthInterval) else text, of)
+    value = read_fields(text.strip() if isinstance(of, YearMonthInterval) else text, of)
     if value is None:
         raise ParseError(f"'{text}' is no {of}", hint=f"Write {_EXAMPLES[type(of)]}.")
     return value

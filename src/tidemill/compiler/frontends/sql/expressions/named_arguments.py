@@ -9,6 +9,12 @@ from sqlglot import exp
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 
+SKETCH_OPTIONS: tuple[tuple[str, exp.Expr], ...] = (
+    ("lgnomentries", exp.Literal.number(12)),
+    ("mode", exp.Literal.string("sum")),
+)
+"""The size of a tuple sketch, and how summaries of one key are combined."""
+
 NAMED_PARAMETERS: dict[str, tuple[tuple[str, exp.Expr | None], ...]] = {
     "mask": (
         ("str", None),
@@ -19,6 +25,13 @@ NAMED_PARAMETERS: dict[str, tuple[tuple[str, exp.Expr | None], ...]] = {
     ),
     "count_min_sketch": (("column", None), ("epsilon", None), ("confidence", None), ("seed", None)),
     **dict.fromkeys(("explode", "explode_outer", "posexplode", "posexplode_outer"), (("collection", None),)),
+    **dict.fromkeys(
+        ("tuple_sketch_agg_double", "tuple_sketch_agg_integer"), (("key", None), ("summary", None), *SKETCH_OPTIONS)
+    ),
+    **dict.fromkeys(("tuple_union_agg_double", "tuple_union_agg_integer"), (("child", None), *SKETCH_OPTIONS)),
+    **dict.fromkeys(
+        ("tuple_intersection_agg_double", "tuple_intersection_agg_integer"), (("child", None), SKETCH_OPTIONS[1])
+    ),
     **dict.fromkeys(("inline", "inline_outer", "variant_explode", "variant_explode_outer"), (("input", None),)),
 }
 """The parameters of the functions of SQL that have names in Spark, with their defaults."""

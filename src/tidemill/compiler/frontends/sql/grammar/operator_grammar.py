@@ -7,6 +7,7 @@ minus before a number is part of the number, so that ``-1::STRING`` is text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import ClassVar, TypeVar
@@ -21,6 +22,12 @@ BitOperator = Callable[..., exp.Expr]
 """From the operands ``this`` and ``expression`` to the node of an operator on bits."""
 
 PREDICATES = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IS)
+
+LONG_FRACTION = re.compile(r"\.[0-9]{7}")
+"""Digits of a second beyond microseconds: of a time they would make another type."""
+
+LITERAL_TYPES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+"""Types that stand before a text to make a literal; intervals and bytes have a grammar of their own."""
 
 
 class OperatorGrammar(SparkParser):
@@ -48,7 +55,7 @@ class OperatorGrammar(SparkParser):
     def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
         """A value with at most one predicate after it."""
         this = this or self._parse_comparison()
-        negated = self._match(TokenType.NOT)
+        negated = bool(self._curr) and self._curr.text != "!" and self._match(TokenType.NOT)
         if not self._match_set(self.RANGE_PARSERS):
             if negated:
                 self._retreat(self._index - 1)
@@ -133,6 +140,21 @@ class OperatorGrammar(SparkParser):
             return super()._parse_unary()
         self._advance()
         return self._parse_column_ops(self.expression(exp.Neg(this=self._parse_primary())))
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        """As in sqlglot, but what follows a literal with a type is about all of it: ``DATE '2024-01-01'::STRING``."""
+        kind, text = self._curr, self._next
+        typed = kind and kind.token_type in self.TYPE_TOKENS and text and text.token_type == TokenType.STRING
+        if not typed or kind.token_type == TokenType.INTERVAL or fallback_to_identifier:
+            return super()._parse_type(parse_interval, fallback_to_identifier)
+        if kind.text.upper() not in LITERAL_TYPES:
+            self.raise_error(
+                f"there is no literal of type {kind.text.upper()}; write CAST('...' AS {kind.text.upper()})"
+            )
+        if kind.token_type == TokenType.TIME and LONG_FRACTION.search(text.text):
+            self.raise_error("a TIME has at most six digits after the point")
+        of = self._parse_types(check_func=True, allow_identifiers=False)
+        return self._parse_column_ops(self.expression(exp.Cast(this=self._parse_primary(), to=of)))
 
     def _parse_collations(self, this: exp.Expr | None) -> exp.Expr | None:
         """``COLLATE name`` after a value; the name may have several parts."""

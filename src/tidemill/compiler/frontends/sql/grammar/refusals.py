@@ -57,34 +57,35 @@ OTHER_AGGREGATE = Refusal(
     "Its bins depend on the order in which the rows come.",
     "Use WIDTH_BUCKET(x, low, high, bins) as a key of GROUP BY, and COUNT(*).",
 )
-XML = Refusal(
-    "the schema of an XML text",
-    "Spark's rules for it are not written here yet.",
-    "Write the schema out: FROM_XML(text, 'a INT, b STRING').",
-)
 BINARY_RECORD = Refusal(
     "Avro or Protocol Buffers",
     "Spark reads and writes them with packages that it is given, which are not there.",
     "Convert the records to JSON or to columns before they are loaded.",
 )
 
-ENCRYPTION = Refusal(
-    "encryption",
-    "Tidemill brings no library with AES.",
-    "Encrypt values before they come in.",
-)
 GEOMETRY = Refusal("a function of shapes", "No column can have the type GEOMETRY or GEOGRAPHY.", "Keep WKB as BINARY.")
+
+VECTOR_SUM = Refusal(
+    "a sum of FLOAT vectors",
+    "Its last digits depend on the order in which Spark adds.",
+    "Sum the elements as DOUBLE: SUM(x[0]), or AGGREGATE over ZIP_WITH.",
+)
+JAVA_CALL = Refusal("a call of a Java method", "There is no Java here.", "Register a function of Python.")
+NANOSECONDS = Refusal("nanoseconds", "Timestamps have microseconds.", "Use TIMESTAMP_MICROS and UNIX_MICROS.")
+METRIC_VIEW = Refusal("a measure", "There are no metric views.", "Write the aggregate itself.")
 
 REFUSED_NODES: dict[type[exp.Expr], Refusal] = {
     exp.Select: SUBQUERY,
 }
 
 REFUSED_FUNCTIONS: dict[str, Refusal] = {
-    **dict.fromkeys(("aes_encrypt", "aes_decrypt", "try_aes_decrypt"), ENCRYPTION),
     **dict.fromkeys(("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), GEOMETRY),
+    **dict.fromkeys(("vector_sum", "vector_avg", "vector_inner_product"), VECTOR_SUM),
+    **dict.fromkeys(("reflect", "java_method", "try_reflect"), JAVA_CALL),
+    **dict.fromkeys(("timestamp_nanos", "unix_nanos"), NANOSECONDS),
+    "measure": METRIC_VIEW,
     **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
     "histogram_numeric": OTHER_AGGREGATE,
-    **dict.fromkeys(("schema_of_xml",), XML),
     **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf"), BINARY_RECORD),
     **dict.fromkeys(
         ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"),

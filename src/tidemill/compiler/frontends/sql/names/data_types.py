@@ -63,6 +63,10 @@ PLAIN_TYPES: dict[exp.DType, Type] = {
     DType.VARIANT: VARIANT,
 }
 
+TIMESTAMP_TYPES = (DType.TIMESTAMP, DType.TIMESTAMPTZ, DType.TIMESTAMPLTZ, DType.TIMESTAMPNTZ)
+TIMESTAMP_DIGITS = 6
+"""The digits of a second that timestamps have; a type may say so."""
+
 CHARACTER_TYPES = (DType.VARCHAR, DType.CHAR)
 
 SUPPORTED_TYPES = (
@@ -91,7 +95,15 @@ def from_type(kind: exp.DataType, source: SqlText) -> Type:
         return Struct(tuple(_member(member, source) for member in kind.expressions))
     if isinstance(kind.this, exp.Interval):
         return _interval(kind, source)
+    if kind.this in TIMESTAMP_TYPES and any(digits.name != str(TIMESTAMP_DIGITS) for digits in kind.expressions):
+        raise Unsupported(
+            f"there is no type {kind.sql('spark')}({kind.expressions[0].name})",
+            where=source.place(kind),
+            detail="Timestamps have microseconds.",
+            hint="Leave the number of digits out.",
+        )
     if isinstance(kind.this, exp.DType) and kind.this in PLAIN_TYPES:
+        mark_translated(*kind.walk())
         return PLAIN_TYPES[kind.this]
     raise Unsupported(
         f"there is no type {kind.sql('spark')}",
