@@ -43,8 +43,9 @@ def test_there_are_many_classes() -> None:
 
 @pytest.mark.parametrize("kind", SUPPORTED_ARGUMENTS, ids=lambda kind: kind.__name__)
 def test_only_arguments_that_the_parser_has_are_declared(kind: type[exp.Expr]) -> None:
-    # ``match`` is hung on items of FROM by our own grammar, and any query may have an order behind parentheses.
-    own = {"match", "order", "limit", "offset", "with_"}
+    # ``match`` and ``levels`` are hung on items of FROM and WITH by our own grammar, and any query may have an order
+    # behind parentheses.
+    own = {"match", "levels", "order", "limit", "offset", "with_"}
     assert SUPPORTED_ARGUMENTS[kind] - own <= set(kind.arg_types)
 
 

@@ -12,6 +12,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import RowsPerMatch
 from tidemill.algebra.relational.relations import Filter, Scan
 from tidemill.compiler.frontends.sql.expressions.generators import is_generator
+from tidemill.compiler.frontends.sql.expressions.single_row import condition_with_checks
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -33,7 +34,9 @@ def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
     """FROM and WHERE: the rows that the rest of a SELECT works on."""
     relation, scope = from_from(context, node)
     where = node.args.get("where")
-    return Filter(relation, context.expressions(scope).condition(where.this)) if where else relation, scope
+    if where is None:
+        return relation, scope
+    return Filter(relation, condition_with_checks(context.expressions(scope).condition(where.this))), scope
 
 
 def from_from(context: QueryContext, node: exp.Select) -> FromItem:

@@ -24,6 +24,7 @@ from tidemill.compiler.frontends.sql.expressions.generators import (
     refuse_table_generator,
     without_alias,
 )
+from tidemill.compiler.frontends.sql.expressions.single_row import with_checks
 from tidemill.compiler.frontends.sql.expressions.stars import star_columns
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
@@ -201,7 +202,7 @@ class Selection:
         self._pass_over_windows()
         names = NameAllocator()
         projected: Relation = Project(
-            relation, tuple(Named(self.prefix + names.take(item.name), item.scalar) for item in outputs)
+            relation, tuple(Named(self.prefix + names.take(item.name), with_checks(item.scalar)) for item in outputs)
         )
         if self._is_distinct():
             projected = Distinct(projected)
