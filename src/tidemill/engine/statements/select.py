@@ -19,13 +19,13 @@ from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result, present_rows
 from tidemill.engine.statements.clock import now
-from tidemill.engine.statements.versions import take_versions
+from tidemill.engine.statements.versions import versions_read
 from tidemill.model.errors import ParseError
 
 
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
-    versions = take_versions(engine, query) if isinstance(query, ParsedText) and until is None else {}
+    versions = versions_read(engine, query) if until is None else {}
     relations = {**engine.catalog.relations}
     relations |= {version: relations[name] for version, (name, _) in versions.items()}
     translated = translate(query, relations, functions=engine.registry.keys, named=engine.named, moment=now())

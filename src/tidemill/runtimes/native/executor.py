@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -21,6 +22,7 @@ from tidemill.program.reads import read_maps
 from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.runtimes.native.batched_calls import loop_calls_made, row_calls_made
 from tidemill.runtimes.native.fault_location import exact_evaluation
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
@@ -266,7 +268,9 @@ class PythonExecutor:
         assert inputs.change is not None
         queries = [(step.target, query) for step in steps for query in self._row_queries(step.routines, inputs)]
         parts = [self._touched_part(step, inputs) for step in touched]
-        take_rows(inputs.change.pairs(), queries, parts, partial(self._add_all, stage, inputs.maps))
+        routines = [routine for step in steps for routine in step.routines]
+        with row_calls_made(routines, stage, self._fields_of, inputs.change):
+            take_rows(inputs.change.pairs(), queries, parts, partial(self._add_all, stage, inputs.maps))
 
     def _row_queries(self, routines: Iterable[CompiledQuery], inputs: StatementInputs) -> list[RowQuery]:
         """Routines with what they read. Maps and their indexes are updated in place: it is the same for all rows."""
@@ -357,7 +361,8 @@ class PythonExecutor:
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
                 ]
-            routine.run(sums, *given)
+            with loop_calls_made(routine, stage, self._fields_of, given) if routine.batched else nullcontext():
+                routine.run(sums, *given)
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
         """True if the part of the change that a routine reads has no rows: then nothing is read for it."""
