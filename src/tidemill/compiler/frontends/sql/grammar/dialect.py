@@ -215,6 +215,7 @@ class TidemillParser(
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         """As in sqlglot, but a table or query must follow a comma."""
         comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+        self._refuse_asof_join()
         join = super()._parse_join(*args, **kwargs)
         if comma and join is None:
             self.raise_error("a table or a query was expected after this")

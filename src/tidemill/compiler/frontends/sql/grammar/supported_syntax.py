@@ -184,6 +184,7 @@ UNPLACED_KEYWORDS = frozenset(
         *("OVERLAY", "PLACING"),
         *("WITHIN", "GROUP", "IGNORE", "RESPECT", "NULLS", "LAST"),
         *("UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING", "EXCLUDE", "GROUPS"),
+        *("BUCKET", "OUT", "REPEATABLE", "SEED", "SYSTEM_TIME"),
         *("INCLUDE", "BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),
         *("PERCENT", "ROWS", "BUCKET", "OUT", "REPEATABLE"),
     )

@@ -302,6 +302,8 @@ class Selection:
             self._refuse_lateral_alias(named, node)
         if position is not None and any(map(is_star, self.node.expressions)):
             raise ParseError("GROUP BY takes no number beside a star", where=self.source.place(node))
+        if position is None and node.find(exp.Query):
+            position = self._same_item(node)
         scalar = (
             self.items[position].scalar
             if position is not None
@@ -337,6 +339,14 @@ class Selection:
                 where=self.source.place(place),
                 hint="Write its expression out in GROUP BY.",
             )
+
+    def _same_item(self, node: exp.Expr) -> int | None:
+        """The index of the item with the same text; a subquery that is translated twice is not found to be equal."""
+        for position, item in enumerate(self.items):
+            if item.node == node:
+                mark_translated(*node.walk())
+                return position
+        return None
 
     @property
     def _outside(self) -> frozenset[str]:
