@@ -99,6 +99,8 @@ class LoopRoutine(Protocol):
     def accesses(self) -> tuple[Access, ...]: ...
     @property
     def batched(self) -> tuple[BatchedCall, ...]: ...
+    @property
+    def run(self) -> Callable[..., None]: ...
 
 
 def loop_calls_made(
@@ -120,6 +122,13 @@ def loop_calls_made(
     return query_calls_made(routine.query, routine.batched, shapes.fields(first.relation), rows)
 
 
+def run_with_calls(routine: LoopRoutine, stage: Stage, fields_of: FieldsOf, sums: dict[Row, Any], *given: Any) -> None:
+    """Run ``routine`` once its calls have been made."""
+    rows = list(given)
+    with loop_calls_made(routine, stage, fields_of, rows):
+        routine.run(sums, *rows)
+
+
 @contextmanager
 def row_calls_made(
     routines: Iterable[LoopRoutine], stage: Stage, fields_of: FieldsOf, change: ChangeSet
@@ -127,9 +136,8 @@ def row_calls_made(
     """The calls of ``routines`` for all rows of a change, which will come to them one by one."""
     with ExitStack() as made:
         for routine in routines:
-            if routine.batched:
-                given = [change.pairs() if access.changes else () for access in routine.accesses]
-                made.enter_context(loop_calls_made(routine, stage, fields_of, given))
+            given = [change.pairs() if access.changes else () for access in routine.accesses]
+            made.enter_context(loop_calls_made(routine, stage, fields_of, given))
         yield
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -22,7 +21,7 @@ from tidemill.program.reads import read_maps
 from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
-from tidemill.runtimes.native.batched_calls import loop_calls_made, row_calls_made
+from tidemill.runtimes.native.batched_calls import row_calls_made, run_with_calls
 from tidemill.runtimes.native.fault_location import exact_evaluation
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
@@ -241,7 +240,11 @@ class PythonExecutor:
             else:
                 self._replaces.setdefault(stage.name, {})[step.target] = step
         if each:
-            self._add_each(trigger.adds, parts, stage, inputs)
+            if trigger.batched and inputs.change is not None:
+                with row_calls_made(trigger.batched, stage, self._fields_of, inputs.change):
+                    self._add_each(trigger, parts, stage, inputs)
+            else:
+                self._add_each(trigger, parts, stage, inputs)
             return
         self._take_sums(compiled, inputs.maps, self._sums_of(trigger, stage, inputs))
 
@@ -258,19 +261,13 @@ class PythonExecutor:
         self._add_all(compiled.stage, maps, sums)
 
     def _add_each(
-        self,
-        steps: Sequence[CompiledStatement],
-        touched: Sequence[CompiledStatement],
-        stage: Stage,
-        inputs: StatementInputs,
+        self, trigger: CompiledTrigger, touched: Sequence[CompiledStatement], stage: Stage, inputs: StatementInputs
     ) -> None:
         """Run the statements of a trigger row by row, on maps that are updated in between."""
         assert inputs.change is not None
-        queries = [(step.target, query) for step in steps for query in self._row_queries(step.routines, inputs)]
+        queries = [(step.target, query) for step in trigger.adds for query in self._row_queries(step.routines, inputs)]
         parts = [self._touched_part(step, inputs) for step in touched]
-        routines = [routine for step in steps for routine in step.routines]
-        with row_calls_made(routines, stage, self._fields_of, inputs.change):
-            take_rows(inputs.change.pairs(), queries, parts, partial(self._add_all, stage, inputs.maps))
+        take_rows(inputs.change.pairs(), queries, parts, partial(self._add_all, stage, inputs.maps))
 
     def _row_queries(self, routines: Iterable[CompiledQuery], inputs: StatementInputs) -> list[RowQuery]:
         """Routines with what they read. Maps and their indexes are updated in place: it is the same for all rows."""
@@ -361,8 +358,8 @@ class PythonExecutor:
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
                 ]
-            with loop_calls_made(routine, stage, self._fields_of, given) if routine.batched else nullcontext():
-                routine.run(sums, *given)
+            run = partial(run_with_calls, routine, stage, self._fields_of) if routine.batched else routine.run
+            run(sums, *given)
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
         """True if the part of the change that a routine reads has no rows: then nothing is read for it."""

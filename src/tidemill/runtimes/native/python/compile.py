@@ -95,6 +95,11 @@ class CompiledTrigger:
         return tuple(step for step in self.steps if not step.replaces)
 
     @cached_property
+    def batched(self) -> tuple[CompiledQuery, ...]:
+        """The routines of ``adds`` with calls that can be made for many rows at once."""
+        return tuple(routine for step in self.adds for routine in step.routines if routine.batched)
+
+    @cached_property
     def replaces(self) -> tuple[CompiledStatement, ...]:
         """The statements that recompute their targets."""
         return tuple(step for step in self.steps if step.replaces)
