@@ -9,8 +9,8 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.html_output import Explanation
 from tidemill.engine.epochs.reader import require_epoch
+from tidemill.engine.html_output import Explanation
 from tidemill.engine.inspect.audit import Audit, audit_view, certified
 from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.lineage import Lineage, lineage_of

@@ -109,7 +109,7 @@ def expand_stars(expressions: ExpressionTranslator, node: E) -> E:
     """``node`` with columns in place of the stars among its arguments; ``COUNT(*)`` stays as it is."""
     listed = node.expressions
     if len(listed) == 1 and isinstance(listed[0], exp.Distinct):
-        if _is_qualified_star(listed[0].expressions):
+        if _is_table_star(expressions, listed[0].expressions):
             raise _qualified_count(expressions, listed[0])
         inner = expand_stars(expressions, listed[0])
         return node if inner is listed[0] else _with(node, [inner])
