@@ -144,7 +144,7 @@ def test_an_epoch_without_end_changes_nothing() -> None:
             f"CREATE MATERIALIZED VIEW ways AS {WAYS.replace('AND e.a < e.b', '').replace('WHERE a < b', '')}"
         )
         warehouse.apply({"edges": [(1, (1, 2)), (1, (2, 3))]})
-        with pytest.raises(ArithmeticFault, match="10,000 iterations"):
+        with pytest.raises(ArithmeticFault, match="100 levels"):
             warehouse.apply({"edges": [(1, (3, 1))]})
         warehouse.apply({"edges": [(1, (3, 4)), (-1, (1, 2))]})
         assert sorted(warehouse.view("ways").rows()) == [(2, 3), (2, 4), (3, 4)]
@@ -153,16 +153,17 @@ def test_an_epoch_without_end_changes_nothing() -> None:
 def test_a_view_takes_no_more_rounds_than_the_evaluator() -> None:
     """A chain that is built edge by edge ends where one that is there at once would."""
     query = (
-        "WITH RECURSIVE r (n) AS (SELECT 0 UNION SELECT e.b FROM r JOIN edges e ON e.a = r.n) SELECT COUNT(*) FROM r"
+        "WITH RECURSIVE r (n) MAX RECURSION LEVEL 500 AS (SELECT 0 UNION SELECT e.b FROM r JOIN edges e ON e.a = r.n) "
+        "SELECT COUNT(*) FROM r"
     )
     with tidemill.open(":memory:", runtime="native") as warehouse:
         warehouse.sql("CREATE TABLE edges (a INT, b INT)")
         warehouse.sql(f"CREATE MATERIALIZED VIEW depth AS {query}")
-        warehouse.apply({"edges": [(1, (n, n + 1)) for n in range(9_998)]})
-        assert warehouse.view("depth").rows() == [(9_999,)]
-        with pytest.raises(ArithmeticFault, match="still finds new rows"):
-            warehouse.apply({"edges": [(1, (9_998, 9_999))]})
-        assert warehouse.view("depth").rows() == [(9_999,)]
+        warehouse.apply({"edges": [(1, (n, n + 1)) for n in range(499)]})
+        assert warehouse.view("depth").rows() == [(500,)]
+        with pytest.raises(ArithmeticFault, match="still finds rows"):
+            warehouse.apply({"edges": [(1, (499, 500))]})
+        assert warehouse.view("depth").rows() == [(500,)]
 
 
 def test_a_reworded_text_does_not_rebuild_stored_state() -> None:

@@ -294,8 +294,8 @@ def _shown(call: WindowCall, rows: Sequence[Environment], around: EvaluationCont
     ]
 
 
-MOST_ITERATIONS = 10_000
-"""Number of iterations after which a recursive query that still finds rows is considered endless."""
+MOST_RECURSIVE_ROWS = 1_000_000
+"""Number of rows that a recursion with UNION ALL may have, as in Spark."""
 
 
 def _with(node: r.With, around: EvaluationContext) -> ZSet:
@@ -305,23 +305,37 @@ def _with(node: r.With, around: EvaluationContext) -> ZSet:
 
 
 def _recursive(node: r.Recursive, around: EvaluationContext) -> ZSet:
-    found = ZSet()
+    found, number, count = ZSet(), 0, 0
     last = around.rows(node.base)
-    for _ in range(MOST_ITERATIONS):
+    while True:
         if node.distinct:
             last = ZSet({row: 1 for row, weight in last.items() if weight > 0 and row not in found})
-        if not last:
+        if not last or (node.enough is not None and count >= node.enough):
             return found
-        found = found + last
+        if number >= node.levels:
+            raise endless(node.levels)
+        found, count = found + last, count + sum(last.values())
+        if not node.distinct and count > MOST_RECURSIVE_ROWS:
+            raise too_many_recursive_rows()
         last = EvaluationContext({**around.tables, node.name: last}, around.outer).rows(node.step)
-    raise endless()
+        number += 1
 
 
-def endless() -> ArithmeticFault:
-    """The error for a recursion that does not end."""
+def endless(levels: int) -> ArithmeticFault:
+    """The error for a recursion that does not end within its levels."""
     return ArithmeticFault(
-        f"a recursive query still finds new rows after {MOST_ITERATIONS:,} iterations",
-        hint="Bound it in the recursive part (WHERE depth < 100), or use UNION where its rows go in a circle.",
+        f"a recursive query still finds rows after {levels:,} levels",
+        hint="Bound it in the recursive part (WHERE depth < 50), write WITH RECURSIVE t MAX RECURSION LEVEL 1000 AS "
+        "(...), or use UNION where its rows go in a circle.",
+    )
+
+
+def too_many_recursive_rows() -> ArithmeticFault:
+    """The error for a recursion with UNION ALL that finds too many rows."""
+    return ArithmeticFault(
+        f"a recursive query finds more than {MOST_RECURSIVE_ROWS:,} rows",
+        detail="Spark ends a recursion there, too.",
+        hint="Bound it in the recursive part, or use UNION, which counts each row once.",
     )
 
 

@@ -34,6 +34,7 @@ from tidemill.model.errors import ArithmeticFault, DataError, NameTaken, SetupEr
 from tidemill.model.types import Type
 
 _NUMBERS = count(1)
+_UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,9 @@ class UserFunction(Registered):
         super().__init__(signature)
         self.body: Callable[[Sequence[Type]], Callable[..., Any]] | None = None
         """The function of the values of a row, by the types of its arguments."""
+        self.batch: Callable[[Sequence[Type]], Callable[[Sequence[Row]], Sequence[Any]]] | None = None
+        """The function of many rows, by the types of its arguments, for one that takes batches."""
+        self._known: dict[tuple[Any, ...], Any] = {}
         given = signature.arguments
         types = _any_types(signature.returns) if given is None else takes(*given, gives=signature.returns)
         FUNCTIONS[self.key] = Function(
@@ -116,11 +120,31 @@ class UserFunction(Registered):
     def __call__(self, types: Sequence[Type], *values: Any) -> Any:
         if self.body is None:
             raise self.missing()
+        if self._known:
+            key = (*types, *values) if self.signature.arguments is None else values
+            found = self._known.get(key, _UNKNOWN)
+            if found is not _UNKNOWN:
+                return found
         try:
             value = self.body(types)(*map(present, values, types))
         except Exception as error:
             raise self.failed(f"{type(error).__name__}: {error}") from error
         return self.taken(value)
+
+    def call_batch(self, types: Sequence[Type], rows: Iterable[Row]) -> None:
+        """Call the function for all ``rows`` of arguments at once; until ``forget_batch`` their values are known."""
+        assert self.batch is not None
+        asked = [row for row in rows if not (self.signature.strict and None in row)]
+        if not asked:
+            return
+        shown = [tuple(map(present, row, types)) for row in asked]
+        values = map(self.taken, self.batch(types)(shown))
+        kinds = tuple(types) if self.signature.arguments is None else ()
+        self._known.update(((*kinds, *row), value) for row, value in zip(asked, values, strict=True))
+
+    def forget_batch(self) -> None:
+        """Forget the values of ``call_batch``."""
+        self._known = {}
 
     def forget(self) -> None:
         """Remove it from the functions that calls may name."""

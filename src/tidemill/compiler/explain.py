@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tidemill.compiler.choose import reason_for
 from tidemill.compiler.join_bounds import StageFigures, join_lines
-from tidemill.compiler.statistics.costs import NO_KEYS, DeclaredKeys, cost_of_emission, cost_of_stage, cost_of_trigger
+from tidemill.compiler.statistics.costs import (
+    NO_KEYS,
+    DeclaredKeys,
+    cost_of_emission,
+    cost_of_stage,
+    cost_of_trigger,
+    retractions_of,
+)
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import reads_state
@@ -106,6 +113,8 @@ def _notes(
     rows = cost_of_emission(stage)
     if rows is not None:
         yield f"and its rows {rows}"
+    if retractions := retractions_of(stage):
+        yield f"deletions: {retractions}"
     of_inputs = {trigger.relation: cost for trigger, cost in zip(stage.triggers, costs, strict=True)}
     yield from join_lines(stage, of_inputs if rows is None else of_inputs | {stage.name: rows}, figures)
     for hint in dict.fromkeys(cost.hint for cost in (*costs, rows) if cost is not None and cost.hint):

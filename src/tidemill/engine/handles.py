@@ -9,6 +9,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
+from tidemill.engine.epochs.reader import require_epoch
 from tidemill.engine.html_output import Explanation
 from tidemill.engine.inspect.audit import Audit, audit_view, certified
 from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
@@ -140,12 +141,7 @@ class WarehouseSnapshot:
 
     def __init__(self, engine: Engine, epoch: int) -> None:
         engine.flush()
-        store = engine.store
-        if not store.oldest <= epoch <= store.epoch:
-            raise EpochGone(
-                f"epoch {epoch} cannot be read",
-                detail=f"The warehouse reaches from epoch {store.oldest} to {store.epoch}.",
-            )
+        require_epoch(engine.store, epoch)
         self._engine = engine
         self.epoch = epoch
 

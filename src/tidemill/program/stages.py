@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import TopK, Window
+from tidemill.algebra.relational.relations import DEFAULT_LEVELS, TopK, Window
 from tidemill.algebra.relational.time_partitions import PartitionSlice
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Graph, Serve
@@ -149,6 +149,7 @@ class IterationEmission:
     all iterations run again.
 
     ``outputs`` and ``condition`` are over the columns of a row; rows that differ only in their iteration add up.
+    Rows in iteration ``levels`` or later are an error, unless there are ``enough`` rows before it.
     """
 
     source: str
@@ -157,6 +158,8 @@ class IterationEmission:
     again: Trigger
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
+    levels: int = DEFAULT_LEVELS
+    enough: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

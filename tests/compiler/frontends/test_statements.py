@@ -209,7 +209,10 @@ class TestChanges:
         statement = one("UPDATE t AS x SET a = a + 1, x.b = 'c' WHERE x.a > 1")
         assert isinstance(statement, st.Update)
         assert (statement.table, statement.alias) == ("t", "x")
-        assert [(column, str(value)) for column, value in statement.assignments] == [("a", "a + 1"), ("b", "'c'")]
+        assert [(path, str(value)) for path, value in statement.assignments] == [
+            (("a",), "a + 1"),
+            (("x", "b"), "'c'"),
+        ]
         assert str(statement.where) == "x.a > 1"
 
     def test_delete(self) -> None:

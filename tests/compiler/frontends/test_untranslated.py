@@ -43,8 +43,9 @@ def test_there_are_many_classes() -> None:
 
 @pytest.mark.parametrize("kind", SUPPORTED_ARGUMENTS, ids=lambda kind: kind.__name__)
 def test_only_arguments_that_the_parser_has_are_declared(kind: type[exp.Expr]) -> None:
-    # ``match`` is hung on items of FROM by our own grammar, and any query may have an order behind parentheses.
-    own = {"match", "order", "limit", "offset", "with_"}
+    # ``match`` and ``levels`` are hung on items of FROM and WITH by our own grammar, and any query may have an order
+    # behind parentheses.
+    own = {"match", "levels", "order", "limit", "offset", "with_"}
     assert SUPPORTED_ARGUMENTS[kind] - own <= set(kind.arg_types)
 
 
@@ -204,8 +205,7 @@ STATEMENTS = [
     "WITH x AS (SELECT 1, 2) INSERT INTO r WITH y AS (SELECT 3, 4) SELECT * FROM x",
     "UPDATE r SET a = 1 SET b = 2",
     "UPDATE r SET a = 1 WHERE b = 1 WHERE b = 2",
-    "UPDATE r SET x.a = 1",
-    "UPDATE r SET a.b = 1",
+    "UPDATE r SET a[0] = 1",
     "UPDATE r JOIN s ON r.a = s.a SET b = 1",
     "UPDATE r SET a = 1 FROM s",
     "UPDATE r SET a = 1 RETURNING a",
@@ -246,7 +246,10 @@ def test_statements_are_read_to_their_last_clause(statement: str) -> None:
 
 def test_a_value_that_is_assigned_may_be_a_condition() -> None:
     (update,) = parse("UPDATE r AS x SET x.a = b = 1 AND NOT a IS NULL, b = 2 WHERE a = 1")
-    assert [(name, str(tree)) for name, tree in update.assignments] == [("a", "b = 1 AND NOT a IS NULL"), ("b", "2")]
+    assert [(path, str(tree)) for path, tree in update.assignments] == [
+        (("x", "a"), "b = 1 AND NOT a IS NULL"),
+        (("b",), "2"),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- strings

@@ -271,18 +271,28 @@ class With(Relation):
         return self.body.fields
 
 
+DEFAULT_LEVELS = 100
+"""Number of iterations of a recursion with UNION ALL that may find rows, as in Spark, unless the query has another."""
+
+DISTINCT_LEVELS = 10_000
+"""Number of iterations of a recursion with UNION that may find rows: it ends on cycles, and Spark does not have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recursive(Relation):
     """The rows that ``base`` and then repeatedly ``step`` find: ``step`` scans those last found as ``name``.
 
     With ``distinct`` only rows that were not found before are new, so that it ends on cycles, and each counts once.
-    Columns are those of ``base``.
+    Columns are those of ``base``. ``levels`` iterations may find rows, of which the base is the first; that more do is
+    an error, unless ``enough`` rows have been found by then.
     """
 
     name: str
     base: Relation
     step: Relation
     distinct: bool
+    levels: int = DEFAULT_LEVELS
+    enough: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -29,6 +29,7 @@ from tidemill.compiler.frontends.sql.named_definitions import (
     is_default,
     with_defaults,
 )
+from tidemill.compiler.frontends.sql.names.assignments import Path, assigned_value, column_path
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
@@ -207,22 +208,44 @@ def translate_update(
 ) -> Relation:
     """Each row that changes: its old columns, followed by its new ones."""
     matching = _matching(statement.alias, statement.where, table, relations, named)
-    values: dict[str, Scalar] = {}
-    for name, tree in statement.assignments:
+    values: dict[str, dict[Path, Scalar]] = {}
+    for parts, tree in statement.assignments:
+        name, *path = column_path(parts, statement.alias, names_of(table.fields))
+        place = tree.source.place(tree.node.parent or tree.node)
         if name not in names_of(table.fields):
-            raise unknown_name("column", name, names_of(table.fields), tree.source.place(tree.node.parent or tree.node))
-        if name in values:
-            raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
-        if is_default(tree):
-            types = {f.name: f.type for f in table.fields}
-            values[name] = default_value(dict(table.defaults).get(name), types[name])
-            continue
-        values[name] = _expressions(tree, statement.alias, table, relations, named).scalar(tree.node)
-        refuse_untranslated(tree.node, tree.source)
+            raise unknown_name("column", name, names_of(table.fields), place)
+        if tuple(path) in values.setdefault(name, {}):
+            raise ParseError(f'column "{".".join((name, *path))}" is assigned twice', where=place)
+        values[name][tuple(path)] = _assigned_scalar(tree, path, name, statement, table, relations, named)
     current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
+    made = {
+        f.name: assigned_value(f.type, current[f.name], values[f.name], f.name, lambda: statement.place)
+        for f in table.fields
+        if f.name in values
+    }
     prefix = NameAllocator([statement.alias]).take("new") + "."
-    new = [converted_assignment(f, values.get(f.name, current[f.name]), statement.place, prefix) for f in table.fields]
+    new = [converted_assignment(f, made.get(f.name, current[f.name]), statement.place, prefix) for f in table.fields]
     return Project(matching, (*all_columns(matching), *new))
+
+
+def _assigned_scalar(
+    tree: ParsedText,
+    path: Sequence[str],
+    name: str,
+    statement: Update,
+    table: Table,
+    relations: RelationFields,
+    named: NamedDefinitions,
+) -> Scalar:
+    """The value of one assignment."""
+    if is_default(tree):
+        if path:
+            raise ParseError("DEFAULT is a value for columns, not for members", where=tree.source.place(tree.node))
+        types = {f.name: f.type for f in table.fields}
+        return default_value(dict(table.defaults).get(name), types[name])
+    value = _expressions(tree, statement.alias, table, relations, named).scalar(tree.node)
+    refuse_untranslated(tree.node, tree.source)
+    return value
 
 
 def _matching(

@@ -303,8 +303,10 @@ def _draft_recursive(name: str, node: Recursive, above: PostAggregation) -> Stag
     """A recursion is a map of the rows found in each iteration, and one of the rows that count there."""
     kept = recursion(name, node)
     above = above.over(kept.columns)
+    again = Trigger(kept.kept.name, ())
     iterations = IterationEmission(
-        kept.found.name, kept.kept.name, node.distinct, Trigger(kept.kept.name, ()), above.outputs, above.condition
+        *(kept.found.name, kept.kept.name, node.distinct, again),
+        *(above.outputs, above.condition, node.levels, node.enough),
     )
     return StageDraft(name, above.fields, unique_aliases(kept.body), kept.found, iterations, recursive_map=kept.kept)
 

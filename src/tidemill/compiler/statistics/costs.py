@@ -187,6 +187,29 @@ def _read_cost(read: MultisetRead, single: Set[str]) -> Cost:
     return Cost(CostClass.GROUP, f"{name} goes through the values of a touched group")
 
 
+def retractions_of(stage: Stage) -> str:
+    """How the aggregates of a stage take deletions back, each by name; empty where all are sums, or there are none."""
+    if not isinstance(stage.finish, GroupEmission) or not stage.finish.multiset_reads:
+        return ""
+    single = {map_.name for map_ in stage.maps if map_.end is not None}
+    by: dict[str, dict[str, None]] = {}
+    for read in stage.finish.multiset_reads:
+        by.setdefault(_retraction(read, single), {})[function_text(read.call.function)] = None
+    ways = [f"{', '.join(names)} by {way}" for way, names in by.items()]
+    sums = any(map_.name == stage.finish.source and map_.values for map_ in stage.maps)
+    return "; ".join([*ways, *(["sums by subtraction"] if sums else [])])
+
+
+def _retraction(read: MultisetRead, single: Set[str]) -> str:
+    if read.map in single:
+        return "nothing, since no row is deleted"
+    registered = aggregate_of(read.call)
+    if registered is not None and registered.takes_back:
+        return "its own remove()"
+    recomputes = _read_cost(read, single).kind is CostClass.GROUP
+    return "recomputing the group" if recomputes else "an ordered multiset"
+
+
 def _ranking(rows: TopK) -> Cost:
     if rows.limit is None:
         return Cost(CostClass.PARTITION, "without a limit all rows of a touched partition after the offset are read")

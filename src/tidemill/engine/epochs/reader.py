@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import partial
 
 import pyarrow as pa
 
@@ -18,13 +17,17 @@ from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.keyed_reads import answer_by_keys
 from tidemill.engine.epochs.state import EngineState
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
 from tidemill.runtimes.runtime import NotAnswered
+from tidemill.storage.store import Store
 
-__all__ = ["WarehouseReader"]
+__all__ = ["Versions", "WarehouseReader", "require_epoch"]
+
+Versions = Mapping[str, tuple[str, int | None]]
+"""By the names in a query, the tables and views that they stand for, and the epoch as of which each is read."""
 
 
 class WarehouseReader:
@@ -100,24 +103,40 @@ class WarehouseReader:
             needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
             return placement.runtime_for(work, needs).answer(program)
 
-    def answer_at(self, until: int, relation: Relation, first: Relation | None = None) -> ChangeSet:
-        """The rows of a query over the contents of epoch ``until``, by DuckDB as ``answer`` does, or by the evaluator.
+    def answer_at(self, versions: Versions, relation: Relation, first: Relation | None = None) -> ChangeSet:
+        """The rows of a query over the contents of earlier epochs, by DuckDB as ``answer`` does, or by the evaluator.
 
+        ``versions`` has the table or view that each name in the query stands for, and its epoch; None is the present.
         ``first`` has those that the caller will show of them: it may be answered instead.
         """
         self._flush()
-        read = scans(relation)
+        read = {name for name, _ in versions.values()}
+        _require_no_streams(read & streams_of(self._state.catalog.tables))
         placement = self._state.placement
         if placement.answers_in_columns(sum(map(self._state.store.rows, read))):
+
+            def columns(name: str, fields: Sequence[Field]) -> pa.Table:
+                stored, until = versions[name]
+                return self.columns(stored, fields, until=until)
+
             with suppress(NotAnswered):
-                return placement.answer_in_columns(first or relation, partial(self.columns, until=until))
-        tables = {name: self.contents(name, until).zset() for name in read}
+                return placement.answer_in_columns(first or relation, columns)
+        tables = {name: self.contents(stored, until).zset() for name, (stored, until) in versions.items()}
         return ChangeSet.of(evaluate(relation, tables).items(), relation.fields)
 
     def keys(self, table: Table) -> Iterator[Row]:
         """The primary keys that ``table`` holds."""
         positions = table.key_positions
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
+
+
+def require_epoch(store: Store, epoch: int) -> None:
+    """Refuse an epoch that is still to come, or whose rows are gone."""
+    if not store.oldest <= epoch <= store.epoch:
+        raise EpochGone(
+            f"epoch {epoch} cannot be read",
+            detail=f"The warehouse reaches from epoch {store.oldest} to {store.epoch}.",
+        )
 
 
 def _require_no_streams(streams: Set[str]) -> None:

@@ -19,20 +19,24 @@ from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result, present_rows
 from tidemill.engine.statements.clock import now
+from tidemill.engine.statements.versions import versions_read
 from tidemill.model.errors import ParseError
 
 
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
-    translated = translate(
-        query, engine.catalog.relations, functions=engine.registry.keys, named=engine.named, moment=now()
-    )
+    versions = versions_read(engine, query) if until is None else {}
+    relations = {**engine.catalog.relations}
+    relations |= {version: relations[name] for version, (name, _) in versions.items()}
+    translated = translate(query, relations, functions=engine.registry.keys, named=engine.named, moment=now())
     first = _first_rows(translated)
-    engine.reads.update(scans(translated.relation))
-    if until is None:
-        found = engine.answer(translated.relation, first)
+    read = scans(translated.relation)
+    engine.reads.update(versions[name][0] if name in versions else name for name in read)
+    if versions or until is not None:
+        stored = {name: versions.get(name, (name, until)) for name in read}
+        found = engine.reader.answer_at(stored, translated.relation, first)
     else:
-        found = engine.reader.answer_at(until, translated.relation, first)
+        found = engine.answer(translated.relation, first)
     return _shown(engine, translated, found.zset().expand())
 
 

@@ -7,6 +7,7 @@ pay for compiling it. Both back ends run the same program, keep the same journal
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
 - ``planned_lookups``: lookups that queries are about to make, so that those of many can be made together.
+- ``batched_calls``: calls of functions of batches, made for all rows of a loop at once.
 - ``row_by_row``: triggers that take one row at a time, and what each row touches.
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
 - ``state_room``: the room that a memory budget leaves for state, and the release of what was not used for long.

@@ -21,6 +21,7 @@ from tidemill.program.reads import read_maps
 from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.runtimes.native.batched_calls import row_calls_made, run_with_calls
 from tidemill.runtimes.native.fault_location import exact_evaluation
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
@@ -239,7 +240,11 @@ class PythonExecutor:
             else:
                 self._replaces.setdefault(stage.name, {})[step.target] = step
         if each:
-            self._add_each(trigger.adds, parts, stage, inputs)
+            if trigger.batched and inputs.change is not None:
+                with row_calls_made(trigger.batched, stage, self._fields_of, inputs.change):
+                    self._add_each(trigger, parts, stage, inputs)
+            else:
+                self._add_each(trigger, parts, stage, inputs)
             return
         self._take_sums(compiled, inputs.maps, self._sums_of(trigger, stage, inputs))
 
@@ -256,15 +261,11 @@ class PythonExecutor:
         self._add_all(compiled.stage, maps, sums)
 
     def _add_each(
-        self,
-        steps: Sequence[CompiledStatement],
-        touched: Sequence[CompiledStatement],
-        stage: Stage,
-        inputs: StatementInputs,
+        self, trigger: CompiledTrigger, touched: Sequence[CompiledStatement], stage: Stage, inputs: StatementInputs
     ) -> None:
         """Run the statements of a trigger row by row, on maps that are updated in between."""
         assert inputs.change is not None
-        queries = [(step.target, query) for step in steps for query in self._row_queries(step.routines, inputs)]
+        queries = [(step.target, query) for step in trigger.adds for query in self._row_queries(step.routines, inputs)]
         parts = [self._touched_part(step, inputs) for step in touched]
         take_rows(inputs.change.pairs(), queries, parts, partial(self._add_all, stage, inputs.maps))
 
@@ -357,7 +358,8 @@ class PythonExecutor:
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
                 ]
-            routine.run(sums, *given)
+            run = partial(run_with_calls, routine, stage, self._fields_of) if routine.batched else routine.run
+            run(sums, *given)
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
         """True if the part of the change that a routine reads has no rows: then nothing is read for it."""

@@ -92,21 +92,22 @@ def read_update(cursor: StatementCursor, place: TextLocation) -> st.Update:
     if not tree.expressions:
         raise ParseError("SET was expected in an UPDATE", where=place)
     assignments = [
-        (_assigned(assignment.this, alias, source), ParsedText(assignment.expression, source))
+        (_assigned(assignment.this, source), ParsedText(assignment.expression, source))
         for assignment in tree.expressions
     ]
     return st.Update(place, name, tuple(assignments), _where(tree, source), alias)
 
 
-def _assigned(column: exp.Expr, alias: str, source: SqlText) -> str:
-    """The column to the left of ``=`` in SET, perhaps with the table before it."""
-    parts = [part.name.lower() for part in column.parts] if isinstance(column, exp.Column) else []
-    if len(parts) == 1 or (len(parts) == 2 and parts[0] == alias):
-        return parts[-1]
+def _assigned(target: exp.Expr, source: SqlText) -> tuple[str, ...]:
+    """The names to the left of ``=`` in SET: a column, perhaps with the table before it and members behind it."""
+    if isinstance(target, exp.Dot) and isinstance(target.expression, exp.Identifier):
+        return (*_assigned(target.this, source), target.expression.name.lower())
+    if isinstance(target, exp.Column):
+        return tuple(part.name.lower() for part in target.parts)
     raise ParseError(
-        "SET takes a column of the table = value",
-        where=source.place(column),
-        hint="For a member set the whole column: SET s = named_struct('a', 1, 'b', s.b).",
+        "SET takes a column of the table, or a member of one, = value",
+        where=source.place(target),
+        hint="For an element of an array or map set the whole column.",
     )
 
 

@@ -223,10 +223,13 @@ class Insert(Statement):
 
 @dataclass(frozen=True)
 class Update(Statement):
-    """``UPDATE``: each assignment is a column and its new value. ``alias`` is the table's name in them."""
+    """``UPDATE``: each assignment is a column, or the path to a member, and its new value.
+
+    ``alias`` is the table's name in them; a path may begin with it.
+    """
 
     table: str
-    assignments: tuple[tuple[str, ParsedText], ...]
+    assignments: tuple[tuple[tuple[str, ...], ParsedText], ...]
     where: ParsedText | None
     alias: str
 

@@ -1,4 +1,4 @@
-"""Functions of batches: of pandas Series or Arrow arrays, called as functions of the values of one row."""
+"""Functions of batches: of pandas Series or Arrow arrays, called for one row or for many."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.zset import Row
 from tidemill.model.errors import InvalidArgument
 from tidemill.model.types import Field, Map, Type
 
@@ -17,26 +18,34 @@ FORMS = ("values", "pandas", "arrow")
 RowFunction = Callable[[Sequence[Type]], Callable[..., Any]]
 """From the types of the arguments to a function of the values of one row."""
 
+BatchFunction = Callable[[Sequence[Type]], Callable[[Sequence[Row]], Sequence[Any]]]
+"""From the types of the arguments to a function of many rows of values."""
+
 
 def row_function(function: Callable[..., Any], form: str, returns: Type) -> RowFunction:
-    """``function`` as a function of the values of a row, whatever its ``form``.
+    """``function`` as a function of the values of a row, whatever its ``form``."""
+    batches = batch_function(function, form, returns)
+    if batches is None:
+        return lambda types: function
+    return lambda types: lambda *values: batches(types)([values])[0]
 
-    A batch has one row: epochs call functions row by row.
-    """
+
+def batch_function(function: Callable[..., Any], form: str, returns: Type) -> BatchFunction | None:
+    """``function`` as a function of many rows; None for one that takes values."""
     if form not in FORMS:
         raise InvalidArgument(f'there is no form "{form}" of functions', hint=f"Forms are {', '.join(FORMS)}.")
     if form == "values":
-        return lambda types: function
+        return None
     of = _arrow_type(returns)
 
-    def bound(types: Sequence[Type]) -> Callable[..., Any]:
+    def bound(types: Sequence[Type]) -> Callable[[Sequence[Row]], Sequence[Any]]:
         kinds = [_arrow_type(one) for one in types]
 
-        def call(*values: Any) -> Any:
-            arrays = [pa.array([_entries(v, t)], kind) for v, t, kind in zip(values, types, kinds, strict=True)]
-            if form == "arrow":
-                return _only(function(*arrays), of)
-            return _only(function(*(array.to_pandas() for array in arrays)), of)
+        def call(rows: Sequence[Row]) -> Sequence[Any]:
+            columns = zip(zip(*rows, strict=True), types, kinds, strict=True)
+            arrays = [pa.array([_entries(v, of_) for v in column], kind) for column, of_, kind in columns]
+            given = arrays if form == "arrow" else [array.to_pandas() for array in arrays]
+            return _values(function(*given), of, len(rows))
 
         return call
 
@@ -47,13 +56,13 @@ def _entries(value: Any, of: Type) -> Any:
     return list(value.items()) if isinstance(of, Map) and isinstance(value, dict) else value
 
 
-def _only(batch: Any, of: pa.DataType) -> Any:
-    """The one value of a batch that a function has given."""
-    if len(batch) != 1:
-        raise ValueError(f"a batch of 1 row has become one of {len(batch)}")
+def _values(batch: Any, of: pa.DataType, count: int) -> Sequence[Any]:
+    """The values of a batch that a function has given for ``count`` rows."""
+    if len(batch) != count:
+        raise ValueError(f"a batch of {count} row{'s' if count > 1 else ''} has become one of {len(batch)}")
     made = batch if isinstance(batch, pa.Array | pa.ChunkedArray) else pa.array(batch, from_pandas=True)
-    value = made.cast(of)[0].as_py()
-    return dict(value) if isinstance(of, pa.MapType) and value is not None else value
+    values: list[Any] = made.cast(of).to_pylist()
+    return [dict(value) if value is not None else None for value in values] if isinstance(of, pa.MapType) else values
 
 
 def _arrow_type(of: Type) -> pa.DataType:

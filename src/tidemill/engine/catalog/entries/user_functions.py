@@ -17,7 +17,7 @@ from tidemill.compiler.frontends.sql.registered_functions import (
     check_function_name,
     read_type,
 )
-from tidemill.engine.catalog.entries.batch_functions import row_function
+from tidemill.engine.catalog.entries.batch_functions import batch_function, row_function
 from tidemill.model.errors import TypeMismatch
 
 
@@ -37,7 +37,7 @@ def register_function(
     body = row_function(function, form, signature.returns)
     known = registry.declare(signature, used)
     assert isinstance(known, UserFunction)
-    known.body = body
+    known.body, known.batch = body, batch_function(function, form, signature.returns)
 
 
 def register_aggregate(

@@ -11,9 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from tidemill.algebra.evaluate import MOST_ITERATIONS, endless
+from tidemill.algebra.evaluate import MOST_RECURSIVE_ROWS, endless, too_many_recursive_rows
 from tidemill.changes.zset import Row
-from tidemill.model.errors import ArithmeticFault
 from tidemill.program.stages import IterationEmission
 from tidemill.runtimes.native.state.row_map import RowMap
 
@@ -24,9 +23,6 @@ NextIteration = Callable[[IterationChange], IterationChange]
 """The rows found because of a change of the rows that count in one iteration; all are in later iterations."""
 
 P = TypeVar("P", set[Row], IterationChange)
-
-WEIGHT_LIMIT = 1 << 63
-"""A weight is a BIGINT, in files and in COUNT(*)."""
 
 
 def iterate(
@@ -41,15 +37,32 @@ def iterate(
     if recomputed:
         kept.replace({})
     if emission.distinct:
-        _UnionDistinctIteration(found, kept, go_on).run(list(found.entries if recomputed else found.journal))
+        touched = list(found.entries if recomputed else found.journal)
+        _UnionDistinctIteration(emission, found, kept, go_on).run(touched)
     else:
-        _UnionAllIteration(found, kept, go_on).run(list(found.entries))
+        _UnionAllIteration(emission, found, kept, go_on).run(list(found.entries))
+    if emission.enough is not None and emission.enough > emission.levels:
+        _check_enough(emission.levels, emission.enough, kept.entries)
+
+
+def _check_enough(levels: int, enough: int, kept: Mapping[Row, int]) -> None:
+    """Refuse rows beyond the last level if those before it do not suffice; O(``enough``)."""
+    before, beyond = 0, False
+    for key, weight in kept.items():
+        before += weight if key[0] < levels else 0
+        beyond = beyond or key[0] >= levels
+        if before >= enough:
+            return
+    if beyond:
+        raise endless(levels)
 
 
 class _Iteration(ABC, Generic[P]):
     """A recursion in progress: ``pending`` are the rows that are scheduled for each iteration."""
 
-    def __init__(self, found: RowMap, kept: RowMap, go_on: NextIteration) -> None:
+    def __init__(self, emission: IterationEmission, found: RowMap, kept: RowMap, go_on: NextIteration) -> None:
+        self._levels = emission.levels
+        self._strict = emission.enough is None
         self._found = found
         self._kept = kept
         self._go_on = go_on
@@ -64,8 +77,8 @@ class _Iteration(ABC, Generic[P]):
             change = self._counted(self._pending.pop(number))
             if not change:
                 continue
-            if number >= MOST_ITERATIONS - 1 and max(change.values()) > 0:
-                raise endless()
+            if self._strict and number >= self._levels and max(change.values()) > 0:
+                raise endless(self._levels)
             self._kept.add(change)
             self._schedule(self._go_on(change))
 
@@ -93,13 +106,16 @@ class _UnionAllIteration(_Iteration[IterationChange]):
     """UNION ALL: a row counts whenever it is found, so found rows count directly."""
 
     def _begin(self, touched: Iterable[Row]) -> None:
+        # No fewer are stored; a row that was found several times is one entry.
+        self._rows = len(self._kept.entries)
         self._schedule({key: self._found.entries[key] for key in touched})
         self._found.replace({})
 
     def _counted(self, waiting: IterationChange) -> IterationChange:
         change = {key: weight for key, weight in waiting.items() if weight}
-        if any(abs(weight) >= WEIGHT_LIMIT for weight in change.values()):
-            raise ArithmeticFault("a recursive query finds a row more often than can be counted", hint="Use UNION.")
+        self._rows += sum(change.values())
+        if self._rows > MOST_RECURSIVE_ROWS:
+            raise too_many_recursive_rows()
         return change
 
     def _schedule(self, found: IterationChange) -> None:

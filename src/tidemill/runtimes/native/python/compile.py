@@ -21,6 +21,7 @@ from tidemill.program.reads import guards_of, queries_of, reads_change, reads_ol
 from tidemill.program.stages import Program, Stage, TimePartitionEmission
 from tidemill.program.statements import Query, RelationLoop, Replace, Touched, Trigger, TriggerStatement, Version
 from tidemill.program.text import text_of_statement
+from tidemill.runtimes.native.batched_calls import BatchedCall, batched_calls
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes, zero_entry
 from tidemill.runtimes.native.python.function_writer import FunctionWriter, quotable
@@ -40,6 +41,11 @@ class CompiledQuery:
     run: Callable[..., None]
     accesses: tuple[Access, ...]
     query: Query
+
+    @cached_property
+    def batched(self) -> tuple[BatchedCall, ...]:
+        """The calls of registered functions that can be made before it runs, if they take batches."""
+        return batched_calls(self.query)
 
     @cached_property
     def parted(self) -> bool:
@@ -87,6 +93,11 @@ class CompiledTrigger:
     def adds(self) -> tuple[CompiledStatement, ...]:
         """The statements that add to their targets."""
         return tuple(step for step in self.steps if not step.replaces)
+
+    @cached_property
+    def batched(self) -> tuple[CompiledQuery, ...]:
+        """The routines of ``adds`` with calls that can be made for many rows at once."""
+        return tuple(routine for step in self.adds for routine in step.routines if routine.batched)
 
     @cached_property
     def replaces(self) -> tuple[CompiledStatement, ...]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial, reduce
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import aggregate_field
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, Subquery, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, TopK, Values
-from tidemill.algebra.relational.walk import columns_in
+from tidemill.algebra.relational.walk import columns_in, subqueries, walk
 from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_call
 from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
 from tidemill.model.types import BIGINT, BOOLEAN, STRING
@@ -55,6 +56,31 @@ def at_most_one_row(relation: Relation) -> Relation:
     error = convert(call("raise_error", Literal(TOO_MANY_ROWS, STRING)), value.type)
     checked = Case(((many, error),), column(aggregate_field(found)), value.type)
     return Project(Aggregate(relation, (), (found, count)), (Named(value.name, checked),))
+
+
+def with_checks(scalar: Scalar) -> Scalar:
+    """``scalar``, and an error if any subquery in it has more than one row, also where its value is not used.
+
+    So it is in Spark, which joins rows with the subqueries of an expression before it computes that.
+    """
+    values = [found for found in subqueries(scalar) if isinstance(found, Subquery) and _is_checked(found)]
+    if not values or scalar in values:
+        return scalar
+    # Both sides of this comparison are always computed, and what comes of it makes no difference.
+    computed = reduce(partial(call, "null_safe_eq"), (call("is_null", value) for value in dict.fromkeys(values)))
+    return Case(((computed, scalar),), scalar, scalar.type)
+
+
+def _is_checked(value: Subquery) -> bool:
+    match value.relation:
+        case Project(outputs=(Named(scalar=Case(branches=((_, error), *_))),)):
+            return any(isinstance(node, Call) and node.function == "raise_error" for node in walk(error))
+    return False
+
+
+def condition_with_checks(condition: Scalar) -> Scalar:
+    """As ``with_checks`` for each part of a condition; a part without subqueries excludes rows before."""
+    return reduce(partial(call, "and"), map(with_checks, conjuncts(condition))) if conjuncts(condition) else condition
 
 
 def _is_fixed(scalar: Scalar, relation: Relation) -> bool:

@@ -109,22 +109,23 @@ def expand_stars(expressions: ExpressionTranslator, node: E) -> E:
     """``node`` with columns in place of the stars among its arguments; ``COUNT(*)`` stays as it is."""
     listed = node.expressions
     if len(listed) == 1 and isinstance(listed[0], exp.Distinct):
-        if _is_qualified_star(listed[0].expressions):
+        if _is_table_star(expressions, listed[0].expressions):
             raise _qualified_count(expressions, listed[0])
         inner = expand_stars(expressions, listed[0])
         return node if inner is listed[0] else _with(node, [inner])
     if not any(map(is_star, listed)) or _counts_rows(node):
         return node
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "count" and _is_qualified_star(listed):
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "count" and _is_table_star(expressions, listed):
         raise _qualified_count(expressions, listed[0])
     for position, argument in enumerate(listed, start=1):
         argument.meta[POSITION] = position  # members of a struct are numbered as they are written
     return _with(node, [one for argument in listed for one in _expanded(expressions, argument)])
 
 
-def _is_qualified_star(listed: Sequence[exp.Expr]) -> bool:
-    """True for ``t.*`` alone; beside other arguments it stands for its columns."""
-    return len(listed) == 1 and is_star(listed[0]) and not isinstance(listed[0], exp.Star)
+def _is_table_star(expressions: ExpressionTranslator, listed: Sequence[exp.Expr]) -> bool:
+    """True for the star of a table alone: to Spark it is neither all rows nor those in which no column is NULL."""
+    (first, *rest) = listed
+    return not rest and is_star(first) and not isinstance(first, exp.Star) and bool(_columns(expressions, first)[0])
 
 
 def _qualified_count(expressions: ExpressionTranslator, node: exp.Expr) -> Unsupported:

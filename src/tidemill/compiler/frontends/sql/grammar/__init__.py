@@ -9,6 +9,7 @@
 - ``pivot_grammar``: PIVOT (...) and UNPIVOT (...)
 - ``pipe_grammar``: queries with ``|>``
 - ``sample_grammar``: TABLESAMPLE
+- ``table_grammar``: MAX RECURSION LEVEL, and the refusal of ASOF JOIN
 - ``supported_syntax``: for each class of node the arguments that its translator reads
 - ``nesting``: how deeply tokens and trees are nested
 - ``translation_marks``: nodes are marked once they are translated

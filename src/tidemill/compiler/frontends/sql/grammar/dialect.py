@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import exp
 from sqlglot.dialects.dialect import DialectType
 from sqlglot.dialects.spark import Spark
+from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -25,6 +26,7 @@ from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternGramm
 from tidemill.compiler.frontends.sql.grammar.pipe_grammar import PipeGrammar
 from tidemill.compiler.frontends.sql.grammar.pivot_grammar import PivotGrammar
 from tidemill.compiler.frontends.sql.grammar.sample_grammar import SampleGrammar
+from tidemill.compiler.frontends.sql.grammar.table_grammar import TableGrammar
 from tidemill.model.errors import ParseError
 
 E = TypeVar("E", bound=exp.Expr)
@@ -33,7 +35,9 @@ OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "
 """Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
 
 
-class TidemillParser(IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGrammar, PipeGrammar, SampleGrammar):
+class TidemillParser(
+    IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGrammar, PipeGrammar, SampleGrammar, TableGrammar
+):
     """Spark's parser without function signatures; every leaf of its trees has its position."""
 
     STRICT_CAST = True
@@ -137,11 +141,14 @@ class TidemillParser(IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGram
         return primary
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """As in sqlglot, but ``array(``, ``map(`` and ``struct(`` are functions; types have angle brackets."""
+        """As in sqlglot, but ``array(``, ``map(`` and ``struct(`` are functions; types have angle brackets.
+
+        CHAR and VARCHAR stay what they are: sqlglot's grammar for Spark makes them STRING, with or without a length.
+        """
         first = self._curr
         if first and first.token_type in NESTING_TYPES and self._next and self._next.token_type == TokenType.L_PAREN:
             return None
-        kind = super()._parse_types(*args, **kwargs)
+        kind = Parser._parse_types(self, *args, **kwargs)
         self._locate(kind, first)
         return kind
 
@@ -208,6 +215,7 @@ class TidemillParser(IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGram
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         """As in sqlglot, but a table or query must follow a comma."""
         comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+        self._refuse_asof_join()
         join = super()._parse_join(*args, **kwargs)
         if comma and join is None:
             self.raise_error("a table or a query was expected after this")

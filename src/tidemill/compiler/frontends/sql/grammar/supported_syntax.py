@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.compiler.frontends.sql.grammar.pipe_grammar import Piped, PipeStep
+from tidemill.compiler.frontends.sql.grammar.table_grammar import LEVELS
 
 _QUERY = ("with_", "order", "limit", "offset")
 _SET_OPERATION = frozenset(("this", "expression", "distinct", "by_name", *_QUERY))
@@ -123,7 +124,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.TableSample: frozenset(
         ("method", "bucket_numerator", "bucket_denominator", "bucket_field", "percent", "size", "seed")
     ),
-    exp.TableAlias: frozenset(("this", "columns")),
+    exp.TableAlias: frozenset(("this", "columns", LEVELS)),
     exp.Var: _THIS,
     exp.Where: _THIS,
     exp.WindowSpec: frozenset(("kind", "start", "start_side", "end", "end_side")),
@@ -183,6 +184,7 @@ UNPLACED_KEYWORDS = frozenset(
         *("OVERLAY", "PLACING"),
         *("WITHIN", "GROUP", "IGNORE", "RESPECT", "NULLS", "LAST"),
         *("UNBOUNDED", "PRECEDING", "CURRENT", "FOLLOWING", "EXCLUDE", "GROUPS"),
+        *("BUCKET", "OUT", "REPEATABLE", "SEED", "SYSTEM_TIME"),
         *("INCLUDE", "BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),
         *("PERCENT", "ROWS", "BUCKET", "OUT", "REPEATABLE"),
     )

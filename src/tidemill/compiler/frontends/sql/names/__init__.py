@@ -4,5 +4,6 @@
 - ``column_labels``: the name of a column that has no alias
 - ``data_types``: types in SQL syntax
 - ``schemas``: types and lists of columns in texts
+- ``assignments``: values for members of a column, and the whole column that they make
 - ``projections``: the columns of a relation kept, narrowed or converted
 """

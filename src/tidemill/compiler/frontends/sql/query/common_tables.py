@@ -13,11 +13,13 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import outer_columns, scans
 from tidemill.compiler.analysis.rename import rename, short
-from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.table_grammar import LEVELS
+from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated, mark_translated
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
 from tidemill.compiler.frontends.sql.query.recursion import from_recursion, split_recursion
 from tidemill.compiler.rewrites.definitions import FEW_LEAVES, count_leaves
-from tidemill.model.errors import NameTaken
+from tidemill.model.errors import NameTaken, ParseError
 
 C = TypeVar("C", bound=QueryContext)
 
@@ -40,11 +42,22 @@ def with_common_tables(context: C, node: exp.Expr) -> C:
         if name in seen:
             raise NameTaken(f'"{name}" is defined twice', where=context.source.place(expression.args["alias"]))
         seen.append(name)
+        _check_level(expression, recursive, context.source)
         table = common_table(context, expression, recursive)
         if readings[name] > 1 and context.definitions is not None:
             table = share_common_table(context.relations, context.definitions, table)
         context = replace(context, tables={**context.tables, name: table})
     return context
+
+
+def _check_level(node: exp.CTE, recursive: bool, source: SqlText) -> None:
+    """Refuse MAX RECURSION LEVEL where RECURSIVE is missing; where nothing recurs it has no effect, as in Spark."""
+    level = node.args["alias"].args.get(LEVELS)
+    if level is None:
+        return
+    if not recursive:
+        raise ParseError("MAX RECURSION LEVEL belongs to WITH RECURSIVE", where=source.place(level))
+    mark_translated(level)
 
 
 def check_tables(context: QueryContext, node: exp.Expr) -> None:

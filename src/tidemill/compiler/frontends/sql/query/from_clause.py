@@ -12,7 +12,9 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import RowsPerMatch
 from tidemill.algebra.relational.relations import Filter, Scan
 from tidemill.compiler.frontends.sql.expressions.generators import is_generator
+from tidemill.compiler.frontends.sql.expressions.single_row import condition_with_checks
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
@@ -26,14 +28,16 @@ from tidemill.compiler.frontends.sql.query.pivot import with_pivots
 from tidemill.compiler.frontends.sql.query.samples import from_sample
 from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
 from tidemill.compiler.frontends.text.names import unknown_name
-from tidemill.model.errors import ParseError, TypeMismatch
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 
 
 def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
     """FROM and WHERE: the rows that the rest of a SELECT works on."""
     relation, scope = from_from(context, node)
     where = node.args.get("where")
-    return Filter(relation, context.expressions(scope).condition(where.this)) if where else relation, scope
+    if where is None:
+        return relation, scope
+    return Filter(relation, condition_with_checks(context.expressions(scope).condition(where.this))), scope
 
 
 def from_from(context: QueryContext, node: exp.Select) -> FromItem:
@@ -66,6 +70,7 @@ def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
         return join_items(context, *from_lateral(context, ONE_EMPTY_ROW, node), node)
     if not isinstance(node, exp.Table | exp.Subquery | exp.Values):
         raise ParseError("a table or a query was expected here", where=context.source.place(node))
+    _refuse_misplaced(node, context.source)
     refuse_unsupported_arguments(node, context.source)
     mark_translated(node)
     if isinstance(node, exp.Subquery) and is_item(node.this):
@@ -86,6 +91,18 @@ def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
         rows = matched.with_column_aliases(clause.args.get("alias"), context.source)
         wish = clause.alias.lower() or wish
     return join_items(context, *with_pivots(context, (rows.relation, rows.scope(wish)), node), node)
+
+
+def _refuse_misplaced(node: exp.Expr, source: SqlText) -> None:
+    """Refuse a version, which is left where none can be."""
+    version = node.args.get("version")
+    if version is not None:
+        raise Unsupported(
+            "VERSION AS OF is not supported here",
+            where=source.place(version.expression),
+            detail="A view follows the present rows of what it reads, and so does what is stored.",
+            hint="Use it in a SELECT that is run as a statement, behind a table or a materialized view.",
+        )
 
 
 def is_item(node: exp.Expr) -> bool:

@@ -16,6 +16,7 @@ from tidemill.algebra.expressions.scalars import Column, Named, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project
 from tidemill.compiler.frontends.sql.aggregation.grouping import has_aggregate
+from tidemill.compiler.frontends.sql.expressions.single_row import condition_with_checks
 from tidemill.compiler.frontends.sql.expressions.stars import bound_column
 from tidemill.compiler.frontends.sql.grammar.pipe_grammar import Piped, PipeStep
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -97,7 +98,7 @@ def _is_whole(node: exp.Select) -> bool:
 def _where(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
     mark_translated(step.this)
     condition = context.expressions(rows.scope).condition(step.this.this)
-    return PipeRows(Filter(rows.relation, condition), rows.scope)
+    return PipeRows(Filter(rows.relation, condition_with_checks(condition)), rows.scope)
 
 
 def _select(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:

@@ -23,6 +23,7 @@ from tidemill.algebra.relational.walk import children, expressions, outer_column
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.table_grammar import LEVELS
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
@@ -129,7 +130,8 @@ def from_recursion(
         check_linear(step, again, name, context.source.place(tree))
         inputs.append(step)
     union = inputs[0] if len(inputs) == 1 else UnionAll(tuple(inputs))
-    relation = Recursive(again, base.relation, union, bool(node.this.args.get("distinct")))
+    distinct = bool(node.this.args.get("distinct"))
+    relation = Recursive(again, base.relation, union, distinct, _levels(node, distinct))
     if outer_columns(relation):
         raise Unsupported(
             f'"{name}" cannot read outer columns',
@@ -140,23 +142,32 @@ def from_recursion(
     return replace(base, relation=relation)
 
 
+def _levels(node: exp.CTE, distinct: bool) -> int:
+    """The most iterations that find rows: as MAX RECURSION LEVEL says, or 100 for UNION ALL, as in Spark."""
+    written = node.args["alias"].args.get(LEVELS)
+    if written is not None:
+        return int(written.name)
+    return r.DISTINCT_LEVELS if distinct else r.DEFAULT_LEVELS
+
+
 DEPTH = "depth of recursion"
 """The column that counts the iterations of a recursion that LIMIT ends; no name in SQL has blanks."""
 
 
 def limited_recursion(relation: Relation, count: int) -> Relation | None:
-    """``relation`` with a last column that has the iteration of each row, of which there are at most ``count``.
+    """``relation`` with a last column that has the iteration of each row, of which ``count`` are wanted.
 
     ``relation`` is a recursion with UNION ALL, perhaps with projections above it; None for any other. Each iteration
-    finds a row or is the last, so the first ``count`` rows are among those of as many iterations.
+    finds a row or is the last, so the first ``count`` rows are among those of as many iterations. One iteration beyond
+    the allowed ones is computed, so that it can be told whether the recursion goes on.
     """
     match relation:
         case r.Project(input=input_, outputs=outputs):
             below = limited_recursion(input_, count)
             return None if below is None else r.Project(below, (*outputs, _depth(below)))
-        case Recursive(name=name, base=base, step=step, distinct=False):
+        case Recursive(name=name, base=base, step=step, distinct=False, levels=levels):
             first = r.Project(base, (*all_columns(base), Named(DEPTH, Literal(0, BIGINT))))
-            return Recursive(name, first, _counted(step, name, count), False)
+            return Recursive(name, first, _counted(step, name, min(count - 1, levels)), False, levels, count)
     return None
 
 
@@ -165,7 +176,7 @@ def _depth(relation: Relation) -> Named:
 
 
 def _counted(node: Relation, again: str, count: int) -> Relation:
-    """A recursive part with the number of its iteration as its last column; the last is number ``count``."""
+    """A recursive part with the number of its iteration as its last column; ``count`` is the last number."""
     if isinstance(node, Scan):
         scan = replace(node, columns=(*node.columns, Field("depth", BIGINT, nullable=False)))
         depth = column(scan.fields[-1])

@@ -24,6 +24,7 @@ from tidemill.compiler.frontends.sql.expressions.generators import (
     refuse_table_generator,
     without_alias,
 )
+from tidemill.compiler.frontends.sql.expressions.single_row import with_checks
 from tidemill.compiler.frontends.sql.expressions.stars import star_columns
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
@@ -201,7 +202,7 @@ class Selection:
         self._pass_over_windows()
         names = NameAllocator()
         projected: Relation = Project(
-            relation, tuple(Named(self.prefix + names.take(item.name), item.scalar) for item in outputs)
+            relation, tuple(Named(self.prefix + names.take(item.name), with_checks(item.scalar)) for item in outputs)
         )
         if self._is_distinct():
             projected = Distinct(projected)
@@ -301,6 +302,8 @@ class Selection:
             self._refuse_lateral_alias(named, node)
         if position is not None and any(map(is_star, self.node.expressions)):
             raise ParseError("GROUP BY takes no number beside a star", where=self.source.place(node))
+        if position is None and node.find(exp.Query):
+            position = self._same_item(node)
         scalar = (
             self.items[position].scalar
             if position is not None
@@ -336,6 +339,14 @@ class Selection:
                 where=self.source.place(place),
                 hint="Write its expression out in GROUP BY.",
             )
+
+    def _same_item(self, node: exp.Expr) -> int | None:
+        """The index of the item with the same text; a subquery that is translated twice is not found to be equal."""
+        for position, item in enumerate(self.items):
+            if item.node == node:
+                mark_translated(*node.walk())
+                return position
+        return None
 
     @property
     def _outside(self) -> frozenset[str]:

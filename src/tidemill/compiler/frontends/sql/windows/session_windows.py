@@ -106,6 +106,8 @@ def _sessions(expressions: ExpressionTranslator, node: exp.Anonymous, name: str)
         time = expressions.scalar(node.expressions[0])
         if not fits(time.type, TIMESTAMP):
             raise TypeMismatch(f"session_window() takes a TIMESTAMP, not {time.type}")
+        if not node.expressions[1].is_string:
+            raise TypeMismatch("the gap between sessions is a constant string, such as '10 minutes'")
         gap = duration_of(node.expressions[1], expressions.source)
         if gap <= 0:
             raise TypeMismatch("the gap between sessions is positive")

@@ -19,7 +19,7 @@ from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, Unnest
 from tidemill.algebra.values.coercion import fits
-from tidemill.compiler.frontends.sql.expressions.intervals import interval_of, microseconds_of, read_literal
+from tidemill.compiler.frontends.sql.expressions.intervals import interval_of, microseconds_of
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -139,10 +139,16 @@ def _last_instant(window: Scalar) -> Scalar:
 
 
 def duration_of(node: exp.Expr, source: SqlText) -> int:
-    """A duration in microseconds; months have no fixed length."""
-    if isinstance(node, exp.Interval):
-        return microseconds_of(read_literal(node, source))
+    """A duration in microseconds, from a text or a whole number of microseconds; months have no fixed length."""
     if isinstance(node, exp.Literal) and node.is_string:
         mark_translated(node)
         return microseconds_of(interval_of(str(node.this)))
-    raise TypeMismatch("a duration is a constant string, such as '10 minutes'", where=source.place(node))
+    number = node.this if isinstance(node, exp.Cast) and node.to.this == exp.DType.BIGINT else node
+    if isinstance(number, exp.Literal) and str(number.this).isdecimal():
+        mark_translated(*node.walk())
+        return int(number.this)
+    raise TypeMismatch(
+        "a duration is a constant string, such as '10 minutes', or a number of microseconds",
+        where=source.place(node),
+        hint="As in Spark it is no INTERVAL: write '10 minutes' for INTERVAL 10 MINUTES.",
+    )

@@ -24,6 +24,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import GroupEmission, PartitionEmission
+from tidemill.runtimes.native.batched_calls import TriggerCalls
 from tidemill.runtimes.native.llvm.codegen.jit import load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
@@ -91,6 +92,7 @@ class LlvmStage:
         self._functions = StageFunctions(self._library)
         self._state = StageState(code, self._library, source, memory, strings, table_of)
         self._packers: dict[str, Any] = {}
+        self._calls: dict[str, TriggerCalls] = {}
         finish_ = self.stage.finish
         self._group_maps = (finish_.source, *multiset_maps(finish_)) if isinstance(finish_, GroupEmission) else ()
         """The maps that the rows of a stage with groups come from."""
@@ -185,7 +187,10 @@ class LlvmStage:
     def _take_rows(self, input_: StageInput, change: ChangeSet) -> None:
         if change.is_python_only and change.rows <= FEW_ROWS:
             self._take_pairs(input_, change)
-        else:
+            return
+        if input_.relation not in self._calls:
+            self._calls[input_.relation] = TriggerCalls(input_.trigger)
+        with self._calls[input_.relation].made(change):
             self._take_columns(input_, change)
 
     def _take_pairs(self, input_: StageInput, change: ChangeSet) -> None:
