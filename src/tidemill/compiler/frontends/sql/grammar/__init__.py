@@ -10,6 +10,7 @@
 - ``pipe_grammar``: queries with ``|>``
 - ``sample_grammar``: TABLESAMPLE
 - ``supported_syntax``: for each class of node the arguments that its translator reads
+- ``named_arguments``: ``f(x => 1)``
 - ``nesting``: how deeply tokens and trees are nested
 - ``translation_marks``: nodes are marked once they are translated
 - ``untranslated``: nodes and clauses without a mark are refused
