@@ -20,9 +20,9 @@ from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.values.casts import can_cast
 from tidemill.compiler.frontends.sql.expressions.clock_functions import rules_at
-from tidemill.compiler.frontends.sql.expressions.named_arguments import arguments_by_name
 from tidemill.compiler.frontends.sql.expressions.stars import bound_column
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.named_arguments import arguments_by_name
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
 from tidemill.compiler.frontends.sql.names.projections import cast_columns

@@ -38,7 +38,7 @@ from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
 from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments, AggregateRule, with_parameters
 from tidemill.compiler.frontends.sql.aggregation.sketches import SKETCH_RULES
-from tidemill.compiler.frontends.sql.expressions.named_arguments import by_position
+from tidemill.compiler.frontends.sql.grammar.named_arguments import by_position
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Type

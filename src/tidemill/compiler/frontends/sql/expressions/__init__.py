@@ -2,7 +2,6 @@
 
 - ``translator``: ``ExpressionTranslator``, over the columns of a scope and by given rules; columns, members, constants
 - ``stars``: ``*`` in a list, ``t.*``, ``struct.*``, and EXCEPT
-- ``named_arguments``: ``f(x => 1)``
 - ``operators``: arithmetic, comparison, logic, LIKE, CASE
 - ``function_calls``: functions by name, casts, and aggregates on their way to the grouping
 - ``clock_functions``: NOW() and its kin in statements that are run once

@@ -18,10 +18,10 @@ from tidemill.algebra.functions.text.binary import unhex
 from tidemill.algebra.values.casts import can_cast, cast_value
 from tidemill.algebra.values.formats import BLANKS
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
-from tidemill.compiler.frontends.sql.expressions.named_arguments import by_position
 from tidemill.compiler.frontends.sql.expressions.stars import expand_stars
 from tidemill.compiler.frontends.sql.expressions.translator import POSITION, ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.named_arguments import by_position
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.column_labels import is_star
 from tidemill.compiler.frontends.sql.names.data_types import from_type

@@ -15,8 +15,8 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project, Unnest
 from tidemill.algebra.relational.walk import subqueries
 from tidemill.algebra.values.coercion import common_type
-from tidemill.compiler.frontends.sql.expressions.named_arguments import by_position
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.named_arguments import by_position
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.projections import all_columns
