@@ -37,7 +37,7 @@ REFUSED = 111
 """So many questions that Spark answers are refused here, at most: the number may only fall."""
 
 UNTYPED = 60
-"""So many operations that Spark types are refused here, at most: most are differences of dates, which are intervals."""
+"""Number of operations that Spark types and Tidemill may refuse."""
 
 SAMPLE = 61
 """Of so many questions Spark is asked one again."""

@@ -134,7 +134,7 @@ QUOTED = re.compile(r"^(\w+) +(\w+) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+ +\d+", fla
 
 
 RECENT = 60
-"""So many golden files may be newer than the table, which is copied from a run of all of them."""
+"""Number of golden files that may be newer than the table, which is copied from a run of all of them."""
 
 
 def test_the_golden_table_has_the_files_that_there_are() -> None:

@@ -63,7 +63,7 @@ def test_long_tables_are_cut(wh: tidemill.Warehouse) -> None:
 
 
 class Shell:
-    """What the magic uses of IPython's shell."""
+    """The part of IPython's shell that the magic uses."""
 
     def __init__(self, **variables: Any) -> None:
         self.user_ns = variables

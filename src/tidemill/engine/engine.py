@@ -82,7 +82,7 @@ class Engine:
         self.session = NamedDefinitions()
         """Temporary views and functions, and variables."""
         self.variable_defaults: dict[str, Literal] = {}
-        """What SET VAR name = DEFAULT sets."""
+        """Values that SET VAR name = DEFAULT sets."""
         self.reads: Counter[str] = Counter()
         """Reads of tables and views by users, since the warehouse was opened."""
         self._last = Epoch(0)

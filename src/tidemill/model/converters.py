@@ -307,7 +307,7 @@ def _moment_of(plain: Any, value: Any) -> datetime.datetime:
 
 
 def to_variant(value: Any) -> str:
-    """What JSON has, and exact numbers, dates, timestamps and bytes; a text is a text, and not read as JSON."""
+    """A value of JSON, or an exact number, date, timestamp or bytes; a text is a text, and not read as JSON."""
     try:
         text = encode_variant(from_numpy(value))
         text.encode()

@@ -32,7 +32,7 @@ UNITS: dict[str, tuple[int, int]] = {
     "millisecond": (2, 1000),
     "microsecond": (2, 1),
 }
-"""What a unit counts, months, days or microseconds by their place, and how many of them."""
+"""For each unit the place of what it counts (months, days, microseconds), and how many of them."""
 
 FIELD_OF_UNIT = {"week": "DAY", "millisecond": "SECOND", "microsecond": "SECOND"}
 """The fields of units that have another name."""
@@ -208,7 +208,7 @@ def read_units(text: str) -> tuple[Calendar, list[str]] | None:
 
 
 def _counted(item: re.Match[str]) -> int | None:
-    """What a number with a unit counts; None where it is none. Seconds alone have a fraction."""
+    """Amount that a number with a unit counts; None where it is none. Seconds alone have a fraction."""
     unit, whole, fraction = item["unit"], item["whole"], item["fraction"]
     if unit not in UNITS or not (whole or (fraction and len(fraction) > 1)):
         return None

@@ -280,7 +280,7 @@ class FolderStore:
             return SharedStaging(self._layout.maps, map_id(name, self._now.state.ids), writer.token)
 
     def access(self) -> Access | None:
-        """What tasks on other machines need to read and write files; None if they need the same disk."""
+        """Access for tasks on other machines, to read and write files; None if they need the same disk."""
         return system_of(self._layout.root).access()
 
     def temporary_folder(self) -> Path:

@@ -133,7 +133,7 @@ def encrypt_chained(data: bytes, key: bytes, vector: bytes | None) -> bytes:
 
 
 def decrypt_chained(data: bytes, key: bytes, chained: bool) -> bytes:
-    """What ``encrypt_chained`` was given; an ArithmeticFault if it gave no such data."""
+    """Inverse of ``encrypt_chained``; raises ArithmeticFault for data that it cannot have given."""
     before, body = (data[:BLOCK], data[BLOCK:]) if chained else (bytes(BLOCK), data)
     if not body or len(data) % BLOCK:
         raise unreadable()
@@ -154,7 +154,7 @@ def encrypt_counted(data: bytes, key: bytes, vector: bytes, beside: bytes) -> by
 
 
 def decrypt_counted(data: bytes, key: bytes, beside: bytes) -> bytes:
-    """What ``encrypt_counted`` was given; an ArithmeticFault if the tag is another."""
+    """Inverse of ``encrypt_counted``; raises ArithmeticFault if the tag is another."""
     vector, body, tag = data[:GCM_VECTOR], data[GCM_VECTOR:-GCM_TAG], data[-GCM_TAG:]
     if len(data) < GCM_VECTOR + GCM_TAG or _tag(body, key, vector, beside) != tag:
         raise unreadable()

@@ -104,7 +104,7 @@ class JsonWriter:
 
 
 def utf16_order(name: str) -> bytes:
-    """What Java compares of a text."""
+    """The units of UTF-16 of a text, which Java compares."""
     return name.encode("utf-16-be", "surrogatepass")
 
 

@@ -322,8 +322,9 @@ class Catalog:
         """Refuse a direct change of tables that hold objects, and of lake tables."""
         if self.module is not None:
             self.module.require_not_object_tables(tables)
-        for name in self.lakes.keys() & tables:
-            raise self.lakes[name].not_changed_here()
+        if self.lakes:
+            for name in self.lakes.keys() & tables:
+                raise self.lakes[name].not_changed_here()
 
     def alone(self, view: View) -> View:
         """The view without shared stages; its own stages must then be filled."""

@@ -35,7 +35,7 @@ class TidemillSource(WarehouseSource):
             return relation.fields
 
     def access(self) -> Access | None:
-        """What tasks need to open the files of the warehouse."""
+        """Access for tasks, to open the files of the warehouse."""
         with opened_store(self.parsed.warehouse) as store:
             return store.access()
 

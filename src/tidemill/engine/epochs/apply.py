@@ -30,8 +30,8 @@ def apply_changes(
 ) -> tuple[int, WaitUntilDurable]:
     """Commit one epoch: all changes and all views together, or nothing. Returns its number.
 
-    Tables that hold objects, and lake tables, change only with ``owned``, by those who keep them. With ``late`` changes
-     are applied however late they are; callers have checked that their partitions are retained.
+    Tables that hold objects, and lake tables, change only with ``owned``, by those who keep them. With ``late``
+    changes are applied however late they are; callers have checked that their partitions are retained.
     """
     state.require_writable()
     catalog, number = state.catalog, state.store.epoch + 1

@@ -1,4 +1,4 @@
-"""What the engine asks of a lake table that a view is published as: its epoch, and commits with epochs."""
+"""Protocol of a lake table that a view is published as: its epoch, and commits with epochs."""
 
 from __future__ import annotations
 

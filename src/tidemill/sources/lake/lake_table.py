@@ -1,4 +1,4 @@
-"""What the engine asks of a lake table: its columns, and its change from one version to the newest."""
+"""Protocol of a lake table: its columns, and its change from one version to the newest."""
 
 from __future__ import annotations
 

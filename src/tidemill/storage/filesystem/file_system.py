@@ -80,7 +80,7 @@ class WriterToken(Protocol):
 
 
 class Access(Protocol):
-    """What a process of another machine needs to open the files of a warehouse."""
+    """Everything that a process of another machine needs to open the files of a warehouse."""
 
     def grant(self) -> None:
         """Open them so in this process from now on."""
@@ -164,7 +164,7 @@ class FileSystem(Protocol[P]):
         """Forget a copy, so that the file itself is read next; False if there is none."""
 
     def access(self) -> Access | None:
-        """What processes of other machines need to read and write files; None if they need the same disk."""
+        """Access for processes of other machines, to read and write files; None if they need the same disk."""
 
 
 DISK: FileSystem[Path] = Disk()

@@ -26,7 +26,7 @@ CHARACTERISTICS = (
     ("SQL", "SECURITY", "DEFINER"),
     ("SQL", "SECURITY", "INVOKER"),
 )
-"""What may stand between the head and the body of a function, without effect on its value."""
+"""Clauses between the head and the body of a function that do not change its value."""
 
 
 def read_named_query(cursor: StatementCursor, place: TextLocation) -> st.CreateNamedQuery:

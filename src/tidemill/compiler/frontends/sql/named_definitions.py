@@ -37,7 +37,7 @@ from tidemill.model.schema import RelationFields
 from tidemill.model.types import Field, Type
 
 VARIABLE_QUALIFIERS = ("", "session.", "system.session.")
-"""What may stand before the name of a variable."""
+"""Qualifiers that may stand before the name of a variable."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class NamedDefinitions:
 
 @dataclass(frozen=True)
 class DefinitionScope:
-    """What the names of one statement denote: ``relations`` and ``named`` definitions.
+    """Meaning of the names of one statement: ``relations`` and ``named`` definitions.
 
     ``aliases`` and ``shared`` expressions of WITH are those of the whole statement. ``within`` are the definitions that
     are being translated, none of which can use itself. ``moment`` is the time of a statement that is run once.

@@ -1,4 +1,4 @@
-"""What the catalog holds beside relations.
+"""Entries of the catalog beside relations.
 
 - ``source_entry``, ``feed_entry``, ``lake_entry``: sources, folder feeds and lake tables
 - ``constraints``: foreign keys and checks over all tables

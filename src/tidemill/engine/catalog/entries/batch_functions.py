@@ -13,7 +13,7 @@ from tidemill.model.errors import InvalidArgument
 from tidemill.model.types import Field, Map, Type
 
 FORMS = ("values", "pandas", "arrow")
-"""What a function takes and gives: values of a row, or batches of them."""
+"""Forms of a function: of the values of a row, or of batches of them."""
 
 RowFunction = Callable[[Sequence[Type]], Callable[..., Any]]
 """From the types of the arguments to a function of the values of one row."""

@@ -39,7 +39,7 @@ def arrow_columns(schema: StructType) -> pa.Schema:
 
 
 class _TaskReader:
-    """What tasks do: the rows of a part in the columns that Spark expects."""
+    """The rows of a part in the columns that Spark expects; runs in a task."""
 
     def __init__(self, source: WarehouseRelation, schema: StructType) -> None:
         self.source = source

@@ -38,7 +38,7 @@ class WarehouseRelation(ABC):
 
     @abstractmethod
     def access(self) -> Access | None:
-        """What tasks need to open the files of the warehouse; None if they need the same disk."""
+        """Access for tasks, to open the files of the warehouse; None if they need the same disk."""
 
     @abstractmethod
     def row_parts(self, epoch: int | None) -> Sequence[ReadPart]:

@@ -1,4 +1,4 @@
-"""What a session must have before it reads a warehouse, and relations as its temporary views."""
+"""Requirements of a session before it reads a warehouse, and relations as its temporary views."""
 
 from __future__ import annotations
 

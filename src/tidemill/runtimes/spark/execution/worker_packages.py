@@ -47,7 +47,7 @@ SPARED = ("duckdb",)
 """Those of them that they may be without, where generated Python does the work."""
 
 _workers: WeakKeyDictionary[object, list[WorkerPackages]] = WeakKeyDictionary()
-"""What the workers of each cluster, or of each session of Spark Connect, have said."""
+"""Answers of the workers of each cluster, or of each session of Spark Connect."""
 
 _UNCHECKED = (1).to_bytes(4, "little")
 """The flags of a compiled module that is not compared with its source."""

@@ -36,7 +36,7 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """What another process needs to open the warehouse at ``address``; the values are not shown.
+    """Variables that another process needs to open the warehouse at ``address``; the values are not shown.
 
     >>> StoreAccess("s3://bucket/shop", {"AWS_SECRET_ACCESS_KEY": "hidden"})
     StoreAccess(address='s3://bucket/shop')
@@ -56,7 +56,7 @@ def granted_variables(address: str) -> Mapping[str, str]:
 
 
 def access_from_here(address: str) -> StoreAccess:
-    """What another process needs to open a warehouse as this one does: credentials of now, so it is asked each time."""
+    """Access for another process, to open a warehouse as this one does: credentials of now, so asked each time."""
     scheme = address.partition(":")[0]
     variables = {name: value for name, value in os.environ.items() if _is_sent(name, scheme)}
     variables |= granted_variables(address)

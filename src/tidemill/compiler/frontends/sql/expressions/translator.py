@@ -124,7 +124,7 @@ def from_column(expressions: ExpressionTranslator, node: exp.Column) -> Scalar:
 
 
 def find_name(expressions: ExpressionTranslator, parts: list[str]) -> Scalar | None:
-    """What a dotted name denotes: a column, an alias, a member of either, or something around the query."""
+    """The meaning of a dotted name: a column, an alias, a member of either, or something around the query."""
     alias = expressions.aliases.get(parts[0])
     if len(parts) > 1 and not (alias is not None and isinstance(alias.type, Struct | Array | Map)):
         alias = None
@@ -197,7 +197,7 @@ def _from_qualified_call(expressions: ExpressionTranslator, node: exp.Dot) -> Sc
 
 
 FUNCTION_SCHEMAS = ("default", "spark_catalog.default", "session", "system.session", "builtin", "system.builtin")
-"""What may stand before the name of a function."""
+"""Qualifiers that may stand before the name of a function."""
 
 
 def from_bracket(expressions: ExpressionTranslator, node: exp.Bracket) -> Scalar:

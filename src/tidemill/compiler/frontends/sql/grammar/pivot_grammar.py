@@ -67,7 +67,7 @@ class PivotGrammar(SparkParser):
         return name
 
     def _listed(self, read: Callable[[], exp.Expr | None]) -> list[exp.Expr]:
-        """What stands in parentheses, each with an alias or without."""
+        """Expressions in parentheses, each with an alias or without."""
 
         def aliased() -> exp.Expr | None:
             this = read()

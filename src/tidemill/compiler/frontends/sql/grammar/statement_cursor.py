@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.text.names import check_identifier
 from tidemill.model.errors import ParseError
 
 SCHEMA_NAMES = ((), ("default",), ("spark_catalog", "default"))
-"""What may stand before the name of a table or view."""
+"""Qualifiers that may stand before the name of a table or view."""
 
 ONE_SCHEMA = "A warehouse is one schema, called default, or spark_catalog.default."
 

@@ -1,4 +1,4 @@
-"""What may stand beside the name of a table or common table expression in Spark, and not in sqlglot.
+"""Clauses beside the name of a table or common table expression that Spark has, and sqlglot has not.
 
 ``WITH RECURSIVE r(n) MAX RECURSION LEVEL 500 AS (...)``: the number is an argument of the alias. ASOF JOIN is refused
 where it is read, with what to write instead.

@@ -129,7 +129,7 @@ def from_counter(found: _WindowSyntax) -> WindowCall:
 
 
 def counter_state(value: Scalar, starts: Sequence[Scalar]) -> Scalar:
-    """What the next row needs of a counter: its value, with its start where it has one; NULL without a value."""
+    """State of a counter for the next row: its value, with its start where it has one; NULL without a value."""
     if not starts:
         return value
     both = call("named_struct", Literal("value", STRING), value, Literal("start", STRING), starts[0])
