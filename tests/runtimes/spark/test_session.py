@@ -5,9 +5,17 @@ from __future__ import annotations
 import os
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
-from tidemill.runtimes.spark.execution.session import SEMANTIC_SETTINGS, cores_of, given_session, local_session
+from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
+from tidemill.runtimes.spark.execution.session import (
+    SEMANTIC_SETTINGS,
+    activate,
+    cores_of,
+    given_session,
+    local_session,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -27,6 +35,12 @@ def test_a_given_session_keeps_its_settings(spark):
     assert theirs.conf.get("spark.sql.ansi.enabled") == "false"
     ours.range(1).createOrReplaceTempView("`tidemill: mine`")
     assert not theirs.catalog.tableExists("`tidemill: mine`")
+
+
+def test_a_given_session_stays_the_active_one(spark):
+    activate(spark)
+    frame_of_arrow(given_session(spark.newSession()), pa.table({"a": [1]}))
+    assert spark.getActiveSession() is spark
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,8 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.types import Field
 from tidemill.program.reads import queries_of
-from tidemill.program.stages import Stage
 from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Trigger, Version
 from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes
-from tidemill.runtimes.runtime import FieldsOf
 
 FEW_ROWS = 8
 """Number of rows up to which calls are made one by one."""
@@ -98,14 +96,14 @@ class LoopRoutine(Protocol):
     @property
     def accesses(self) -> tuple[Access, ...]: ...
     @property
+    def shapes(self) -> RowShapes: ...
+    @property
     def batched(self) -> tuple[BatchedCall, ...]: ...
     @property
     def run(self) -> Callable[..., None]: ...
 
 
-def loop_calls_made(
-    routine: LoopRoutine, stage: Stage, fields_of: FieldsOf, given: list[Any]
-) -> AbstractContextManager[None]:
+def loop_calls_made(routine: LoopRoutine, given: list[Any]) -> AbstractContextManager[None]:
     """The calls for the rows of the outermost loop of ``routine`` among what it is ``given``.
 
     Rows that can be read only once are replaced by a list.
@@ -118,26 +116,23 @@ def loop_calls_made(
         if same and (access.part is None) == (first.split is None):
             given[place] = list(given[place])
             rows = [row for row, _ in given[place]]
-    shapes = RowShapes({map_.name: map_ for map_ in stage.maps}, fields_of)
-    return query_calls_made(routine.query, routine.batched, shapes.fields(first.relation), rows)
+    return query_calls_made(routine.query, routine.batched, routine.shapes.fields(first.relation), rows)
 
 
-def run_with_calls(routine: LoopRoutine, stage: Stage, fields_of: FieldsOf, sums: dict[Row, Any], *given: Any) -> None:
+def run_with_calls(routine: LoopRoutine, sums: dict[Row, Any], *given: Any) -> None:
     """Run ``routine`` once its calls have been made."""
     rows = list(given)
-    with loop_calls_made(routine, stage, fields_of, rows):
+    with loop_calls_made(routine, rows):
         routine.run(sums, *rows)
 
 
 @contextmanager
-def row_calls_made(
-    routines: Iterable[LoopRoutine], stage: Stage, fields_of: FieldsOf, change: ChangeSet
-) -> Iterator[None]:
+def row_calls_made(routines: Iterable[LoopRoutine], change: ChangeSet) -> Iterator[None]:
     """The calls of ``routines`` for all rows of a change, which will come to them one by one."""
     with ExitStack() as made:
         for routine in routines:
             given = [change.pairs() if access.changes else () for access in routine.accesses]
-            made.enter_context(loop_calls_made(routine, stage, fields_of, given))
+            made.enter_context(loop_calls_made(routine, given))
         yield
 
 

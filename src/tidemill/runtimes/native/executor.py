@@ -241,7 +241,7 @@ class PythonExecutor:
                 self._replaces.setdefault(stage.name, {})[step.target] = step
         if each:
             if trigger.batched and inputs.change is not None:
-                with row_calls_made(trigger.batched, stage, self._fields_of, inputs.change):
+                with row_calls_made(trigger.batched, inputs.change):
                     self._add_each(trigger, parts, stage, inputs)
             else:
                 self._add_each(trigger, parts, stage, inputs)
@@ -358,7 +358,7 @@ class PythonExecutor:
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
                 ]
-            run = partial(run_with_calls, routine, stage, self._fields_of) if routine.batched else routine.run
+            run = partial(run_with_calls, routine) if routine.batched else routine.run
             run(sums, *given)
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:

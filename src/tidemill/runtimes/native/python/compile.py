@@ -36,11 +36,12 @@ from tidemill.runtimes.runtime import FieldsOf
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A compiled query: ``run(sums, *dictionaries)``, and the accesses of those dictionaries."""
+    """A compiled query: ``run(sums, *dictionaries)``, the accesses of those dictionaries, and the columns of rows."""
 
     run: Callable[..., None]
     accesses: tuple[Access, ...]
     query: Query
+    shapes: RowShapes = field(compare=False, repr=False)
 
     @cached_property
     def batched(self) -> tuple[BatchedCall, ...]:
@@ -174,11 +175,11 @@ class WrittenStage:
             module.file,
             {
                 trigger.relation: CompiledTrigger(
-                    tuple(step.found_in(space) for step in steps), _row_by_row(trigger, maps)
+                    tuple(step.found_in(space, module.shapes) for step in steps), _row_by_row(trigger, maps)
                 )
                 for trigger, steps in self.triggers
             },
-            tuple(step.found_in(space) for step in self.load),
+            tuple(step.found_in(space, module.shapes) for step in self.load),
             None if self.finish is None else self.finish(space),
             {map_name: space[name] for map_name, name in self.combines.items()},
             module.rows,
@@ -260,7 +261,7 @@ def _probe(stage: Stage, query: Query, place: int, source: RelationLoop, shapes:
     module.add(name, loops.write(name, f"The keys by which {source.relation} is looked up."))
     columns = [f.name for f in shapes.fields(source.relation)]
     positions = tuple(columns.index(column) for column, _ in source.lookup)
-    routine = CompiledQuery(module.execute()[name], loops.accesses, sought)
+    routine = CompiledQuery(module.execute()[name], loops.accesses, sought, shapes)
     return KeyProbe(Access(source.relation, source.version, AccessForm.INDEX, positions), routine)
 
 
@@ -272,8 +273,8 @@ class _StatementText:
     numbers: Mapping[tuple[str, str], tuple[str, int]]
     functions: tuple[tuple[str, tuple[Access, ...], Query], ...]
 
-    def found_in(self, space: dict[str, Any]) -> CompiledStatement:
-        routines = [CompiledQuery(space[name], accesses, query) for name, accesses, query in self.functions]
+    def found_in(self, space: dict[str, Any], shapes: RowShapes) -> CompiledStatement:
+        routines = [CompiledQuery(space[name], accesses, query, shapes) for name, accesses, query in self.functions]
         if not isinstance(self.statement, Replace):
             return CompiledStatement(self.statement.target, False, tuple(routines))
         left, touched = iter(routines), self.statement.touched

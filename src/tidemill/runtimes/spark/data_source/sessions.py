@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from tidemill.runtimes.spark.execution.session import is_remote
+from tidemill.runtimes.spark.execution.session import activate
 from tidemill.runtimes.spark.execution.worker_packages import require_packages
 from tidemill.runtimes.spark.lowering.sql_text import quote
 
@@ -22,27 +18,9 @@ def prepare(spark: SparkSession) -> None:
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a data source with a session, in place of an earlier one of its name."""
-    with _active(spark):
-        spark.dataSource.register(source)
-
-
-@contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one: Spark looks there, not in the session that is asked, for sources of that name."""
-    if is_remote(spark):
-        yield
-        return
-    sessions: Any = spark._jvm.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
+    """Register a data source with a session, in place of an earlier one of its name, and make it the active session."""
+    activate(spark)
+    spark.dataSource.register(source)
 
 
 def temporary_views(spark: SparkSession) -> set[str]:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from tidemill.changes.arrow import to_stream
 from tidemill.model.types import Field
+from tidemill.runtimes.spark.execution.session import active_session_kept
 from tidemill.runtimes.spark.lowering.interval_columns import from_arrow_columns, to_arrow_columns
 from tidemill.runtimes.spark.lowering.types import fields_of
 
@@ -44,7 +45,8 @@ def frame_of_arrow(spark: SparkSession, table: pa.Table, fields: Sequence[Field]
 
     Spark takes an empty chunk for the end, so there is one chunk.
     """
-    frame = _frame_of_arrow(spark, table)
+    with active_session_kept(spark):
+        frame = _frame_of_arrow(spark, table)
     columns = from_arrow_columns(fields, table.column_names)
     return frame if columns is None else frame.selectExpr(*columns)
 

@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -178,6 +179,39 @@ def _branch(session: SparkSession) -> SparkSession:
             atexit.register(branch.client.close)
         _branches[session] = branch
     return branch
+
+
+@contextmanager
+def active_session_kept(spark: SparkSession) -> Iterator[None]:
+    """Context at whose end the active session is the one before it: a frame that is made of rows makes its own session
+    the active one, and Spark looks there for formats that a user has registered."""
+    if is_remote(spark):
+        yield
+        return
+    sessions = _session_class(spark)
+    before, known = sessions.getActiveSession(), SparkSession._activeSession
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = known
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def activate(spark: SparkSession) -> None:
+    """Make a session the active one, in which Spark looks for formats that are registered in Python."""
+    if not is_remote(spark):
+        SparkSession._activeSession = spark
+        _session_class(spark).setActiveSession(spark._jsparkSession)
+
+
+def _session_class(spark: SparkSession) -> Any:
+    """The class of sessions in Java: Spark 4 has another one for those of Spark Connect."""
+    jvm: Any = spark._jvm
+    named = getattr(SparkSession, "_get_j_spark_session_class", None)
+    return jvm.SparkSession if named is None else named(jvm)
 
 
 def is_remote(session: SparkSession) -> bool:
