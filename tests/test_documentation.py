@@ -133,7 +133,7 @@ QUOTED = re.compile(r"^(\w+) +(\w+) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+ +\d+", fla
 """A line of the golden table: strategy, way, and how many cases there are with whole blocks and row by row."""
 
 
-RECENT = 60
+RECENT = 20
 """Number of golden files that may be newer than the table, which is copied from a run of all of them."""
 
 
