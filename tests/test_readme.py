@@ -10,8 +10,12 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -74,11 +78,15 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: page.stem)
-def test_examples_on_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_on_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    """A page finds a session without temporary views, as in a program of its own."""
+    from tidemill.runtimes.spark.execution.session import active_session_kept
+
     monkeypatch.chdir(tmp_path)
-    _run(page)
+    monkeypatch.setattr(type(spark), "_instantiatedSession", spark.newSession())
+    with active_session_kept(spark):
+        _run(page)
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.stem)
