@@ -27,7 +27,7 @@ def warehouse(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def rows(first: int) -> dict[str, pa.Table]:
-    """So many more rows."""
+    """A change of ``ROWS`` rows, numbered from ``first`` on."""
     ids = list(range(first, first + ROWS))
     return {"t": pa.table({"id": ids, "a": [None if i % 7 == 0 else i * 3 for i in ids]})}
 

@@ -127,7 +127,7 @@ class Store(ReadableStore, Protocol):
         """The place where tasks on other machines put files for map ``name``; None if they need the same disk."""
 
     def access(self) -> Access | None:
-        """What tasks on other machines need to read and write files; None if they need the same disk."""
+        """Access for tasks on other machines, to read and write files; None if they need the same disk."""
 
     def temporary_folder(self) -> Path:
         """A folder for temporary files of queries; it is deleted with the store."""

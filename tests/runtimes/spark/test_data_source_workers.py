@@ -155,7 +155,7 @@ def test_writes_are_epochs_and_count_once(folder: str) -> None:
 
 
 class _Task:
-    """What a task of a streaming query tells of it."""
+    """Message of a task of a streaming query."""
 
     query = "first"
 
