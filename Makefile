@@ -18,7 +18,7 @@ VERSIONS := 3.5 4.0 4.1 4.2
 VERSION_READY := $(patsubst %,.versions/%/.ready,$(VERSIONS))
 
 # Tidemill's own search for a Java that Spark can run on; silent where it finds one.
-FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.execution.java import find_java; find_java()'
+FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.sessions.java import find_java; find_java()'
 
 .DEFAULT_GOAL := help
 .PHONY: help setup versions demo check format reference test fuzz clean

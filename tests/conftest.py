@@ -115,7 +115,7 @@ def pytest_testnodedown(node: Any) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The local Spark session that Tidemill itself would start, shared by every test that needs one."""
-    from tidemill.runtimes.spark.execution import session
+    from tidemill.runtimes.spark.sessions import session
 
     yield session.local_session()
     session.stop_local_session()

@@ -81,7 +81,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: page.stem)
 def test_examples_on_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     """A page finds a session without temporary views, as in a program of its own."""
-    from tidemill.runtimes.spark.execution.session import active_session_kept
+    from tidemill.runtimes.spark.sessions.session import active_session_kept
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(type(spark), "_instantiatedSession", spark.newSession())

@@ -153,7 +153,7 @@ def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":mem
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Within this block warehouses on ``spark`` run their queries as they are planned, and compile nothing."""
-    from tidemill.runtimes.spark.execution import session
+    from tidemill.runtimes.spark.sessions import session
 
     branch = interpreting(spark)
     for key, value in session.HADOOP_SETTINGS.items():
@@ -165,7 +165,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
 
 def interpreting(spark: SparkSession) -> SparkSession:
     """A session beside ``spark`` that compiles nothing: queries over a few rows are asked once."""
-    from tidemill.runtimes.spark.execution.session import LATENCY_SETTINGS, SEMANTIC_SETTINGS
+    from tidemill.runtimes.spark.sessions.session import LATENCY_SETTINGS, SEMANTIC_SETTINGS
 
     session = spark.newSession()
     quick = {

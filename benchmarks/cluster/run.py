@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.cluster.plots import draw
 from benchmarks.tpch.run import Pipeline
 from tidemill.model.errors import UnknownName
-from tidemill.runtimes.spark.execution.session import start_session
-from tidemill.runtimes.spark.execution.standalone_cluster import cluster_session
+from tidemill.runtimes.spark.sessions.session import start_session
+from tidemill.runtimes.spark.sessions.standalone_cluster import cluster_session
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 PLACES = {"local2": 0, "workers1": 1, "workers2": 2}

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.movie.oo7 import OO7, READ
 from benchmarks.movie.views import VIEWS
-from tidemill.runtimes.spark.execution.session import local_session
+from tidemill.runtimes.spark.sessions.session import local_session
 
 MADE = ("selview_3", "joinselview_3", "complexview4", "dbsizeview")
 """The views that are made."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import tidemill
 from benchmarks.viewdf.case import Case
 from benchmarks.viewdf.subject import KeptView
-from tidemill.runtimes.spark.execution.session import local_session
+from tidemill.runtimes.spark.sessions.session import local_session
 
 
 class KeptOnSpark(KeptView):

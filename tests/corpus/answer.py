@@ -27,7 +27,7 @@ class Spark:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
-        from tidemill.runtimes.spark.execution.session import SEMANTIC_SETTINGS
+        from tidemill.runtimes.spark.sessions.session import SEMANTIC_SETTINGS
 
         for key, value in SEMANTIC_SETTINGS.items():
             self._spark.conf.set(key, value)
@@ -123,7 +123,7 @@ def _plain(value: object) -> object:
 
 def main(names: Sequence[str], new: bool) -> None:
     """Answer the files of these names, or all; only ``new`` cases where that is wanted."""
-    from tidemill.runtimes.spark.execution.session import local_session, stop_local_session
+    from tidemill.runtimes.spark.sessions.session import local_session, stop_local_session
 
     logging.getLogger("SQLQueryContextLogger").disabled = True  # it logs every refusal
     spark = Spark(local_session())

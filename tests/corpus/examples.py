@@ -87,7 +87,7 @@ def ours(query: str) -> list[str]:
 
 def main(listed: bool) -> None:
     """Print the coverage."""
-    from tidemill.runtimes.spark.execution.session import local_session, stop_local_session
+    from tidemill.runtimes.spark.sessions.session import local_session, stop_local_session
 
     logging.getLogger("SQLQueryContextLogger").disabled = True  # it logs every refusal
     found = list(examples(local_session()))

@@ -134,7 +134,7 @@ class Analyzer:
 
 def main() -> None:
     """Ask Spark, and write the table."""
-    from tidemill.runtimes.spark.execution.session import local_session, stop_local_session
+    from tidemill.runtimes.spark.sessions.session import local_session, stop_local_session
 
     logging.getLogger("SQLQueryContextLogger").disabled = True  # it logs every refusal
     lines = list(table(Analyzer(local_session()).type_of))

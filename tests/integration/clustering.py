@@ -26,8 +26,9 @@ from tidemill.compiler import choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.model.errors import TidemillError
 from tidemill.runtimes.spark import bulk_check, task_runtime
-from tidemill.runtimes.spark.execution import ingest, results, worker_packages
-from tidemill.runtimes.spark.execution.java import java_home
+from tidemill.runtimes.spark.execution import ingest, results
+from tidemill.runtimes.spark.sessions import worker_packages
+from tidemill.runtimes.spark.sessions.java import java_home
 from tidemill.storage.filesystem.durable_files import arm
 
 ROWS = 20_000

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import tidemill
 from tidemill.model.errors import TidemillError
-from tidemill.runtimes.spark.execution.java import java_home
+from tidemill.runtimes.spark.sessions.java import java_home
 
 ROWS = 260_000
 """As many as make an epoch a bulk change, whose results Spark writes."""

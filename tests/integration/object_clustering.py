@@ -28,8 +28,9 @@ from tests.ways import tasks_if_possible
 from tidemill.compiler import choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.runtimes.spark import task_runtime
-from tidemill.runtimes.spark.execution import ingest, remote_files, results, worker_packages
+from tidemill.runtimes.spark.execution import ingest, remote_files, results
 from tidemill.runtimes.spark.lookup import lookup_task
+from tidemill.runtimes.spark.sessions import worker_packages
 from tidemill.storage.filesystem.durable_files import OutcomeUnknown
 
 ADDRESS = "s3://bucket/shop"

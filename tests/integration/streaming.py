@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import tidemill
-from tidemill.runtimes.spark.execution.session import stop_local_session
+from tidemill.runtimes.spark.sessions.session import stop_local_session
 
 DDL = """CREATE STREAM s (ts TIMESTAMP, n INT) PARTITION BY ts EVERY 1 MINUTE LATENESS 5 MINUTES;
 CREATE VIEW running AS

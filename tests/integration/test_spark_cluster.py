@@ -25,7 +25,7 @@ import pytest
 import tidemill
 from tests.integration.clustering import CHANGED, FAULTS, ROWS, replaced
 from tests.storage.samples import child_environment
-from tidemill.runtimes.spark.execution.standalone_cluster import cluster_environment, standalone_cluster
+from tidemill.runtimes.spark.sessions.standalone_cluster import cluster_environment, standalone_cluster
 
 pytestmark = pytest.mark.spark
 

@@ -26,7 +26,7 @@ from tests.integration.clustering import ROWS
 from tests.integration.object_clustering import ADDRESS, FAULTS, changed
 from tests.integration.test_spark_cluster import NO_NAMESPACES, bare_python, hiding
 from tests.storage.samples import child_environment
-from tidemill.runtimes.spark.execution.standalone_cluster import standalone_cluster
+from tidemill.runtimes.spark.sessions.standalone_cluster import standalone_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))]
 

@@ -201,8 +201,8 @@ def test_nothing_stored_is_unpickled_or_evaluated() -> None:
 BETWEEN_DRIVER_AND_WORKERS = (
     "runtimes/spark/bulk_check.py",
     "runtimes/spark/execution/remote_files.py",
-    "runtimes/spark/execution/session_functions.py",
-    "runtimes/spark/execution/worker_packages.py",
+    "runtimes/spark/sessions/session_functions.py",
+    "runtimes/spark/sessions/worker_packages.py",
     "runtimes/spark/lookup/",
     "runtimes/spark/task_runtime.py",
     "runtimes/spark/tasks/",

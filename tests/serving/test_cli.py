@@ -23,7 +23,7 @@ from tidemill.engine.handles import ViewHandle
 from tidemill.engine.results import Verification
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError
-from tidemill.runtimes.spark.execution import session
+from tidemill.runtimes.spark.sessions import session
 from tidemill.serving.cli.app import main
 from tidemill.serving.cli.watch_changes import watch_changes
 from tidemill.serving.demo import recompute, run_demo

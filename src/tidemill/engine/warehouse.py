@@ -171,7 +171,7 @@ class Warehouse:
         They take arguments of any types. Those that are not deterministic, and those that are no functions of a row,
         are left out with a warning.
         """
-        from tidemill.runtimes.spark.execution.session_functions import session_functions
+        from tidemill.runtimes.spark.sessions.session_functions import session_functions
 
         taken = []
         for found in session_functions(spark):

@@ -18,7 +18,7 @@ from tidemill.model.types import Field
 from tidemill.runtimes.spark import dataframe_runtime
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.execution import job_settings, results
-from tidemill.runtimes.spark.execution.session import given_session
+from tidemill.runtimes.spark.sessions.session import given_session
 from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.driver_runtime import DriverRuntime
-from tidemill.runtimes.spark.execution.session import given_session
+from tidemill.runtimes.spark.sessions.session import given_session
 from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:

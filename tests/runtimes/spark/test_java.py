@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.model.errors import SetupError
-from tidemill.runtimes.spark.execution import java
+from tidemill.runtimes.spark.sessions import java
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -81,7 +81,7 @@ def test_spark_runs_on_the_java_of_a_package(tmp_path):
     script = """
 from tidemill.runtimes.spark import java
 java._USUAL_FOLDERS = ()
-from tidemill.runtimes.spark.execution.session import local_session
+from tidemill.runtimes.spark.sessions.session import local_session
 spark = local_session()
 print(spark.sparkContext._jvm.System.getProperty("java.home"))
 print(spark.range(10).selectExpr("sum(id) AS s").toArrow().to_pylist())

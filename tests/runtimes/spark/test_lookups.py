@@ -19,10 +19,10 @@ from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Array, Decimal, Field
 from tidemill.runtimes.native.state.snapshot import SnapshotLookup
 from tidemill.runtimes.spark.execution import job_settings
-from tidemill.runtimes.spark.execution.job_counters import Meter
-from tidemill.runtimes.spark.execution.session import given_session
 from tidemill.runtimes.spark.lookup import lookup_task
 from tidemill.runtimes.spark.lookup.stored_snapshot import StoredSnapshot, fetch_together
+from tidemill.runtimes.spark.sessions.job_counters import Meter
+from tidemill.runtimes.spark.sessions.session import given_session
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import with_epoch
 from tidemill.storage.store import RunFile

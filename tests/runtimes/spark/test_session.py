@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
-from tidemill.runtimes.spark.execution.session import (
+from tidemill.runtimes.spark.sessions.session import (
     SEMANTIC_SETTINGS,
     activate,
     cores_of,

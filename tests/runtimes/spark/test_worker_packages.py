@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidemill.model.errors import SetupError
-from tidemill.runtimes.spark.execution import worker_packages
-from tidemill.runtimes.spark.execution.worker_packages import NEEDED, WorkerPackages, refuse_lacking
+from tidemill.runtimes.spark.sessions import worker_packages
+from tidemill.runtimes.spark.sessions.worker_packages import NEEDED, WorkerPackages, refuse_lacking
 
 ROOT = Path(__file__).parents[3]
 

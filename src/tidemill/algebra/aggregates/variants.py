@@ -6,7 +6,7 @@ from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments
 from tidemill.algebra.aggregates.parameters import of_type
 from tidemill.algebra.functions.function import StrictParameter
-from tidemill.algebra.values.json_schema import compatible_type
+from tidemill.algebra.values.documents.json_schema import compatible_type
 from tidemill.algebra.values.variants import node_type, variant_schema
 from tidemill.model.types import STRING, VARIANT, VOID, Type
 from tidemill.model.variants import read_node

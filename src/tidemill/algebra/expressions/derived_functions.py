@@ -21,7 +21,7 @@ from tidemill.algebra.functions.numbers.arithmetic import unary
 from tidemill.algebra.functions.numbers.bits import whole_number
 from tidemill.algebra.functions.text.hashes import type_code
 from tidemill.algebra.values.coercion import common_type, decimal_argument
-from tidemill.algebra.values.datetime_patterns import DEFAULT_PATTERN
+from tidemill.algebra.values.datetime.patterns import DEFAULT_PATTERN
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import MAX_PRECISION, Field, Type

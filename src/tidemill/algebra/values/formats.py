@@ -8,8 +8,8 @@ import math
 import re
 from typing import Any
 
+from tidemill.algebra.values.datetime.zones import to_utc, zone_of
 from tidemill.algebra.values.singles import nearest_single, shortest_text
-from tidemill.algebra.values.zones import to_utc, zone_of
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, Unsupported

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from tidemill.algebra.values import formats
-from tidemill.algebra.values.json_document import JsonDocument, read_document
-from tidemill.algebra.values.json_reader import JsonSyntax, MalformedJson, quoted
-from tidemill.algebra.values.json_schema import compatible_type, schema_name
+from tidemill.algebra.values.documents.json_document import JsonDocument, read_document
+from tidemill.algebra.values.documents.json_reader import JsonSyntax, MalformedJson, quoted
+from tidemill.algebra.values.documents.json_schema import compatible_type, schema_name
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Field, Type

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tidemill.runtimes.duckdb.answer import MemoryLimit
     from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
-    from tidemill.runtimes.spark.execution.job_counters import Counters
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
+    from tidemill.runtimes.spark.sessions.job_counters import Counters
     from tidemill.runtimes.spark.task_runtime import TaskRuntime
 
 DRIVER_WORK = choose.LOOKUP_WORK
@@ -175,7 +175,7 @@ class Placement:
     @property
     def spark_costs(self) -> SparkCosts:
         """Predicted seconds of what is done on Spark, by as many tasks as the session runs at the same time."""
-        from tidemill.runtimes.spark.execution.session import cores_of
+        from tidemill.runtimes.spark.sessions.session import cores_of
 
         return on_spark(cores_of(self._branch()))
 
@@ -261,7 +261,7 @@ class Placement:
     def session(self) -> SparkSession:
         """The user's Spark session, or a local one, started if necessary."""
         if self._given is None:
-            from tidemill.runtimes.spark.execution.session import local_session
+            from tidemill.runtimes.spark.sessions.session import local_session
 
             if self._spark_reason:
                 self.before_spark(self._spark_reason)
@@ -270,7 +270,7 @@ class Placement:
 
     def _branch(self) -> SparkSession:
         """A session of our own on the same cluster. Its workers open the files of an object store themselves."""
-        from tidemill.runtimes.spark.execution.session import given_session
+        from tidemill.runtimes.spark.sessions.session import given_session
 
         return given_session(self.session, () if self._store.access() is None else ("obstore",))
 

@@ -34,7 +34,6 @@ from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigg
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
 from tidemill.runtimes.spark.execution.errors import translate_errors
-from tidemill.runtimes.spark.execution.job_counters import Counters, Meter, described
 from tidemill.runtimes.spark.execution.job_settings import is_small, plan_for
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
@@ -55,6 +54,7 @@ from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.queries import BindSource, SourceSize, fields_read, lower_add
 from tidemill.runtimes.spark.lowering.sessions import lower_session_change
 from tidemill.runtimes.spark.lowering.stages import StageOutput
+from tidemill.runtimes.spark.sessions.job_counters import Counters, Meter, described
 from tidemill.runtimes.spark.state_in_store import StateInStore
 from tidemill.runtimes.time_partitions import recompute_partitions
 from tidemill.storage.compaction.consolidate import difference

@@ -28,10 +28,10 @@ from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot
 from tidemill.runtimes.runtime import FieldsOf
-from tidemill.runtimes.spark.execution.job_counters import Counters, Meter, described
 from tidemill.runtimes.spark.execution.remote_files import granted
 from tidemill.runtimes.spark.lookup import prefetch
 from tidemill.runtimes.spark.lookup.stored_snapshot import StoredSnapshot
+from tidemill.runtimes.spark.sessions.job_counters import Counters, Meter, described
 from tidemill.storage.store import Store
 
 RESIDENT_ROWS = 50_000

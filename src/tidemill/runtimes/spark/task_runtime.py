@@ -28,8 +28,8 @@ from tidemill.runtimes.spark.bulk_check import CheckedTables, check_in_tasks
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.remote_files import granted
-from tidemill.runtimes.spark.execution.session import cores_of
 from tidemill.runtimes.spark.lookup.key_check import can_look_up
+from tidemill.runtimes.spark.sessions.session import cores_of
 from tidemill.runtimes.spark.tasks.column_sums import why_not_in_columns
 from tidemill.runtimes.spark.tasks.run import FAULT, Payload, Result, finish_shard, sum_part
 from tidemill.runtimes.spark.tasks.work import Step, Work

@@ -76,7 +76,7 @@ def _warehouse(path: Path, runtime: str, cluster: bool) -> Iterator[Warehouse]:
                 assert wh.spark  # started, so that it has set up what Ctrl-C does, before we do
             yield wh
         return
-    from tidemill.runtimes.spark.execution.standalone_cluster import cluster_session
+    from tidemill.runtimes.spark.sessions.standalone_cluster import cluster_session
 
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-cluster-") as folder,

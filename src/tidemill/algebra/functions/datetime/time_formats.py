@@ -16,14 +16,14 @@ from typing import Any
 
 from tidemill.algebra.functions.function import Function, always, takes
 from tidemill.algebra.values.casts import timestamp_of
-from tidemill.algebra.values.datetime_patterns import (
+from tidemill.algebra.values.datetime.patterns import (
     DEFAULT_PATTERN,
     check_pattern,
     read_local_pattern,
     read_pattern,
     write_pattern,
 )
-from tidemill.algebra.values.zones import from_utc, to_utc, zone_of
+from tidemill.algebra.values.datetime.zones import from_utc, to_utc, zone_of
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, Unsupported
 

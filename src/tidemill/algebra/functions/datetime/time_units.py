@@ -10,7 +10,7 @@ from typing import Any
 from tidemill.algebra.functions.datetime.time import add_days, add_microseconds, add_months, out_of_range
 from tidemill.algebra.functions.function import Function, always, expect_count, takes
 from tidemill.algebra.values.casts import MICROSECOND, microseconds
-from tidemill.algebra.values.zones import to_utc, zone_of
+from tidemill.algebra.values.datetime.zones import to_utc, zone_of
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type

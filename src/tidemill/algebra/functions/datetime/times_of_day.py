@@ -23,9 +23,9 @@ from tidemill.algebra.functions.function import (
     takes,
 )
 from tidemill.algebra.functions.numbers.arithmetic import lenient
-from tidemill.algebra.values.datetime_patterns import read_time, write_time
+from tidemill.algebra.values.datetime.patterns import read_time, write_time
+from tidemill.algebra.values.datetime.zones import to_utc, zone_of
 from tidemill.algebra.values.decimals import EXACT
-from tidemill.algebra.values.zones import to_utc, zone_of
 from tidemill.changes.arrow import DAY, microsecond_of_day, time_of_day
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported

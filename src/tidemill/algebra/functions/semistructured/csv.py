@@ -14,7 +14,7 @@ from typing import Any
 
 from tidemill.algebra.functions.function import Function, always, expect_count
 from tidemill.algebra.functions.semistructured.json import needs_schema, with_options
-from tidemill.algebra.values.csv_values import csv_reader, csv_writer
+from tidemill.algebra.values.records.csv_values import csv_reader, csv_writer
 from tidemill.algebra.values.variants import has_variant
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch

@@ -16,9 +16,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_count, takes
-from tidemill.algebra.values.json_paths import get_json_object, json_array_length, json_member, json_object_keys
-from tidemill.algebra.values.json_values import json_value_reader
-from tidemill.algebra.values.json_writer import JsonWriter, check_json_keys, json_writer
+from tidemill.algebra.values.documents.json_paths import (
+    get_json_object,
+    json_array_length,
+    json_member,
+    json_object_keys,
+)
+from tidemill.algebra.values.records.json_values import json_value_reader
+from tidemill.algebra.values.records.json_writer import JsonWriter, check_json_keys, json_writer
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Type

@@ -18,10 +18,10 @@ from typing import Any
 
 from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_count, takes
 from tidemill.algebra.functions.semistructured.json import needs_schema, with_options
+from tidemill.algebra.values.documents.xml_nodes import XmlNode, read_xml
+from tidemill.algebra.values.documents.xpath import Context, Value, read_xpath, to_boolean, to_number, to_text
+from tidemill.algebra.values.records.xml_values import check_writable, xml_record_reader, xml_writer
 from tidemill.algebra.values.singles import single
-from tidemill.algebra.values.xml_nodes import XmlNode, read_xml
-from tidemill.algebra.values.xml_values import check_writable, xml_record_reader, xml_writer
-from tidemill.algebra.values.xpath import Context, Value, read_xpath, to_boolean, to_number, to_text
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch

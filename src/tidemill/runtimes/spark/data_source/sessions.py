@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from tidemill.runtimes.spark.execution.session import activate
-from tidemill.runtimes.spark.execution.worker_packages import require_packages
 from tidemill.runtimes.spark.lowering.sql_text import quote
+from tidemill.runtimes.spark.sessions.session import activate
+from tidemill.runtimes.spark.sessions.worker_packages import require_packages
 
 __all__ = ["create_view", "prepare", "register_source", "temporary_views"]
 

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 
 from tidemill.changes.arrow import to_stream
 from tidemill.model.types import Field
-from tidemill.runtimes.spark.execution.session import active_session_kept
 from tidemill.runtimes.spark.lowering.interval_columns import from_arrow_columns, to_arrow_columns
 from tidemill.runtimes.spark.lowering.types import fields_of
+from tidemill.runtimes.spark.sessions.session import active_session_kept
 
 __all__ = ["frame_of_arrow", "rows_as_arrow"]
 

@@ -19,12 +19,12 @@ from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import STRING, Field
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.errors import condition_of, translate, translate_errors
-from tidemill.runtimes.spark.execution.job_counters import described
 from tidemill.runtimes.spark.execution.parquet_files import url_of, write_files
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
-from tidemill.runtimes.spark.execution.session import is_remote
-from tidemill.runtimes.spark.execution.worker_packages import require_packages
 from tidemill.runtimes.spark.lowering.sql_text import literal_sql, quote
+from tidemill.runtimes.spark.sessions.job_counters import described
+from tidemill.runtimes.spark.sessions.session import is_remote
+from tidemill.runtimes.spark.sessions.worker_packages import require_packages
 from tidemill.storage.store import Store
 
 

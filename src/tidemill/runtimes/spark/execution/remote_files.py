@@ -21,8 +21,8 @@ from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, Field
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow, rows_as_arrow
 from tidemill.runtimes.spark.execution.job_settings import is_small, shuffle_partitions
-from tidemill.runtimes.spark.execution.session import cores_of, is_local, is_remote
 from tidemill.runtimes.spark.lowering.sql_text import schema_sql
+from tidemill.runtimes.spark.sessions.session import cores_of, is_local, is_remote
 from tidemill.storage.filesystem.fetched_file import FetchedFile
 from tidemill.storage.filesystem.file_system import Access
 from tidemill.storage.runs import ROW_GROUP, read_table, rows_between

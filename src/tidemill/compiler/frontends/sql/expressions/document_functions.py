@@ -13,12 +13,12 @@ from tidemill.algebra.functions.function import StrictParameter, expect
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.values.casts import can_cast
-from tidemill.algebra.values.csv_values import csv_reader, schema_of_csv
-from tidemill.algebra.values.json_schema import schema_of_json, schema_sql
-from tidemill.algebra.values.json_values import json_value_reader
+from tidemill.algebra.values.documents.json_schema import schema_of_json, schema_sql
+from tidemill.algebra.values.records.csv_values import csv_reader, schema_of_csv
+from tidemill.algebra.values.records.json_values import json_value_reader
+from tidemill.algebra.values.records.xml_schema import schema_of_xml
+from tidemill.algebra.values.records.xml_values import xml_record_reader
 from tidemill.algebra.values.variants import check_variant_path
-from tidemill.algebra.values.xml_schema import schema_of_xml
-from tidemill.algebra.values.xml_values import xml_record_reader
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.names.schemas import read_schema, read_type
 from tidemill.model.errors import TypeMismatch

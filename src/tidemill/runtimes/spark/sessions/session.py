@@ -24,7 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tidemill.model.errors import SetupError
-from tidemill.runtimes.spark.execution.java import java_home
+from tidemill.runtimes.spark.sessions.java import java_home
 
 SEMANTIC_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -63,7 +63,7 @@ PROCESS_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.default.parallelism": "2",
-    "spark.python.daemon.module": "tidemill.runtimes.spark.execution.python_daemon",
+    "spark.python.daemon.module": "tidemill.runtimes.spark.sessions.python_daemon",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.shuffle.compress": "false",
@@ -155,7 +155,7 @@ def given_session(session: SparkSession, packages: Iterable[str] = ()) -> SparkS
 
     Its workers must have ``packages`` besides those that they always need.
     """
-    from tidemill.runtimes.spark.execution.worker_packages import require_packages  # it asks for kinds of sessions
+    from tidemill.runtimes.spark.sessions.worker_packages import require_packages  # it asks for kinds of sessions
 
     branch = _branch(session)
     require_packages(branch, packages)

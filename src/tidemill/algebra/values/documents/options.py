@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.algebra.values import formats
-from tidemill.algebra.values.datetime_patterns import check_pattern, read_pattern, read_time, write_pattern, write_time
+from tidemill.algebra.values.datetime.patterns import check_pattern, read_pattern, read_time, write_pattern, write_time
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import Type

@@ -17,9 +17,9 @@ from typing import Any
 
 from tidemill.algebra.values.casts import cast_value, timestamp_of
 from tidemill.algebra.values.decimals import quantized
-from tidemill.algebra.values.document_options import DateTimeFormats, Options, fails_fast, read_options
-from tidemill.algebra.values.json_document import JsonDocument, json_syntax, read_document
-from tidemill.algebra.values.json_reader import MAX_DIGITS, NAMED_NUMBERS, MalformedJson
+from tidemill.algebra.values.documents.json_document import JsonDocument, json_syntax, read_document
+from tidemill.algebra.values.documents.json_reader import MAX_DIGITS, NAMED_NUMBERS, MalformedJson
+from tidemill.algebra.values.documents.options import DateTimeFormats, Options, fails_fast, read_options
 from tidemill.algebra.values.singles import nearest_single
 from tidemill.algebra.values.variants import from_document
 from tidemill.changes.arrow import canonical_double

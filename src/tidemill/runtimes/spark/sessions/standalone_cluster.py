@@ -21,8 +21,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tidemill.model.errors import SetupError
-from tidemill.runtimes.spark.execution.java import find_java, java_home
-from tidemill.runtimes.spark.execution.session import start_session
+from tidemill.runtimes.spark.sessions.java import find_java, java_home
+from tidemill.runtimes.spark.sessions.session import start_session
 
 __all__ = ["cluster_environment", "cluster_session", "standalone_cluster"]
 

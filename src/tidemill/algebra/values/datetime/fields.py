@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 
-from tidemill.algebra.values.zones import out_of_range
+from tidemill.algebra.values.datetime.zones import out_of_range
 
 JULIAN_ORIGIN = datetime.date(1858, 11, 17).toordinal()
 """The day from which modified Julian days are counted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.algebra.values.document_options import Options, flag
+from tidemill.algebra.values.documents.options import Options, flag
 from tidemill.model.errors import TypeMismatch, Unsupported
 
 REFUSED_OPTIONS = (

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
-from tidemill.algebra.values.json_document import JsonDocument, read_document
-from tidemill.algebra.values.json_reader import LENIENT, JsonTokens, MalformedJson
+from tidemill.algebra.values.documents.json_document import JsonDocument, read_document
+from tidemill.algebra.values.documents.json_reader import LENIENT, JsonTokens, MalformedJson
 
 
 class Step(Enum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import decimal
 import re
 
-from tidemill.algebra.values.document_options import Options, flag, read_options
-from tidemill.algebra.values.json_document import JsonDocument, json_syntax, read_document
-from tidemill.algebra.values.json_reader import NAMED_NUMBERS, MalformedJson
+from tidemill.algebra.values.documents.json_document import JsonDocument, json_syntax, read_document
+from tidemill.algebra.values.documents.json_reader import NAMED_NUMBERS, MalformedJson
+from tidemill.algebra.values.documents.options import Options, flag, read_options
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import MAX_PRECISION, Field, Type

@@ -10,11 +10,17 @@ from functools import lru_cache
 from typing import Any
 
 from tidemill.algebra.values import formats
-from tidemill.algebra.values.csv_lines import REFUSED_OPTIONS, CsvSyntax
-from tidemill.algebra.values.document_options import DateTimeFormats, Options, fails_fast, read_options
-from tidemill.algebra.values.json_schema import schema_sql
-from tidemill.algebra.values.json_values import CORRUPT, check_corrupt_record, floating, read_by_cast, read_decimal
-from tidemill.algebra.values.json_writer import LOCAL_PATTERN, TIMESTAMP_PATTERN
+from tidemill.algebra.values.documents.csv_lines import REFUSED_OPTIONS, CsvSyntax
+from tidemill.algebra.values.documents.json_schema import schema_sql
+from tidemill.algebra.values.documents.options import DateTimeFormats, Options, fails_fast, read_options
+from tidemill.algebra.values.records.json_values import (
+    CORRUPT,
+    check_corrupt_record,
+    floating,
+    read_by_cast,
+    read_decimal,
+)
+from tidemill.algebra.values.records.json_writer import LOCAL_PATTERN, TIMESTAMP_PATTERN
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import MAX_PRECISION, Field, Type

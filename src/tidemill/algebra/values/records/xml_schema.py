@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from tidemill.algebra.values import formats
-from tidemill.algebra.values.document_options import flag, read_options
-from tidemill.algebra.values.json_schema import compatible_type, schema_sql
-from tidemill.algebra.values.json_values import CORRUPT
-from tidemill.algebra.values.xml_nodes import XmlNode, read_xml
-from tidemill.algebra.values.xml_values import PREFIX, REFUSED_OPTIONS, TEXT
+from tidemill.algebra.values.documents.json_schema import compatible_type, schema_sql
+from tidemill.algebra.values.documents.options import flag, read_options
+from tidemill.algebra.values.documents.xml_nodes import XmlNode, read_xml
+from tidemill.algebra.values.records.json_values import CORRUPT
+from tidemill.algebra.values.records.xml_values import PREFIX, REFUSED_OPTIONS, TEXT
 from tidemill.model import types as t
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import Field, Type

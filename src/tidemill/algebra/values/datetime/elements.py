@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from tidemill.algebra.values.datetime_fields import FIELDS
-from tidemill.algebra.values.zones import MOST_SECONDS, fixed_zone, zone_names, zone_of
+from tidemill.algebra.values.datetime.fields import FIELDS
+from tidemill.algebra.values.datetime.zones import MOST_SECONDS, fixed_zone, zone_names, zone_of
 from tidemill.model.errors import Unsupported
 
 MONTHS = (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tidemill.algebra.values.datetime_elements import (
+from tidemill.algebra.values.datetime.elements import (
     FULL_TEXTS,
     SHORT_TEXTS,
     Element,
@@ -28,8 +28,8 @@ from tidemill.algebra.values.datetime_elements import (
     ZoneName,
     ZoneText,
 )
-from tidemill.algebra.values.datetime_fields import resolve
-from tidemill.algebra.values.zones import to_utc
+from tidemill.algebra.values.datetime.fields import resolve
+from tidemill.algebra.values.datetime.zones import to_utc
 from tidemill.model.errors import ArithmeticFault, Unsupported
 
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tidemill.algebra.values.xml_nodes import XmlNode
+from tidemill.algebra.values.documents.xml_nodes import XmlNode
 from tidemill.model.errors import TypeMismatch
 
 Value = list[XmlNode] | str | float | bool
@@ -42,7 +42,7 @@ Expression = Callable[[Context], Value]
 def read_xpath(text: str) -> Expression:
     """The meaning of an expression.
 
-    >>> from tidemill.algebra.values.xml_nodes import read_xml
+    >>> from tidemill.algebra.values.documents.xml_nodes import read_xml
     >>> read_xpath("sum(a/b[. > 1])")(Context(read_xml("<a><b>1</b><b>2</b><b>3</b></a>")))
     5.0
     """

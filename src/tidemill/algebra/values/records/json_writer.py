@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tidemill.algebra.values.document_options import DateTimeFormats, flag, read_options
+from tidemill.algebra.values.documents.json_reader import escaped, quoted
+from tidemill.algebra.values.documents.options import DateTimeFormats, flag, read_options
 from tidemill.algebra.values.formats import write
-from tidemill.algebra.values.json_reader import escaped, quoted
 from tidemill.algebra.values.variants import variant_json
 from tidemill.changes.arrow import microsecond_of_day
 from tidemill.model import types as t

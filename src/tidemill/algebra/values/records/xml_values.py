@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from tidemill.algebra.values import formats
-from tidemill.algebra.values.csv_values import CsvConversions
-from tidemill.algebra.values.document_options import DateTimeFormats, Options, fails_fast, read_options
-from tidemill.algebra.values.json_values import CORRUPT
-from tidemill.algebra.values.json_writer import LOCAL_PATTERN, TIMESTAMP_PATTERN
-from tidemill.algebra.values.xml_nodes import XmlNode, read_xml
+from tidemill.algebra.values.documents.options import DateTimeFormats, Options, fails_fast, read_options
+from tidemill.algebra.values.documents.xml_nodes import XmlNode, read_xml
+from tidemill.algebra.values.records.csv_values import CsvConversions
+from tidemill.algebra.values.records.json_values import CORRUPT
+from tidemill.algebra.values.records.json_writer import LOCAL_PATTERN, TIMESTAMP_PATTERN
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import Type

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemill.algebra.values.document_options import Options, flag
-from tidemill.algebra.values.json_reader import JsonSyntax, JsonTokens, MalformedJson, Token, copied
+from tidemill.algebra.values.documents.json_reader import JsonSyntax, JsonTokens, MalformedJson, Token, copied
+from tidemill.algebra.values.documents.options import Options, flag
 
 
 @dataclass(frozen=True, slots=True)

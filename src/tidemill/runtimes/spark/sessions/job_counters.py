@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tidemill.runtimes.spark.execution.session import is_remote
+from tidemill.runtimes.spark.sessions.session import is_remote
 
 _numbers = count(1)
 

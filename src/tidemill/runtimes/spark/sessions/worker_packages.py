@@ -32,8 +32,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from tidemill.model.errors import SetupError
-from tidemill.runtimes.spark.execution.job_counters import described
-from tidemill.runtimes.spark.execution.session import cores_of, is_local, is_remote
+from tidemill.runtimes.spark.sessions.job_counters import described
+from tidemill.runtimes.spark.sessions.session import cores_of, is_local, is_remote
 
 __all__ = ["equip_workers", "require_packages"]
 
