@@ -29,7 +29,8 @@ from tidemill.algebra.aggregates.partial_sums import (
     where_seen,
 )
 from tidemill.algebra.expressions.scalars import Call, Cast, Literal, Scalar
-from tidemill.algebra.functions.datetime.intervals import average, fitted, whole_range
+from tidemill.algebra.functions.datetime.interval_arithmetic import average, fitted
+from tidemill.algebra.functions.datetime.intervals import whole_range
 from tidemill.algebra.values.casts import checked
 from tidemill.algebra.values.decimals import EXACT, bounded, divided, quantized
 from tidemill.changes.arrow import canonical_double

@@ -11,5 +11,6 @@
 - ``conversions``: explicit and implicit casts of expressions
 - ``arguments``: how many arguments a derived function has, and constants among them
 - ``formatted``: conversions by a format, such as TO_CHAR
+- ``derived_datetimes``: functions of dates and times defined by other expressions
 - ``derived_functions``: functions defined by other expressions, such as NVL2; aliases; volatile functions
 """

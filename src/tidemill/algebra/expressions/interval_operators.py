@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
-from tidemill.algebra.functions.datetime.intervals import DAY, whole_range
+from tidemill.algebra.functions.datetime.interval_arithmetic import DAY
+from tidemill.algebra.functions.datetime.intervals import whole_range
 from tidemill.algebra.functions.function import expect, expect_count
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.values.coercion import common_type

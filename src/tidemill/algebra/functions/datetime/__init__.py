@@ -1,7 +1,7 @@
 """Functions of dates and timestamps.
 
 - ``time``: dates and timestamps
-- ``intervals``: intervals: their arithmetic, their fields, and making them
+- ``intervals``: the functions of intervals; ``interval_arithmetic``: their values
 - ``time_formats``: timestamps as texts of a pattern, and time zones
 - ``time_units``: timestamps from parts, and moved or compared by units
 - ``times_of_day``: times of day
