@@ -31,7 +31,12 @@ from tidemill.algebra.matching.search import Matcher
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, TimePartitioned
+from tidemill.algebra.relational.time_partitions import (
+    MOST_PARTITIONS,
+    PartitionSlice,
+    TimePartitioned,
+    too_many_partitions,
+)
 from tidemill.algebra.relational.walk import SubqueryExpression, columns_in
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.algebra.values.casts import cast_value
@@ -368,14 +373,6 @@ def _every_number(own: set[int]) -> range:
     if own and max(own) - min(own) >= MOST_PARTITIONS:
         raise too_many_partitions(min(own), max(own))
     return range(min(own), max(own) + 1) if own else range(0)
-
-
-def too_many_partitions(first: int, last: int) -> ArithmeticFault:
-    """The error for rows that are too far apart in time."""
-    return ArithmeticFault(
-        f"a view would have {last - first + 1:,} partitions, of which most are empty",
-        hint="Look for rows with a wrong time, or cut time into longer partitions.",
-    )
 
 
 def _slice(parts: Mapping[int, ZSet], slice_: PartitionSlice, number: int) -> ZSet:

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 
-from tidemill.algebra.evaluate import too_many_partitions
-from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice
+from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, too_many_partitions
 from tidemill.program.stages import TimePartitionEmission
 
 TouchedPartitions = Mapping[str, Set[int]]

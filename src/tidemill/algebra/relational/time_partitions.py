@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tidemill.algebra.expressions.scalars import Call, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, BOOLEAN, Field
 
 PARTITION_NUMBER = "partition"
@@ -138,3 +139,11 @@ class TimePartitioned(Relation):
     def own_number(self, feed: PartitionedInput, number: int) -> int:
         """The partition of this relation in which partition ``number`` of a feed begins."""
         return number * feed.every // self.every
+
+
+def too_many_partitions(first: int, last: int) -> ArithmeticFault:
+    """The error for rows that are too far apart in time."""
+    return ArithmeticFault(
+        f"a view would have {last - first + 1:,} partitions, of which most are empty",
+        hint="Look for rows with a wrong time, or cut time into longer partitions.",
+    )

@@ -1,4 +1,4 @@
-"""The functions of intervals: their types, and their spelling in Spark.
+"""Intervals: their arithmetic, their fields, and making them.
 
 ``interval_arithmetic`` computes their values. ``algebra.expressions.interval_operators`` decides which of these
 functions an operator means.
