@@ -25,11 +25,11 @@ from tidemill.algebra.expressions.derived_functions import DERIVED_FUNCTIONS
 from tidemill.algebra.expressions.scalars import Cast, Column, Literal, Scalar
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.values.casts import can_cast
-from tidemill.changes.arrow import from_arrow, to_arrow
+from tidemill.changes.arrow import from_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field, Type
-from tidemill.runtimes.spark.lowering.sql_text import expression_sql, type_sql
+from tidemill.runtimes.spark.lowering.sql_text import expression_sql, literal_sql, type_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -167,10 +167,15 @@ def summed(part: PartialSum, values: list[Any]) -> Any:
 
 
 def show_grid(spark: SparkSession, types: tuple[Type, ...], rows: list[Any]) -> None:
-    """Let Spark see ``rows`` as the view ``grid``, with columns ``id``, ``a0``, ``a1`` ..."""
-    fields = [Field("id", t.INT), *(Field(f"a{i}", type_) for i, type_ in enumerate(types))]
-    numbered = [((i, *values), 1) for i, values in enumerate(rows)]
-    spark.createDataFrame(to_arrow(numbered, fields)).createOrReplaceTempView("grid")
+    """Let Spark see ``rows`` as the view ``grid``, with columns ``id``, ``a0``, ``a1`` ...
+
+    Of constants in VALUES Spark computes columns while it plans, and needs no job. They have one row at least.
+    """
+    names = ", ".join(["id", *(f"a{i}" for i in range(len(types)))])
+    numbered = [(-1, [None] * len(types)), *enumerate(rows)]
+    listed = ((str(i), *map(literal_sql, values, types)) for i, values in numbered)
+    values = ", ".join(f"({', '.join(row)})" for row in listed)
+    spark.sql(f"SELECT * FROM VALUES {values} AS grid({names}) WHERE id >= 0").createOrReplaceTempView("grid")
 
 
 def differences(spark: SparkSession, types: tuple[Type, ...], rows: list[Any], trials: list[Trial]) -> list[str]:
@@ -183,7 +188,7 @@ def differences(spark: SparkSession, types: tuple[Type, ...], rows: list[Any], t
         for text in sorted({trial.written, expression_sql(trial.scalar)})
     ]
     selected = ", ".join(f"CASE WHEN id IN ({_known(answers)}) THEN {text} END" for _, text, answers in columns)
-    frame = spark.sql(f"SELECT {selected} FROM grid ORDER BY id")
+    frame = spark.sql(f"SELECT {selected} FROM grid")
     problems = _wrong_types(frame, columns)
     if not problems:
         for (trial, text, answers), theirs in zip(columns, frame.toArrow().columns, strict=True):

@@ -14,6 +14,7 @@ Below them, each module or package imports only those after it:
 - ``tasks``: what a task of the third one does, in a worker of Spark.
 - ``state_in_store``: the part of the protocol that is about state in memory, for a runtime that has none.
 - ``lookup``: which stored rows an epoch touches: prefetched lookups, touched rows, checks of keys and constraints.
-- ``execution``: running SQL: sessions, temporary views, results, files, errors, counters, and users' DataFrames.
+- ``execution``: running SQL: temporary views, results, files, errors, and users' DataFrames.
+- ``sessions``: sessions, and the processes behind them: Java, Python workers, clusters on this machine.
 - ``lowering``: from programs to Spark SQL text. It starts no job.
 """
