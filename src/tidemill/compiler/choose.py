@@ -28,8 +28,8 @@ LOOKUP_WORK = 200_000
 LEAST_TASK_WORK = 5_000
 """Row count of a change above which, on Spark, its triggers run in tasks: fewer rows take less time than a job."""
 
-MOST_TASK_WORK = 5_000_000
-"""Row count of a change up to which, on Spark, its triggers run in tasks, which get it from the driver."""
+MOST_TASK_WORK = 50_000_000
+"""Row count of a change up to which, on Spark, its triggers run in tasks: their answers are collected by the driver."""
 
 NATIVE_ROWS = 50_000_000
 """Row count of all tables up to which the rows that changes look up are held in this process."""

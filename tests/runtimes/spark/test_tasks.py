@@ -11,10 +11,12 @@ import pytest
 import tidemill
 from tests import ways
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault, DataError
+from tidemill.model.errors import ArithmeticFault, DataError, DuplicateKey, MissingRow
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField
 from tidemill.program.stages import Stage
+from tidemill.runtimes.spark import task_runtime
+from tidemill.runtimes.spark.lookup import key_check
 from tidemill.runtimes.spark.tasks.partial_sums import TargetSums, add_sums, divide, pack, unpack
 
 if TYPE_CHECKING:
@@ -140,3 +142,23 @@ def test_a_change_that_tasks_refuse_is_refused_as_ever(spark: SparkSession, tmp_
     ):
         assert errors(tasks) == errors(native)
     assert not list(tmp_path.rglob("*.arrow"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("here", "jobs"), [(100, 1), (-1, 2)])
+def test_tasks_check_the_keys_of_tables_too_large_for_the_driver(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, here: int, jobs: int
+) -> None:
+    """A job more than where the driver looks them up, and the same errors."""
+    with ways.opened("tasks", spark) as wh:
+        monkeypatch.setattr(task_runtime, "CHECK_ROWS", 1_000)
+        monkeypatch.setattr(key_check, "LOOKUP_ROWS", here)
+        wh.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT n, COUNT(*) AS many FROM t GROUP BY n")
+        wh.apply({"t": [(+1, (i, i % 3)) for i in range(30)]})
+        wh.apply({"t": [(-1, (4, 1)), (+1, (4, 2)), (+1, (30, 0))]})
+        assert wh.costs().jobs == jobs
+        for wrong, error in (((+1, (5, 0)), DuplicateKey), ((-1, (5, 0)), MissingRow)):
+            with pytest.raises(error):
+                wh.apply({"t": [wrong, (+1, (31, 0))]})
+        assert sorted(wh.view("v").rows()) == [(0, 11), (1, 9), (2, 11)]

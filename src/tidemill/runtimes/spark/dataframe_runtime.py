@@ -147,7 +147,7 @@ class DataFrameRuntime(StateInStore):
 
     def _check(self, table: Table, change: ChangeSet) -> ChangeSet:
         stored = self._store.runs(table.name)
-        if key_check.can_look_up(table, change, self._store.rows(table.name)):
+        if self._store.rows(table.name) <= key_check.LOOKUP_ROWS and key_check.can_look_up(table):
             if key_check.only_new_keys(table, change, stored):
                 return change
             checked = key_check.check_by_lookup(table, change, stored)

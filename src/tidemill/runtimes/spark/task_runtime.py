@@ -28,7 +28,7 @@ from tidemill.runtimes.spark.bulk_check import CheckedTables, check_in_tasks
 from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.remote_files import granted
-from tidemill.runtimes.spark.lookup.key_check import can_look_up
+from tidemill.runtimes.spark.lookup import key_check
 from tidemill.runtimes.spark.sessions.session import cores_of
 from tidemill.runtimes.spark.tasks.column_sums import why_not_in_columns
 from tidemill.runtimes.spark.tasks.run import FAULT, Payload, Result, finish_shard, sum_part
@@ -39,7 +39,8 @@ PART_ROWS = 2_000
 """Row count of changes for which a task is worth starting."""
 
 CHECK_ROWS = 1_000_000
-"""Rows of an epoch from which tasks check it: for half of that a job on two cores takes the 0.7 s of the driver."""
+"""Rows of an epoch from which tasks check it: for half of that a job on two cores takes the 0.7 s of the driver. Tables
+that are too large for the driver's lookups they check in any case."""
 
 COLUMN_ROWS = 100
 """Rows of a part of a change from which triggers run as queries: one takes as long as some hundred rows in Python, and
@@ -95,9 +96,10 @@ class TaskRuntime(DataFrameRuntime):
         possible = {
             name: (table, changes[name])
             for name, table in checked.items()
-            if table.primary_key and len(changes[name]) and can_look_up(table, changes[name], self._store.rows(name))
+            if table.primary_key and len(changes[name]) and key_check.can_look_up(table)
         }
-        if sum(len(change) for _, change in possible.values()) >= CHECK_ROWS:
+        large = any(self._store.rows(name) > key_check.LOOKUP_ROWS for name in possible)
+        if large or sum(len(change) for _, change in possible.values()) >= CHECK_ROWS:
             self._to_check = possible
 
     def _check(self, table: Table, change: ChangeSet) -> ChangeSet:

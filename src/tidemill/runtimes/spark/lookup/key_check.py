@@ -31,8 +31,9 @@ from tidemill.runtimes.spark.lowering.sql_text import comma_list, join_hint, quo
 from tidemill.runtimes.spark.lowering.stages import lower_linear
 from tidemill.storage.store import RunFile
 
-LOOKUP_ROWS = 10_000_000
-"""Stored rows up to which this process makes mapped files of a table, to look rows up in them."""
+LOOKUP_ROWS = 100_000_000
+"""Stored rows up to which this process makes mapped files of a table, to look rows up in them: once, at some million
+rows a second. Above, tasks make them and look up."""
 
 _KEYS = (t.Integral, t.String, t.Date, t.Time, t.Timestamp)
 """Types of columns by which Arrow finds rows."""
@@ -58,9 +59,9 @@ def read_columns(change: ChangeSet, names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([pq.read_table(file, columns=list(names)) for file in change.files])
 
 
-def can_look_up(table: Table, change: ChangeSet, rows: int) -> bool:
-    """True if this process can find what a change touches in a table of so many stored rows."""
-    return max(rows, len(change)) <= LOOKUP_ROWS and bool(_found_by(table))
+def can_look_up(table: Table) -> bool:
+    """True if the rows that a change touches can be found in mapped files."""
+    return bool(_found_by(table))
 
 
 def _found_by(table: Table) -> tuple[str, ...]:
