@@ -274,3 +274,18 @@ def test_recent_epochs_are_gathered_in_few_segments_that_stay() -> None:
     tail.add(101, "t", change([((101, "x"), 1)]))
     assert tail.parts("t", since=None, until=101)[0] is parts[0]
     assert [part.table.column(EPOCH).to_pylist() for part in tail.parts("t", since=98, until=100)] == [[99, 100]]
+
+
+@pytest.mark.parametrize("most", [runs.MOST_SORTED, 0])
+def test_runs_are_excluded_by_their_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Of many values only the ends are compared: then a run is read that has none of them, and never left out."""
+    monkeypatch.setattr(runs, "MOST_SORTED", most)
+    file = tmp_path / "run.parquet"
+    runs.write_table(pa.table({"id": [10, 20], "name": ["b", "d"]}), file)
+
+    def held(name: str, *values: object) -> bool:
+        return runs.may_hold(file, {name: pa.array(values)})
+
+    assert held("id", 1, 20, 30) and held("name", "c", None)
+    assert not held("id", 1, 9) and not held("id", 21) and not held("name", "a", "az")
+    assert held("id", 1, 30) == (most == 0)

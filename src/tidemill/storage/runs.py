@@ -332,19 +332,32 @@ def _possible_groups(parquet: pq.ParquetFile, where: ColumnValues) -> list[int]:
     return [g for g in groups if all(_may_have(parquet, g, column, values) for column, values in bounds.items())]
 
 
+MOST_SORTED = 10_000
+"""Number of values that are looked for one by one in the statistics of a run; of more only the ends are."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """The values that are looked for in a column, in ascending order, and whether NULL is one of them."""
+    """The values that are looked for in a column, in ascending order, and whether NULL is one of them.
+
+    Of very many only the ends are kept: between them there may be any value.
+    """
 
     values: list[Any]
     null: bool
+    all_between: bool
 
     @classmethod
     def of(cls, values: pa.Array) -> _Sought:
-        return cls(sorted(values.drop_null().to_pylist()), bool(values.null_count))
+        present, null = values.drop_null(), bool(values.null_count)
+        if len(present) <= MOST_SORTED:
+            return cls(sorted(present.to_pylist()), null, False)
+        return cls(list(pc.min_max(present).as_py().values()), null, True)
 
     def lie_within(self, least: Any, greatest: Any) -> bool:
-        """True if one of the values is between these, or is one of these."""
+        """True if one of the values may be between these, or be one of these."""
+        if self.all_between:
+            return bool(self.values[0] <= greatest and least <= self.values[-1])
         place = bisect_left(self.values, least)
         return place < len(self.values) and bool(self.values[place] <= greatest)
 
