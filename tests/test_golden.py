@@ -12,7 +12,7 @@ import pytest
 
 from tests.answers import differ
 from tests.conversation import read
-from tests.matrix.cases import FILES, Way, groups, leading, run
+from tests.matrix.cases import FILES, Way, drawn, groups, run
 from tests.matrix.expected import expected, require_duckdb_agrees
 from tests.matrix.table import FORMS, STRATEGIES
 from tests.ways import AGAIN, MOVING, NATIVE, STORED
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
 def is_quick(way: str, strategy: str, form: str) -> bool:
     """True for what `make test` runs, and `make fuzz` need not; as DataFrames only a few files (see ``test_frames``).
 
-    On dictionaries all. Elsewhere in this process ``delta`` in both forms and others whole; recomputation is the same
-    on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark some strategies, whole.
-    Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what columns are asked for; a
-    budget without room asks the store whatever the first epochs after opening ask it. Views that are computed again are
-    those of ``delta``.
+    On dictionaries ``delta`` whole and by rows, others cut. Elsewhere in this process ``delta`` cut and others whole;
+    recomputation is the same on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark
+    some strategies, whole. Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what
+    columns are asked for; a budget without room asks the store whatever the first epochs after opening ask it. Views
+    that are computed again are those of ``delta``.
     """
     if way in STORED:
-        return way != "fresh" and (strategy, form) == ("delta", "rows")
+        return way != "fresh" and (strategy, form) == ("delta", "cut")
     if way in AGAIN:
         return (strategy, form) == ("delta", "whole")
     if way in MOVING:
-        return (way, strategy, form) == ("moving", "delta", "rows")
+        return (way, strategy, form) == ("moving", "delta", "cut")
     if way == "driver":
         return form == "whole" and strategy in ("delta", "joingraph", "lineage", "partition")
-    return way == "held" or strategy == "delta" or (form == "whole" and strategy != "recompute")
+    if way == "held":
+        return (form == "cut") == (strategy != "delta")
+    return form == ("cut" if strategy == "delta" else "whole") and strategy != "recompute"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -65,9 +67,10 @@ DRIVER = [
 
 
 MOVES = [
-    pytest.param(way, strategy, marks=() if is_quick(way, strategy, "rows") else pytest.mark.long)
+    pytest.param(way, strategy, form, marks=() if is_quick(way, strategy, form) else pytest.mark.long)
     for way in MOVING
     for strategy in STRATEGIES
+    for form in ("rows", "cut")
 ]
 
 
@@ -76,14 +79,14 @@ def require_right(wrong: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("way", "strategy", "form"), IN_PROCESS)
-def test_native(way: str, strategy: str, form: str, group: list[Path]) -> None:
-    require_right(run(Way(strategy, way, form), group))
+def test_native(way: str, strategy: str, form: str, group: list[Path], random_seed: int) -> None:
+    require_right(run(Way(strategy, way, form, random_seed), group))
 
 
-@pytest.mark.parametrize(("way", "strategy"), MOVES)
-def test_moving(way: str, strategy: str, group: list[Path]) -> None:
+@pytest.mark.parametrize(("way", "strategy", "form"), MOVES)
+def test_moving(way: str, strategy: str, form: str, group: list[Path], random_seed: int) -> None:
     """Views that move from runtime to runtime: whatever a stage keeps catches up with the epochs that it has missed."""
-    require_right(run(Way(strategy, way, "rows"), group))
+    require_right(run(Way(strategy, way, form, random_seed), group))
 
 
 @pytest.mark.spark
@@ -93,9 +96,9 @@ def test_driver(strategy: str, form: str, group: list[Path], spark: SparkSession
 
 
 @pytest.mark.spark
-def test_tasks(spark: SparkSession) -> None:
+def test_tasks(spark: SparkSession, random_seed: int) -> None:
     """In tasks, which are other processes: a file of every third kind, since operators are those of ``test_native``."""
-    for part in groups(leading(FILES, 1)[::3]):
+    for part in groups(drawn(FILES, 3, random_seed)):
         require_right(run(Way("delta", "tasks", "whole"), part, spark))
 
 
@@ -109,18 +112,24 @@ def test_tasks_of_all(strategy: str, form: str, group: list[Path], spark: SparkS
 
 @pytest.mark.spark
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_frames(strategy: str, group: list[Path], spark: SparkSession) -> None:
-    """As DataFrames a stage is a job: some files of each kind with ``delta``, and all that have the same program."""
+def test_frames(
+    strategy: str, group: list[Path], spark: SparkSession, random_seed: int, pytestconfig: pytest.Config
+) -> None:
+    """As DataFrames a stage is a job: files of every second kind with ``delta``, and all that have the same program.
+
+    Files that are asked for run all.
+    """
     way = Way(strategy, "frames", "whole")
-    first = leading(group) if strategy == "delta" else []
+    first = group if pytestconfig.getoption("golden") else drawn(group, 2, random_seed)
+    first = first if strategy == "delta" else []
     others = [path for path in group if path not in first]
     require_right([*run(way, first, spark), *run(way, others, spark, costly=False)])
 
 
 @pytest.mark.spark
-def test_refilled(spark: SparkSession) -> None:
+def test_refilled(spark: SparkSession, random_seed: int) -> None:
     """Computed again as DataFrames: a file of every seventh kind, since fills are those of all ways on Spark."""
-    for part in groups(leading(FILES, 1)[1::7]):
+    for part in groups(drawn(FILES, 7, random_seed)):
         require_right(run(Way("delta", "refilled", "whole"), part, spark))
 
 

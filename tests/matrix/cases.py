@@ -6,6 +6,7 @@ counts for both. Whether programs are equal is seen when the second one's turn c
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ TOGETHER = 50
 
 @dataclass(frozen=True)
 class Way:
-    """How files are run: strategy, way of a runtime, and each block as one epoch (``whole``) or row by row.
+    """How files are run: strategy, way of a runtime, and each block as one epoch (``whole``), row by row, or ``cut``
+    into epochs at places that ``seed`` gives.
 
     On Spark queries are interpreted, but in the way ``bulk``, where compiling them takes most of the time.
     """
@@ -39,6 +41,7 @@ class Way:
     strategy: str
     way: str
     form: str
+    seed: int = 0
 
     @property
     def runtime(self) -> str:
@@ -49,16 +52,16 @@ class Way:
         return nullcontext() if spark is None or self.way == "bulk" else interpreted(spark)
 
     def takes(self, conversation: Conversation) -> bool:
-        """Whether the strategy is for such views, and the form for such blocks."""
+        """Whether the strategy is for such views, and the form for such blocks. What makes sense whole is not cut."""
         fits = self.strategy != "partition" or conversation.by_partitions
-        return fits and (self.form == "whole" or "batch" not in conversation.settings)
+        return fits and (self.form != "rows" or "batch" not in conversation.settings)
 
 
 LEADING = 1
 """Of files that begin with the same word, `make test` gives so many to Spark's DataFrames."""
 
-_ran: dict[tuple[Path, str, str], list[tuple[tuple[Program | str, ...], str | None]]] = {}
-"""The programs that have run for a file on a way in a form, and what was wrong."""
+_ran: dict[tuple[Path, str], list[tuple[str, tuple[Program | str, ...], str | None]]] = {}
+"""The programs that have run for a file on a way, each with its form, and what was wrong."""
 
 
 def groups(files: Sequence[Path] = FILES) -> list[list[Path]]:
@@ -81,6 +84,11 @@ def leading(files: Sequence[Path], most: int = LEADING) -> list[Path]:
     return [path for path in files if path in first]
 
 
+def drawn(files: Sequence[Path], parts: int, seed: int) -> list[Path]:
+    """Those of ``files`` that lead, one of so many, another one in each run."""
+    return [path for path in leading(files) if random.Random(f"{seed} {path.name}").randrange(parts) == 0]
+
+
 def run(way: Way, files: Sequence[Path], spark: SparkSession | None = None, *, costly: bool = True) -> list[str]:
     """Hold the conversations of ``files`` that there are in that way; what went wrong, a text for each.
 
@@ -98,10 +106,13 @@ def run(way: Way, files: Sequence[Path], spark: SparkSession | None = None, *, c
 
 
 def _known(path: Path, way: Way) -> Iterator[str | None]:
-    """What came of a run with an equal program, if there was one. What a gap is declared for is tried on its own."""
+    """What came of a run with an equal program, if there was one; a block need not be cut that ran in another form.
+
+    What a gap is declared for is tried on its own.
+    """
     if expected(path).conversation.gap(way.strategy, way.runtime, way.way, way.form) is None:
-        for other, failure in _ran.get((path, way.way, way.form), ()):
-            if programs(path, way.strategy) == other:
+        for form, other, failure in _ran.get((path, way.way), ()):
+            if way.form in (form, "cut") and programs(path, way.strategy) == other:
                 yield failure
                 return
 
@@ -110,21 +121,21 @@ def _run(files: Sequence[Path], way: Way, spark: SparkSession | None) -> Iterato
     if not files:
         return
     with compiling_once(), way.session(spark), opened(way.way, spark) as warehouse:
-        talks = [Talk(warehouse, expected(path), way.strategy, way.form) for path in files]
+        talks = [Talk(warehouse, expected(path), way.strategy, way.form, way.seed) for path in files]
         hold(talks)
         _count_stages(warehouse, way)
     for path, talk in zip(files, talks, strict=True):
         gap = talk.expected.conversation.gap(way.strategy, way.runtime, way.way, way.form)
         failure = verdict(talk, gap)
         if gap is None:
-            _ran.setdefault((path, way.way, way.form), []).append((programs(path, way.strategy), failure))
+            _ran.setdefault((path, way.way), []).append((way.form, programs(path, way.strategy), failure))
         _count(way, "run" if gap is None else "gaps", failure)
         if failure is not None:
             yield failure
 
 
 def _count(way: Way, what: str, failure: str | None) -> None:
-    TABLE.at(way.strategy, way.way).of(way.form)["failed" if failure else what] += 1
+    TABLE.at(way.strategy, way.way).forms[way.form]["failed" if failure else what] += 1
 
 
 def _count_stages(warehouse: Warehouse, way: Way) -> None:

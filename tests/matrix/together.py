@@ -7,9 +7,10 @@ that fails is left where it is, and the others go on.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 import pytest
 
@@ -20,6 +21,9 @@ from tests.matrix.renaming import prefixed
 from tidemill import Warehouse
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import errors
+
+MOST_CUTS = 2
+"""Number of places, at most, at which a block is cut."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,15 @@ class Failure:
 class Talk:
     """One conversation under way in a warehouse that others may share."""
 
-    def __init__(self, warehouse: Warehouse, expected: Expected, strategy: str, form: str = "whole") -> None:
+    def __init__(
+        self, warehouse: Warehouse, expected: Expected, strategy: str, form: str = "whole", seed: int = 0
+    ) -> None:
         self.warehouse = warehouse
         self.expected = expected
         self.failure: Failure | None = None
         self._strategy = strategy
-        self._form = form
+        self._form = "whole" if "batch" in expected.conversation.settings else form
+        self._random = random.Random(f"{seed} {expected.conversation.path.name}")
         self._prefix = expected.conversation.prefix
         self._steps = prefixed(expected.conversation.path).steps
         self._done = 0
@@ -74,9 +81,13 @@ class Talk:
         self._before = self.warehouse.epoch
 
     def epochs(self) -> Iterator[Pairs]:
-        """The next block as one epoch, or as one for each of its rows."""
+        """The next block as one epoch, as one for each of its rows, or as some of them."""
         rows = self._own_rows()
-        yield from ([together([row]) for row in rows] if self._form == "rows" else [together(rows)])
+        within = range(1, len(rows))
+        some = self._random.sample(within, min(len(within), self._random.randint(0, MOST_CUTS)))
+        cuts = {"whole": (), "rows": within, "cut": sorted(some)}
+        for start, end in pairwise([0, *cuts[self._form], len(rows)]):
+            yield together(rows[start:end])
 
     def _own_rows(self) -> list[tuple[str, int, Row]]:
         return [(self._prefix + table, weight, row) for table, weight, row in self.moment.rows]
