@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def is_quick(way: str, strategy: str, form: str) -> bool:
     """True for what `make test` runs, and `make fuzz` need not; as DataFrames only a few files (see ``test_frames``).
 
-    On dictionaries ``delta`` whole and by rows, others cut. Elsewhere in this process ``delta`` cut and others whole;
-    recomputation is the same on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark
-    some strategies, whole. Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what
+    On dictionaries ``delta`` whole and by rows, others cut. Elsewhere in this process all are cut; recomputation is the
+    same on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark some strategies,
+    whole. Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what
     columns are asked for; a budget without room asks the store whatever the first epochs after opening ask it. Views
     that are computed again are those of ``delta``.
     """
@@ -40,7 +40,7 @@ def is_quick(way: str, strategy: str, form: str) -> bool:
         return form == "whole" and strategy in ("delta", "joingraph", "lineage", "partition")
     if way == "held":
         return (form == "cut") == (strategy != "delta")
-    return form == ("cut" if strategy == "delta" else "whole") and strategy != "recompute"
+    return form == "cut" and strategy != "recompute"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
