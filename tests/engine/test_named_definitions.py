@@ -311,7 +311,6 @@ def test_tables_are_described(wh: tidemill.Warehouse) -> None:
     "text",
     [
         "CACHE TABLE x",
-        "MERGE INTO a USING b ON true",
         "RESET",
         "UPDATE orders SET s.a = 1",
         "CREATE SCHEMA s",

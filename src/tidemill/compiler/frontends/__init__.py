@@ -1,5 +1,6 @@
 """From text to algebra. Every language ends in the same relational algebra with nested types.
 
+- ``translate_merge``: MERGE, as queries for its clauses
 - ``translate``: ``parse`` a script, ``translate`` a query, and INSERT, UPDATE and DELETE: the entry points of the
   engine
 - ``refuse_compared_maps``: of a query, what would compare maps

@@ -16,7 +16,7 @@ from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
 from tidemill.runtimes.integrity import not_appended
 
-__all__ = ["apply_rows", "delete", "insert", "update"]
+__all__ = ["apply_rows", "delete", "insert", "kept_table", "update"]
 
 
 def insert(engine: Engine, statement: sql.Insert) -> Result:
@@ -28,7 +28,7 @@ def insert(engine: Engine, statement: sql.Insert) -> Result:
 
 def update(engine: Engine, statement: sql.Update) -> Result:
     """Replace each row that matches by its new form."""
-    table = _kept(engine, statement.table, statement)
+    table = kept_table(engine, statement.table, statement)
     relation = translate_update(statement, table, engine.catalog.relations, engine.named)
     width = len(table.fields)
     pairs = []
@@ -39,7 +39,7 @@ def update(engine: Engine, statement: sql.Update) -> Result:
 
 def delete(engine: Engine, statement: sql.Delete) -> Result:
     """Delete each row that matches."""
-    table = _kept(engine, statement.table, statement)
+    table = kept_table(engine, statement.table, statement)
     relation = translate_delete(statement, table, engine.catalog.relations, engine.named)
     return apply_rows(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])
 
@@ -60,7 +60,8 @@ def apply_rows(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Re
     return Result(message=f"{changes} in epoch {epoch}" + (f", {late:,} of them late" if late else ""))
 
 
-def _kept(engine: Engine, name: str, statement: sql.Statement) -> Table:
+def kept_table(engine: Engine, name: str, statement: sql.Statement) -> Table:
+    """The table of that name, if its rows are kept and can be changed."""
     table = engine.catalog.table(name)
     if not table.kept:
         raise UnknownName(

@@ -27,6 +27,7 @@ from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.lake_tables import create_lake_table, refresh_table
+from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
@@ -222,6 +223,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.Drop: drop,
     sql.ExplainView: explain_view,
     sql.Insert: insert,
+    sql.Merge: merge,
     sql.RefreshTable: refresh_table,
     sql.RefreshView: refresh_view,
     sql.ReplayLate: replay_late,

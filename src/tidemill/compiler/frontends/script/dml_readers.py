@@ -51,7 +51,7 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
     by_name, columns = bool(tree.args.get("by_name")), _columns(target, source)
     if by_name and columns is not None:
         raise ParseError("INSERT has a list of columns, or BY NAME", where=place)
-    return st.Insert(place, _target(table, source), columns, ParsedText(query, source), by_name)
+    return st.Insert(place, changed_table(table, source), columns, ParsedText(query, source), by_name)
 
 
 def _columns(target: exp.Expr, source: SqlText) -> tuple[str, ...] | None:
@@ -73,7 +73,7 @@ def _parsed(cursor: StatementCursor, kind: type[T]) -> T:
     return tree
 
 
-def _target(table: exp.Expr, source: SqlText, aliased: bool = False) -> str:
+def changed_table(table: exp.Expr, source: SqlText, aliased: bool = False) -> str:
     """The name of the table that a statement changes; only an alias may follow it."""
     if isinstance(table, exp.Table):
         bare = table.copy()
@@ -88,20 +88,20 @@ def read_update(cursor: StatementCursor, place: TextLocation) -> st.Update:
     """``UPDATE name SET column = value, ... [WHERE condition]``."""
     tree, source = _parsed(cursor, exp.Update), cursor.source
     refuse_unsupported_arguments(tree, source, hint="UPDATE takes SET and WHERE.")
-    name, alias = _target(tree.this, source, aliased=True), tree.this.alias_or_name.lower()
+    name, alias = changed_table(tree.this, source, aliased=True), tree.this.alias_or_name.lower()
     if not tree.expressions:
         raise ParseError("SET was expected in an UPDATE", where=place)
     assignments = [
-        (_assigned(assignment.this, source), ParsedText(assignment.expression, source))
+        (assigned_path(assignment.this, source), ParsedText(assignment.expression, source))
         for assignment in tree.expressions
     ]
     return st.Update(place, name, tuple(assignments), _where(tree, source), alias)
 
 
-def _assigned(target: exp.Expr, source: SqlText) -> tuple[str, ...]:
+def assigned_path(target: exp.Expr, source: SqlText) -> tuple[str, ...]:
     """The names to the left of ``=`` in SET: a column, perhaps with the table before it and members behind it."""
     if isinstance(target, exp.Dot) and isinstance(target.expression, exp.Identifier):
-        return (*_assigned(target.this, source), target.expression.name.lower())
+        return (*assigned_path(target.this, source), target.expression.name.lower())
     if isinstance(target, exp.Column):
         return tuple(part.name.lower() for part in target.parts)
     raise ParseError(
@@ -116,7 +116,7 @@ def read_delete(cursor: StatementCursor, place: TextLocation) -> st.Delete:
     cursor.expect("FROM")
     tree, source = _parsed(cursor, exp.Delete), cursor.source
     refuse_unsupported_arguments(tree, source, hint="DELETE takes WHERE.")
-    name = _target(tree.this, source, aliased=True)
+    name = changed_table(tree.this, source, aliased=True)
     return st.Delete(place, name, _where(tree, source), tree.this.alias_or_name.lower())
 
 

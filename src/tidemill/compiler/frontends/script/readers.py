@@ -29,6 +29,7 @@ from tidemill.compiler.frontends.script.dml_readers import (
     read_update,
 )
 from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
+from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
@@ -45,7 +46,7 @@ from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, rea
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
-    "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH, "
+    "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH, "
     "REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
 )
 
@@ -343,7 +344,6 @@ REFUSED_STATEMENTS: dict[tuple[str, ...], str] = {
     ("DROP", "SCHEMA"): _ONE_SCHEMA,
     ("GRANT",): _FOLDER_RIGHTS,
     ("LOAD",): "Use tidemill load, or wh.load(table, path).",
-    ("MERGE",): "Use UPDATE and INSERT; or apply() old rows with -1 and new rows with +1, as one epoch.",
     ("MSCK",): "Leave it out: a table knows its rows.",
     ("REPAIR",): "Leave it out: a table knows its rows.",
     ("REPLACE",): "DROP the table, and CREATE it again.",
@@ -436,6 +436,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("INSERT",): read_insert,
     ("UPDATE",): read_update,
     ("DELETE",): read_delete,
+    ("MERGE",): read_merge,
     ("TRUNCATE", "TABLE"): read_truncate,
     ("TRUNCATE",): read_truncate,
     ("SELECT",): read_query,

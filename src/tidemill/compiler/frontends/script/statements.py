@@ -244,6 +244,30 @@ class Delete(Statement):
 
 
 @dataclass(frozen=True)
+class MergeClause:
+    """One ``WHEN`` of a MERGE: for which rows it is, and what becomes of these.
+
+    ``assignments`` are those of UPDATE, or the columns and values of INSERT; None for ``*``, and for DELETE.
+    """
+
+    rows: Literal["matched", "not matched", "not matched by source"]
+    condition: ParsedText | None
+    action: Literal["update", "delete", "insert"]
+    assignments: tuple[tuple[tuple[str, ...], ParsedText], ...] | None
+
+
+@dataclass(frozen=True)
+class Merge(Statement):
+    """``MERGE INTO``: ``source`` is a table or query in FROM, with a name; ``alias`` is the table's name."""
+
+    table: str
+    alias: str
+    source: ParsedText
+    condition: ParsedText
+    clauses: tuple[MergeClause, ...]
+
+
+@dataclass(frozen=True)
 class Select(Statement):
     """A query to be answered once."""
 
@@ -371,3 +395,7 @@ def trees_of(statement: Statement) -> Iterator[ParsedText]:
             yield from () if where is None else (where,)
         case Delete(where=where) | ReplayLate(where=where):
             yield from () if where is None else (where,)
+        case Merge(source=source, condition=condition, clauses=clauses):
+            yield from (source, condition)
+            yield from (clause.condition for clause in clauses if clause.condition is not None)
+            yield from (tree for clause in clauses for _, tree in clause.assignments or ())

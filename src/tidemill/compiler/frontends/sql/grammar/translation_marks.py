@@ -14,6 +14,9 @@ from tidemill.compiler.frontends.sql.grammar.supported_syntax import UNPLACED_KE
 MARK = "translation_mark"
 
 
+MERGE_KEYWORDS = frozenset(("DELETE", "MATCHED", "SOURCE", "TARGET"))
+"""Words of a MERGE that have no place in its tree."""
+
 USER_TOKENS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING))
 """Tokens that users choose, in contrast to keywords and signs."""
 
@@ -56,7 +59,8 @@ def lost_token(tree: exp.Expr, tokens: Sequence[Token]) -> Token | None:
         if "start" in node.meta:
             covered.update(range(node.meta["start"], node.meta["end"] + 1))
     lost = (token for token in tokens if token.token_type in USER_TOKENS and token.start not in covered)
-    return next((token for token in lost if token.text.upper() not in UNPLACED_KEYWORDS), None)
+    keywords = UNPLACED_KEYWORDS | MERGE_KEYWORDS if isinstance(tree, exp.Merge) else UNPLACED_KEYWORDS
+    return next((token for token in lost if token.text.upper() not in keywords), None)
 
 
 def mark_translated(*nodes: exp.Expr) -> None:
