@@ -80,7 +80,7 @@ def _frame_end_sql(offset: Any, by: t.Type) -> str:
         case t.Timestamp() | t.Time():
             text = interval_sql(distance)
         case t.Date():
-            text = f"INTERVAL '{distance}' DAY"
+            text = literal_sql(distance, t.INT)  # Spark 3.5 takes no interval here
         case _:
             text = literal_sql(distance, by)
     return f"{text} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
