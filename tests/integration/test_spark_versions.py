@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 VERSIONS = [pytest.param("3.5"), *(pytest.param(version, marks=pytest.mark.long) for version in ("4.0", "4.1", "4.2"))]
 
-GOLDEN = "doubles_drift,median,structs_in_arrays,window_range_time"
+GOLDEN = "doubles_drift,match_partitions,median,structs_in_arrays,window_range_time"
 """Files that have exact sums, functions of workers, nested types, times and ranks between them."""
 
 CHOSEN = "test_frames or overflow or zero or large"
