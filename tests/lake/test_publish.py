@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,50 +17,22 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import tidemill
-from tests import forked_children
-from tests.faults import fault_points
-from tests.lake import delta_history, test_crash
+from tests.lake import delta_history
 from tests.lake.publishing import (
-    EPOCHS,
     FORMATS,
     MODES,
     catalog_of,
-    live,
     options,
-    require_recorded,
-    require_some_epoch,
     rows_of,
     table_of,
 )
 from tidemill.model.errors import NameTaken, UnknownName, Unsupported
-from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
-
-PASSINGS = ["lake-write:4", "lake-written:2", "lake-written:9", "lake-compacted:7", "lake-record:2", "lake-recorded:1"]
-PASSINGS += ["torn-log:2", "torn-log:4"]
 
 
 @pytest.fixture
 def wh() -> Iterator[Any]:
     with tidemill.open(":memory:", runtime="native", backend="python") as warehouse:
         yield warehouse
-
-
-def test_every_point_is_tried() -> None:
-    tried = {passing.partition(":")[0] for passing in (*PASSINGS, *test_crash.PASSINGS)}
-    assert tried >= {point for point in fault_points("engine") if point.startswith("lake-")}
-
-
-@pytest.mark.parametrize("passing", PASSINGS)
-@pytest.mark.parametrize("format", FORMATS)
-def test_killed_at(tmp_path: Path, format: str, passing: str) -> None:
-    died = forked_children.run("tests.lake.publishing", tmp_path, format, timeout=60, **{FAULT_VARIABLE: passing})
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    require_some_epoch(tmp_path, format)
-    live(tmp_path, format)
-    assert require_some_epoch(tmp_path, format) == dict.fromkeys(MODES, EPOCHS)
-    require_recorded(tmp_path, format)
-    changes = table_of(tmp_path, format, "changes")
-    assert changes is not None and max(changes.column("_epoch").to_pylist()) == EPOCHS
 
 
 @pytest.mark.parametrize("write", ["merge-on-read", "copy-on-write"])
