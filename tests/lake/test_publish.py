@@ -133,6 +133,22 @@ def test_compaction_changes_no_rows(tmp_path: Path, wh: Any, format: str) -> Non
     assert shown(tmp_path, format, "out") == Counter(wh.view("v").rows())
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_vacuum(tmp_path: Path, wh: Any, format: str) -> None:
+    wh.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    given = options(tmp_path, format, "out", compact_files=3, vacuum="0 seconds", epochs_table="off")
+    wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({given}) AS SELECT id, n FROM t")
+    wh.apply({"t": [(1, (id, 0)) for id in range(500)]})
+    wh.publish()
+    for number in range(9):
+        wh.apply({"t": [(-1, (number, 0)), (1, (number, 1))]})
+        wh.publish()
+    assert shown(tmp_path, format, "out") == Counter(wh.view("v").rows())
+    root = tmp_path / ("out" if format == "delta" else "sales/out")
+    kept = [file for file in root.rglob("*") if file.suffix in (".parquet", ".bin")]
+    assert len(kept) <= 2 * data_files(tmp_path, format, "out"), kept
+
+
 def data_files(folder: Path, format: str, name: str) -> int:
     """The number of data files of a published table, and of its delete files."""
     if format == "delta":

@@ -34,6 +34,7 @@ _OPTIONS = (
     "publish_every",
     "write",
     "compact_files",
+    "vacuum",
     "epochs_table",
     *CATALOG_OPTIONS,
 )
@@ -51,7 +52,8 @@ class Publication:
     """How a view is published: its ``owner`` tells the transactions of this view from those of all others.
 
     It is published every ``interval`` seconds, and then only if ``epochs`` have passed. Small files are compacted once
-    there are ``compacted``, if any. ``together`` is the place of the table of epochs, if there is one.
+    there are ``compacted``, if any, and files that no version of the last ``vacuum`` seconds needs are then deleted, if
+    that is given. ``together`` is the place of the table of epochs, if there is one.
     """
 
     place: Place
@@ -60,6 +62,7 @@ class Publication:
     epochs: int
     write: str
     compacted: int | None
+    vacuum: float | None
     together: Place | None
     owner: str
 
@@ -77,6 +80,7 @@ class Publication:
             epochs,
             options.get("write", MERGE_ON_READ),
             None if compacted == OFF else int(compacted),
+            _vacuum_after(options),
             _together(options),
             options[OWNER],
         )
@@ -105,6 +109,16 @@ def _publish_every(options: Mapping[str, str]) -> tuple[float, int]:
     if counted := re.fullmatch(r"(?:every )?([1-9]\d*) epochs?", text):
         return 0.0, int(counted[1])
     return sync_interval({"sync": text}), 1
+
+
+def _vacuum_after(options: Mapping[str, str]) -> float | None:
+    """The seconds after which files of old versions are deleted.
+
+    >>> _vacuum_after({"vacuum": "7 days"}), _vacuum_after({})
+    (604800.0, None)
+    """
+    text = options.get("vacuum", OFF)
+    return None if text == OFF else sync_interval({"sync": f"every {text}"})
 
 
 def with_publication(name: str, options: Mapping[str, str], views: Mapping[str, View]) -> dict[str, str]:
@@ -158,6 +172,7 @@ def _require_values(name: str, options: Mapping[str, str]) -> None:
     if files != OFF and not (files.isdecimal() and int(files) > 1):
         raise Unsupported(f'view "{name}" cannot compact "{files}" files', hint="Use a number from 2 on, or 'off'.")
     _publish_every(options)
+    _vacuum_after(options)
 
 
 def require_publishable(view: View, key: tuple[int, ...] | None, publication: Publication) -> None:

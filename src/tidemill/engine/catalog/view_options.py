@@ -29,6 +29,7 @@ VIEW_OPTIONS = {
     "publish_every": "manual, continuous, every N seconds, minutes, hours, or every N epochs",
     "write": "merge-on-read or copy-on-write: how rows of the published table are deleted",
     "compact_files": "how many small files of the published table are written as one, or off",
+    "vacuum": "how long files of old versions of the published table stay, such as 7 days, or off",
     "epochs_table": "where the table of epochs is, or off",
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
     "catalog_name": "the name of that catalog",

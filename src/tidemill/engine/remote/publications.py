@@ -25,7 +25,7 @@ from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import FellBehind, SourceLost, UnknownName
 from tidemill.sources.lake.publication.epochs_table import EpochRow
-from tidemill.sources.lake.publication.lake_publication import LakePublication, Place, Shown
+from tidemill.sources.lake.publication.lake_publication import LakePublication, Place, Shown, Written
 from tidemill.sources.lake.registry import open_epochs, open_publication
 from tidemill.storage.filesystem.durable_files import fault
 
@@ -155,9 +155,7 @@ class Publications(WorkerGroup):
                 change = self._replacement(self._unreplaced(view), self._now(view))
             written = change.commit(table)
             assert written is not None
-        if (files := _publication_of(view).compacted) is not None:
-            written = written.then(table.compact(files))
-            fault("lake-compacted")
+        written = written.then(_compacted(table, _publication_of(view)))
         return PublishedTable(change.epoch, written.version, written.rows, written.bytes)
 
     def _record(self, views: Sequence[View], shown: Mapping[str, Shown | PublishedTable | None]) -> int:
@@ -194,6 +192,17 @@ def _publication_of(view: View) -> Publication:
     found = Publication.of(view.options)
     assert found is not None
     return found
+
+
+def _compacted(table: LakePublication, published: Publication) -> Written | None:
+    """Compact the files of a table, and delete old ones, as its publication says."""
+    if published.compacted is None:
+        return None
+    compacted = table.compact(published.compacted)
+    fault("lake-compacted")
+    if compacted is not None and published.vacuum is not None:
+        table.vacuum(published.vacuum)
+    return compacted
 
 
 def _table_of(view: View) -> LakePublication:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import struct
+import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,7 +19,14 @@ import numpy as np
 
 from tidemill.sources.lake.publication.key_positions import Positions
 
-__all__ = ["vector_file"]
+__all__ = ["delete_vectors", "vector_file"]
+
+FOLDER = "_vectors"
+"""Folder of the files with vectors, in that of the table.
+
+Names with an underscore are left alone by ``DeltaTable.vacuum(full=True)``, which knows data files alone, and would
+delete vectors that are in use.
+"""
 
 _MAGIC = 1681511377
 _COOKIE = 12346
@@ -35,13 +44,22 @@ def vector_file(deleted: Mapping[str, Positions]) -> tuple[str, bytes, dict[str,
         vector = _bitmap_array(positions)
         found[path] = {
             "storageType": "u",
-            "pathOrInlineDv": _base85(name),
+            "pathOrInlineDv": FOLDER + _base85(name),
             "offset": len(content),
             "sizeInBytes": len(vector),
             "cardinality": len(positions),
         }
         content += struct.pack(">I", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
-    return f"deletion_vector_{name}.bin", bytes(content), found
+    return f"{FOLDER}/deletion_vector_{name}.bin", bytes(content), found
+
+
+def delete_vectors(location: str, adds: Iterable[Mapping[str, Any]], seconds: float) -> None:
+    """Delete files with vectors that no ``add`` action of the newest version has, if they are older than this."""
+    used = {add["deletionVector"]["pathOrInlineDv"] for add in adds if "deletionVector" in add}
+    for file in Path(location, FOLDER).glob("deletion_vector_*.bin"):
+        name = FOLDER + _base85(UUID(file.stem.removeprefix("deletion_vector_")))
+        if name not in used and file.stat().st_mtime < time.time() - seconds:
+            file.unlink()
 
 
 def _base85(name: UUID) -> str:

@@ -77,6 +77,7 @@ class DeltaLog:
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write another file beside the data files."""
+        (self._folder / name).parent.mkdir(exist_ok=True)
         (self._folder / name).write_bytes(content)
         self._count(self._folder / name)
 

@@ -65,6 +65,10 @@ class DeltaPublication:
         """Write small files of similar size as one, if there are so many; the rows and the epoch stay."""
         return self._writer.compact(files)
 
+    def vacuum(self, seconds: float) -> None:
+        """Delete the files of versions that are no longer shown for so many seconds."""
+        self._writer.vacuum(seconds)
+
     def _at(self, epoch: int) -> Applications:
         return {self._owner: epoch, PUBLISHED: _mark(self._owner)}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from math import ceil
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -28,7 +29,7 @@ from tidemill.sources.lake.delta_package import (
     translated,
     write_deltalake,
 )
-from tidemill.sources.lake.publication.deletion_vectors import vector_file
+from tidemill.sources.lake.publication.deletion_vectors import delete_vectors, vector_file
 from tidemill.sources.lake.publication.delta_log import DeltaLog, removal
 from tidemill.sources.lake.publication.file_tiers import WORN_SHARE, crowded_tier
 from tidemill.sources.lake.publication.key_positions import (
@@ -187,6 +188,15 @@ class DeltaWriter:
             with suppress(FileExistsError):  # the next time will do
                 return self._commit(log, "OPTIMIZE", actions, 0)
             return None
+
+    def vacuum(self, seconds: float) -> None:
+        """Delete the files of versions that are no longer shown for so many seconds."""
+        with translated(self._location, "written"):
+            table = DeltaTable(self._location)
+            table.vacuum(ceil(seconds / 3600), dry_run=False, enforce_retention_duration=False)
+            adds = self._vectors_of(DeltaTable(self._location))
+            if adds is not None:  # vectors are not known to the package
+                delete_vectors(self._location, adds.values(), seconds)
 
     def _vectors_of(self, table: Any) -> dict[str, dict[str, Any]] | None:
         """The data files of a table whose rows we delete by deletion vectors; None if the package has to."""

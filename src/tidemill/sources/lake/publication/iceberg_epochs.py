@@ -15,6 +15,10 @@ EPOCHS = f"{OURS}epochs"
 """The property with the last epochs of all publications."""
 
 
+KEPT_SNAPSHOTS = 10
+"""Number of snapshots that stay when old ones are removed."""
+
+
 class IcebergEpochs:
     """The Iceberg table of epochs of a name in a catalog."""
 
@@ -42,4 +46,7 @@ class IcebergEpochs:
         said = {EPOCHS: json.dumps(last | {row.publication: row.epoch for row in rows}, separators=(",", ":"))}
         added = self._writer.append if last else self._writer.replace
         written = added(epoch_rows(rows), said)
-        return written.then(self._writer.compact(COMPACTED_FILES)).bytes
+        compacted = self._writer.compact(COMPACTED_FILES)
+        if compacted is not None:  # each snapshot has all rows of those before it, and nobody reads old ones
+            self._writer.vacuum(0, KEPT_SNAPSHOTS)
+        return written.then(compacted).bytes

@@ -6,9 +6,10 @@ here, by the writers of the package, and committed by its catalog: all files of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -38,6 +39,7 @@ try:
         Snapshot,
         SnapshotSummaryCollector,
         Summary,
+        ancestors_of,
         update_snapshot_summaries,
     )
     from pyiceberg.table.update import (
@@ -45,6 +47,7 @@ try:
         AddSnapshotUpdate,
         AssertRefSnapshotId,
         AssertTableUUID,
+        RemoveSnapshotsUpdate,
         SetCurrentSchemaUpdate,
         SetSnapshotRefUpdate,
         update_table_metadata,
@@ -55,7 +58,7 @@ except ModuleNotFoundError as missing:
         "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
     ) from missing
 
-__all__ = ["FileChange", "IcebergFiles", "bytes_written", "commit_snapshot", "other_columns"]
+__all__ = ["FileChange", "IcebergFiles", "bytes_written", "commit_snapshot", "expire_snapshots", "other_columns"]
 
 MAIN = "main"
 PATH_ID, PLACE_ID = 2147483546, 2147483545
@@ -190,6 +193,29 @@ def commit_snapshot(
 
 def _columns(schema: Schema | None) -> tuple[Any, ...]:
     return () if schema is None else (AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate(schema_id=-1))
+
+
+def expire_snapshots(table: Table, seconds: float, keep: int) -> None:
+    """Remove snapshots that another one followed so many seconds ago, but for the last ones, and delete their files."""
+    line = list(ancestors_of(table.current_snapshot(), table.metadata))
+    before = (time.time() - seconds) * 1000
+    old = [one for newer, one in pairwise(line) if newer.timestamp_ms < before][max(0, keep - 1) :]
+    if not old:
+        return
+    removed = RemoveSnapshotsUpdate(snapshot_ids=[one.snapshot_id for one in old])
+    table.catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (removed,))
+    gone = {one.snapshot_id for one in old}
+    left = _paths(table, [one for one in table.metadata.snapshots if one.snapshot_id not in gone])
+    for path in _paths(table, old) - left:
+        table.io.delete(path)
+
+
+def _paths(table: Table, snapshots: Sequence[Snapshot]) -> set[str]:
+    """All files that snapshots need, of data and of metadata."""
+    manifests = {one.manifest_path: one for snapshot in snapshots for one in snapshot.manifests(table.io)}
+    entries = (entry for one in manifests.values() for entry in one.fetch_manifest_entry(table.io))
+    lists = {snapshot.manifest_list for snapshot in snapshots}
+    return {*manifests, *lists, *(entry.data_file.file_path for entry in entries)}
 
 
 class _Manifest(ManifestWriterV2):  # type: ignore[misc]

@@ -7,6 +7,7 @@ it was made already.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from tidemill.sources.lake.publication.iceberg_snapshot import (
     IcebergFiles,
     bytes_written,
     commit_snapshot,
+    expire_snapshots,
     other_columns,
 )
 from tidemill.sources.lake.publication.key_positions import Positions, changed_keys, live_positions, without
@@ -129,6 +131,11 @@ class IcebergWriter:
         last = next((said for said in snapshots_back(table) if any(map(_is_ours, said))), {})
         commit_snapshot(table, files, change, {name: value for name, value in last.items() if _is_ours(name)})
         return True
+
+    def vacuum(self, seconds: float, keep: int = 1) -> None:
+        """Delete snapshots that are no longer shown for so many seconds, but for some of the last, and their files."""
+        with translated(self._location), opened_catalog(*self._catalog) as catalog, suppress(*Conflict):
+            expire_snapshots(catalog.load_table(self._location), seconds, keep)  # else the next time will do
 
     def _required(self, make: Make, said: Said, rows: int) -> Written:
         written = self._tried(make, said, rows)

@@ -82,3 +82,6 @@ class LakePublication(Protocol):
 
     def compact(self, files: int) -> Written | None:
         """Write small files of similar size as one, if there are so many; the rows and the epoch stay."""
+
+    def vacuum(self, seconds: float) -> None:
+        """Delete the files of versions that are no longer shown for so many seconds."""
