@@ -14,9 +14,11 @@ try:
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import ancestors_of
-except ModuleNotFoundError as missing:
+except ImportError as missing:
     raise SetupError(
-        "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
+        "publishing as Iceberg needs the package pyiceberg, 0.11 or later",
+        detail=str(missing),
+        hint="pip install -U 'tidemill[iceberg]'",
     ) from missing
 
 __all__ = ["Conflict", "Table", "create_table", "find_table", "opened_catalog", "snapshots_back", "translated"]

@@ -53,9 +53,11 @@ try:
         update_table_metadata,
     )
     from pyiceberg.typedef import Record
-except ModuleNotFoundError as missing:
+except ImportError as missing:
     raise SetupError(
-        "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
+        "publishing as Iceberg needs the package pyiceberg, 0.11 or later",
+        detail=str(missing),
+        hint="pip install -U 'tidemill[iceberg]'",
     ) from missing
 
 __all__ = ["FileChange", "IcebergFiles", "bytes_written", "commit_snapshot", "expire_snapshots", "other_columns"]
