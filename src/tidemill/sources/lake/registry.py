@@ -43,10 +43,10 @@ def open_publication(place: Place, name: str, owner: str, write: str) -> LakePub
     if place.catalog is not None:
         from tidemill.sources.lake.publication.iceberg_publication import IcebergPublication
 
-        return IcebergPublication(place.location, place.catalog, name, owner, write)
+        return IcebergPublication(place, place.catalog, name, owner, write)
     from tidemill.sources.lake.publication.delta_publication import DeltaPublication
 
-    return DeltaPublication(place.location, name, owner, write)
+    return DeltaPublication(place, name, owner, write)
 
 
 def open_epochs(place: Place) -> EpochsTable:

@@ -15,50 +15,40 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from tidemill.model.errors import SetupError
-
-try:
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, _pyarrow_to_schema_without_ids
-    from pyiceberg.manifest import (
-        DataFile,
-        DataFileContent,
-        FileFormat,
-        ManifestContent,
-        ManifestEntry,
-        ManifestEntryStatus,
-        ManifestFile,
-        ManifestWriterV2,
-        write_manifest_list,
-    )
-    from pyiceberg.schema import Schema, assign_fresh_schema_ids
-    from pyiceberg.table import FileScanTask, Table
-    from pyiceberg.table.snapshots import (
-        Operation,
-        Snapshot,
-        SnapshotSummaryCollector,
-        Summary,
-        ancestors_of,
-        update_snapshot_summaries,
-    )
-    from pyiceberg.table.update import (
-        AddSchemaUpdate,
-        AddSnapshotUpdate,
-        AssertRefSnapshotId,
-        AssertTableUUID,
-        RemoveSnapshotsUpdate,
-        SetCurrentSchemaUpdate,
-        SetSnapshotRefUpdate,
-        update_table_metadata,
-    )
-    from pyiceberg.typedef import Record
-except ImportError as missing:
-    raise SetupError(
-        "publishing as Iceberg needs the package pyiceberg, 0.11 or later",
-        detail=str(missing),
-        hint="pip install -U 'tidemill[iceberg]'",
-    ) from missing
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, _pyarrow_to_schema_without_ids
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriterV2,
+    write_manifest_list,
+)
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    ancestors_of,
+    update_snapshot_summaries,
+)
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
+    SetSnapshotRefUpdate,
+    update_table_metadata,
+)
+from pyiceberg.typedef import Record
 
 __all__ = ["FileChange", "IcebergFiles", "bytes_written", "commit_snapshot", "expire_snapshots", "other_columns"]
 
