@@ -1,21 +1,70 @@
 """A process that changes a table and publishes views of it, for crash tests to cut short.
 
-Run as ``python -m tests.lake.publishing FOLDER``: goes on until all changes are made and published.
+Run as ``python -m tests.lake.publishing FOLDER FORMAT``: goes on until all changes are made and published.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
 
 import tidemill
 
 EPOCHS = 5
 MODES = ("merge", "snapshot", "changes")
+FORMATS = ("delta", "iceberg")
+COLUMNS = ("g", "total", "c")
+
+Rows = Counter[tuple[Any, ...]]
+
+
+def options(folder: Path, format: str, name: str, **more: object) -> str:
+    """The options of a view that is published as a table of a folder or its catalog."""
+    given = {"publish": format, "location": f"sales.{name}" if format == "iceberg" else folder / name}
+    given |= {"catalog": folder / "catalog.db"} if format == "iceberg" else {}
+    return ", ".join(f"{option} = '{value}'" for option, value in (given | more).items())
+
+
+def table_of(folder: Path, format: str, name: str, version: int | None = None) -> pa.Table | None:
+    """The rows of a published table, now or at a version; None if there is none."""
+    if format == "delta":
+        where = str(folder / name)
+        return pa.table(DeltaTable(where, version=version).scan()) if DeltaTable.is_deltatable(where) else None
+    try:
+        return catalog_of(folder).load_table(f"sales.{name}").scan(snapshot_id=version).to_arrow()
+    except NoSuchTableError:
+        return None
+
+
+def catalog_of(folder: Path) -> SqlCatalog:
+    """The catalog of a folder."""
+    return SqlCatalog("default", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+
+
+def rows_of(found: pa.Table) -> Rows:
+    """The rows of a table, counted; of changes the sum of their weights."""
+    rows: Rows = Counter()
+    weights = found.column("_weight").to_pylist() if "_weight" in found.column_names else [1] * found.num_rows
+    kept = found.select([name for name in found.column_names if name not in ("_weight", "_epoch")])
+    for row, weight in zip(kept.to_pylist(), weights, strict=True):
+        rows[tuple(map(plain, row.values()))] += weight
+    return Counter({row: n for row, n in rows.items() if n})
+
+
+def plain(value: Any) -> Any:
+    """A value that can be counted."""
+    return tuple(map(plain, value.values() if isinstance(value, dict) else value)) if _nested(value) else value
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, list | dict)
 
 
 def change(number: int) -> list[tuple[int, tuple[Any, ...]]]:
@@ -27,30 +76,44 @@ def change(number: int) -> list[tuple[int, tuple[Any, ...]]]:
     return rows + ([(-1, (10 * (number - 1) + 1, f"g{number - 1}", 1))] if number > 1 else [])
 
 
-def live(folder: Path) -> None:
+def shown_at(epoch: int) -> Rows:
+    """What all views show after an epoch."""
+    shown: Rows = Counter({(None, sum(range(1, epoch + 1)), epoch): 1, (f"g{epoch}", 1, 1): 1})
+    return shown if epoch else Counter()
+
+
+def live(folder: Path, format: str) -> None:
     """Make all changes, and publish after each."""
     with tidemill.open(folder / "w", runtime="native", backend="python") as wh:
         wh.sql("CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, g STRING, n INT)")
         for mode in MODES:
-            options = f"publish = 'delta', location = '{folder / mode}', mode = '{mode}'"
+            given = options(folder, format, mode, mode=mode, compact_files=2)
             query = "SELECT g, SUM(n) AS total, COUNT(*) AS c FROM t GROUP BY g"
-            wh.sql(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {mode} WITH ({options}) AS {query}")
+            wh.sql(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {mode} WITH ({given}) AS {query}")
         for number in range(wh.epoch + 1, EPOCHS + 1):
             wh.apply({"t": change(number)})
             wh.publish()
         wh.publish()
 
 
-def published(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of the published tables: of changes, the sum of their weights."""
-    found = {mode: pa.table(DeltaTable(str(folder / mode)).scan()) for mode in MODES}
-    changes: dict[tuple[Any, ...], int] = {}
-    for row in found["changes"].to_pylist():
-        place = tuple(row[name] for name in ("g", "total", "c"))
-        changes[place] = changes.get(place, 0) + row["_weight"]
-    rows = {mode: [tuple(row.values()) for row in found[mode].to_pylist()] for mode in ("merge", "snapshot")}
-    return rows | {"changes": [row for row, weight in changes.items() for _ in range(weight)]}
+def require_some_epoch(folder: Path, format: str) -> dict[str, int]:
+    """Check that each table that is there shows what the views showed at some epoch; returns these epochs."""
+    known = {frozenset(shown_at(epoch).items()): epoch for epoch in range(EPOCHS + 1)}
+    found = {mode: table_of(folder, format, mode) for mode in MODES}
+    shown = {mode: frozenset(rows_of(rows).items()) for mode, rows in found.items() if rows is not None}
+    assert shown.keys() == {mode for mode, rows in shown.items() if rows in known}, shown
+    return {mode: known[rows] for mode, rows in shown.items()}
+
+
+def require_recorded(folder: Path, format: str) -> None:
+    """Check that each row of the table of epochs is true, and that none is there twice."""
+    recorded = table_of(folder, format, "_tidemill_epochs")
+    rows = [] if recorded is None else recorded.to_pylist()
+    assert len({(row["view"], row["epoch"]) for row in rows}) == len(rows), rows
+    for row in rows:
+        at = table_of(folder, format, row["view"], row["version"])
+        assert at is not None and rows_of(at) == shown_at(row["epoch"]), row
 
 
 if __name__ == "__main__":
-    live(Path(sys.argv[1]))
+    live(Path(sys.argv[1]), sys.argv[2])

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
+from tidemill.engine.published_epochs import PublishedEpochs
+
 __all__ = ["IntakeCounts", "IntakeEpoch", "IntakeTotals", "with_noun"]
 
 
@@ -90,14 +92,15 @@ class IntakeTotals:
 
 
 class IntakeEpoch(int):
-    """The epoch that ingested rows, or the last such epoch: a number with ``counts``."""
+    """The epoch that ingested rows, or the last such epoch: a number with ``counts``, and what was then published."""
 
     counts: IntakeCounts
+    published: PublishedEpochs | None
 
-    def __new__(cls, epoch: int, counts: IntakeCounts) -> Self:
+    def __new__(cls, epoch: int, counts: IntakeCounts, published: PublishedEpochs | None = None) -> Self:
         """Epoch ``epoch`` with its counts."""
         taken = super().__new__(cls, epoch)
-        taken.counts = counts
+        taken.counts, taken.published = counts, published
         return taken
 
 

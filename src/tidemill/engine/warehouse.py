@@ -32,6 +32,7 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
 from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
 from tidemill.engine.partitions.lateness import is_head
+from tidemill.engine.published_epochs import PublishedEpochs
 from tidemill.engine.results import EpochCosts, Result, Verification
 from tidemill.engine.statements.execute import execute
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
@@ -345,7 +346,7 @@ class Warehouse:
         By default of all; all lake tables are one epoch. Published views are then published.
 
         Ends when everything that was there at the start is shown, however much comes meanwhile, or for views over
-        sources after ``timeout`` seconds. Returns the epoch, with ``counts``.
+        sources after ``timeout`` seconds. Returns the epoch, with ``counts`` and what was ``published``.
         """
         engine, came = self._engine, IntakeCounts()
         is_feed = name is not None and name.lower() in engine.catalog.feeds
@@ -359,14 +360,14 @@ class Warehouse:
             engine.source_views.sync(name, timeout)
             came += engine.source_views.tally.total - before
         epoch = self.flush()
-        if name is None:
-            engine.publications.publish()
-        return IntakeEpoch(epoch, came)
+        published = engine.publications.publish() if name is None else None
+        return IntakeEpoch(epoch, came, published)
 
-    def publish(self, view: str | None = None) -> dict[str, int]:
+    def publish(self, view: str | None = None) -> PublishedEpochs:
         """Publish a view, or all that have the option ``publish``, as lake tables; returns the epochs that these show.
 
-        A table is written once for each epoch, also if this process ends between two commits.
+        A table is written once for each epoch, also if this process ends between two commits. The result has the rows
+        that changed and the bytes that were written, of all and by view in ``tables``.
         """
         return self._engine.publications.publish(view)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import uuid4
@@ -12,7 +13,9 @@ from tidemill.model import types as t
 from tidemill.model.errors import NameTaken, Unsupported
 from tidemill.model.types import Type
 from tidemill.program.joingraph import Serve
-from tidemill.sources.lake.location import checked_location
+from tidemill.sources.lake.publication.epochs_table import EPOCHS_TABLE
+from tidemill.sources.lake.publication.lake_publication import MERGE_ON_READ, WRITES, Place
+from tidemill.sources.lake.registry import CATALOG_OPTIONS, checked_place
 
 __all__ = ["MODES", "OWNER", "Publication", "require_publishable", "with_publication"]
 
@@ -25,16 +28,42 @@ MODES = {
 OWNER = "publication"
 """The option in which a warehouse keeps the name under which it publishes a view."""
 
-_OPTIONS = ("location", "mode", "publish_every")
+_OPTIONS = (
+    "location",
+    "mode",
+    "publish_every",
+    "write",
+    "compact_files",
+    "vacuum",
+    "epochs_table",
+    *CATALOG_OPTIONS,
+)
+
+FORMATS = ("delta", "iceberg")
+
+OFF = "off"
+
+COMPACTED_FILES = 16
+"""Default of the option ``compact_files``: the number of small files of similar size that are written as one."""
 
 
 @dataclass(frozen=True)
 class Publication:
-    """How a view is published: its ``owner`` tells the transactions of this view from those of all others."""
+    """How a view is published: its ``owner`` tells the transactions of this view from those of all others.
 
-    location: str
+    It is published every ``interval`` seconds, and then only if ``epochs`` have passed. Small files are compacted once
+    there are ``compacted``, if any, and files that no version of the last ``vacuum`` seconds needs are then deleted, if
+    that is given. ``together`` is the place of the table of epochs, if there is one.
+    """
+
+    place: Place
     mode: str
     interval: float
+    epochs: int
+    write: str
+    compacted: int | None
+    vacuum: float | None
+    together: Place | None
     owner: str
 
     @classmethod
@@ -42,8 +71,54 @@ class Publication:
         """The publication of a view with these options, if it is published."""
         if OWNER not in options:
             return None
-        interval = sync_interval({"sync": options.get("publish_every", MANUAL)})
-        return cls(options["location"], options.get("mode", "merge"), interval, options[OWNER])
+        interval, epochs = _publish_every(options)
+        compacted = options.get("compact_files", str(COMPACTED_FILES))
+        return cls(
+            _place_of(options),
+            options.get("mode", "merge"),
+            interval,
+            epochs,
+            options.get("write", MERGE_ON_READ),
+            None if compacted == OFF else int(compacted),
+            _vacuum_after(options),
+            _together(options),
+            options[OWNER],
+        )
+
+
+def _place_of(options: Mapping[str, str]) -> Place:
+    catalog = (options["catalog"], options.get("catalog_name", "default")) if "catalog" in options else None
+    return Place(options["publish"], options["location"], catalog)
+
+
+def _together(options: Mapping[str, str]) -> Place | None:
+    """The place of the table of epochs: beside that of the view, unless the option says otherwise."""
+    place, given = _place_of(options), options.get("epochs_table")
+    if given is None:
+        return place.beside(EPOCHS_TABLE)
+    return None if given == OFF else Place(place.format, given, place.catalog)
+
+
+def _publish_every(options: Mapping[str, str]) -> tuple[float, int]:
+    """The seconds between two looks at a view, and the epochs that must have passed.
+
+    >>> _publish_every({"publish_every": "10 epochs"}), _publish_every({"publish_every": "every 5 seconds"})
+    ((0.0, 10), (5.0, 1))
+    """
+    text = options.get("publish_every", MANUAL)
+    if counted := re.fullmatch(r"(?:every )?([1-9]\d*) epochs?", text):
+        return 0.0, int(counted[1])
+    return sync_interval({"sync": text}), 1
+
+
+def _vacuum_after(options: Mapping[str, str]) -> float | None:
+    """The seconds after which files of old versions are deleted.
+
+    >>> _vacuum_after({"vacuum": "7 days"}), _vacuum_after({})
+    (604800.0, None)
+    """
+    text = options.get("vacuum", OFF)
+    return None if text == OFF else sync_interval({"sync": f"every {text}"})
 
 
 def with_publication(name: str, options: Mapping[str, str], views: Mapping[str, View]) -> dict[str, str]:
@@ -57,40 +132,68 @@ def with_publication(name: str, options: Mapping[str, str], views: Mapping[str, 
         for option in set(_OPTIONS) & options.keys():
             raise Unsupported(f'view "{name}" has the option {option}, and is not published', hint="publish = 'delta'")
         return dict(options)
-    if options["publish"] != "delta":
-        raise Unsupported(f'view "{name}" cannot be published as "{options["publish"]}"', hint="publish = 'delta'")
-    if options.get("mode", "merge") not in MODES:
-        known = "; ".join(f"{mode}: {meaning}" for mode, meaning in MODES.items())
-        raise Unsupported(f'view "{name}" cannot be published by mode "{options["mode"]}"', hint=f"Modes are {known}.")
-    if "location" not in options:
-        raise Unsupported(f'view "{name}" is published, and has no location', hint="location = 'lake/spend'")
-    sync_interval({"sync": options.get("publish_every", MANUAL)})
-    location = checked_location(options["location"])
+    _require_values(name, options)
+    given = dict(options)
+    if options["publish"] == "iceberg" and "catalog" not in options:
+        raise Unsupported(
+            f'view "{name}" is published as an Iceberg table, and has no catalog',
+            hint="catalog = 'lake/catalog.db', location = 'sales.spend'",
+        )
+    given["location"], found = checked_place(options["publish"], options["location"], _catalog_of(options))
+    if options.get("epochs_table", OFF) != OFF:
+        given["epochs_table"], _ = checked_place(options["publish"], options["epochs_table"], _catalog_of(options))
+    given |= found | {OWNER: f"tidemill {uuid4()}"}
     for other in views.values():
         published = Publication.of(other.options)
-        if published is not None and published.location == location and other.name != name:
-            raise NameTaken(f'view "{other.name}" is published there', where=location)
-    return {**options, "location": location, OWNER: f"tidemill {uuid4()}"}
+        if published is not None and published.place == _place_of(given) and other.name != name:
+            raise NameTaken(f'view "{other.name}" is published there', where=given["location"])
+    return given
+
+
+def _catalog_of(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: options[name] for name in CATALOG_OPTIONS if name in options}
+
+
+def _require_values(name: str, options: Mapping[str, str]) -> None:
+    """Refuse values of options that mean nothing."""
+    if options["publish"] not in FORMATS:
+        raise Unsupported(
+            f'view "{name}" cannot be published as "{options["publish"]}"', hint="publish = 'delta', or 'iceberg'"
+        )
+    for option, known, default in (("mode", MODES, "merge"), ("write", WRITES, MERGE_ON_READ)):
+        if options.get(option, default) not in known:
+            meanings = "; ".join(f"{value}: {meaning}" for value, meaning in known.items())
+            raise Unsupported(
+                f'view "{name}" cannot be published by {option} "{options[option]}"', hint=f"Known are {meanings}."
+            )
+    if "location" not in options:
+        raise Unsupported(f'view "{name}" is published, and has no location', hint="location = 'lake/spend'")
+    files = options.get("compact_files", OFF)
+    if files != OFF and not (files.isdecimal() and int(files) > 1):
+        raise Unsupported(f'view "{name}" cannot compact "{files}" files', hint="Use a number from 2 on, or 'off'.")
+    _publish_every(options)
+    _vacuum_after(options)
 
 
 def require_publishable(view: View, key: tuple[int, ...] | None, publication: Publication) -> None:
-    """Refuse types that Delta has not, merges without a key, and views whose rows or changes are not stored."""
+    """Refuse types that the format has not, merges without a key, and views whose rows or changes are not stored."""
     if view.serve is not Serve.BOTH:
         raise Unsupported(
             f'view "{view.name}" cannot be published',
             detail=f"It has serve = '{view.serve.value}', so its rows or its changes are not stored.",
             hint="Use serve = 'both'.",
         )
+    format = publication.place.format.title()
     for field in view.fields:
-        if set(field.name) & set(" ,;{}()\n\t="):
+        if set(field.name) & set(_REFUSED_LETTERS[publication.place.format]):
             raise Unsupported(
-                f'view "{view.name}" cannot be published: Delta has no column of the name "{field.name}"',
+                f'view "{view.name}" cannot be published: {format} has no column of the name "{field.name}"',
                 hint="Name it with AS.",
             )
-        if not _has_delta(field.type):
+        if not _has_format(field.type):
             raise Unsupported(
                 f'view "{view.name}" cannot be published: column "{field.name}" is {field.type}',
-                detail="Delta has no such type.",
+                detail=f"{format} has no such type.",
                 hint="Cast it to another type.",
             )
     if publication.mode == "merge" and key is None:
@@ -101,14 +204,18 @@ def require_publishable(view: View, key: tuple[int, ...] | None, publication: Pu
         )
 
 
-def _has_delta(type_: Type) -> bool:
+_REFUSED_LETTERS = {"delta": " ,;{}()\n\t=", "iceberg": " ,;{}()\n\t=."}
+"""Letters that names of columns cannot have; a point in one would be that of a field of a STRUCT."""
+
+
+def _has_format(type_: Type) -> bool:
     match type_:
         case t.Void() | t.Time() | t.Variant() | t.AnsiInterval() | t.CalendarInterval():
             return False
         case t.Array(element):
-            return _has_delta(element)
+            return _has_format(element)
         case t.Map(key, value):
-            return _has_delta(key) and _has_delta(value)
+            return _has_format(key) and _has_format(value)
         case t.Struct(fields):
-            return all(_has_delta(f.type) for f in fields)
+            return all(_has_format(f.type) for f in fields)
     return True

@@ -23,10 +23,16 @@ VIEW_OPTIONS = {
     "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies or recompute",
     "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
     "optimize": "what strategy auto looks for: balanced, latency or memory",
-    "publish": "delta: the view is published as a Delta table",
+    "publish": "delta or iceberg: the view is published as such a table",
     "location": "where it is published",
     "mode": "merge, snapshot or changes: what is published",
-    "publish_every": "manual, continuous or every N seconds, minutes, hours",
+    "publish_every": "manual, continuous, every N seconds, minutes, hours, or every N epochs",
+    "write": "merge-on-read or copy-on-write: how rows of the published table are deleted",
+    "compact_files": "how many small files of the published table are written as one, or off",
+    "vacuum": "how long files of old versions of the published table stay, such as 7 days, or off",
+    "epochs_table": "where the table of epochs is, or off",
+    "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
+    "catalog_name": "the name of that catalog",
     "require": "incremental: refuse the view if it would be computed again",
 }
 """The options that no strategy declares."""

@@ -1,37 +1,32 @@
 """Published views: the change since the epoch that a lake table shows is one commit there, made exactly once.
 
 The lake table has the epoch that it shows, in its own log. So nothing is stored here, and a process that ends between
-its own commit and that of the table goes on where the table is.
+its own commit and that of the table goes on where the table is. The same holds for the table of epochs: what it lacks
+is added before anything else is published.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Literal
 
-import numpy as np
-import pyarrow as pa
-
-from tidemill.changes.arrow import arrow_schema, to_arrow
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.published_epochs import PublishedEpochs, PublishedTable
+from tidemill.engine.remote.published_changes import PublishedChange, appended, merged, replaced, replaced_changes
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import FellBehind, SourceLost, UnknownName
-from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.model.types import BOOLEAN, Field
-from tidemill.program.maps import Map
-from tidemill.sources.lake.lake_publication import GONE, LakePublication
-from tidemill.sources.lake.registry import open_publication
-from tidemill.storage.compaction.consolidate import difference
+from tidemill.sources.lake.publication.epochs_table import EpochRow
+from tidemill.sources.lake.publication.lake_publication import LakePublication, Place, Shown, Written
+from tidemill.sources.lake.registry import open_epochs, open_publication
 from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["Publications"]
@@ -55,13 +50,15 @@ class Publications(WorkerGroup):
         self._changes = changes
         self._lock = threading.RLock()
         self._all = False
+        self.last: dict[str, PublishedTable] = {}
+        """What the last commit for each view wrote since the warehouse was opened."""
 
     def follow(self, view: View) -> None:
         """Start a worker for a published view, if it is not manual or all are followed."""
         published = Publication.of(view.options)
         if published is not None:
             interval = 0.0 if self._all else published.interval
-            self.start_worker(view.name, partial(self.publish, view.name), interval, POLL_SECONDS)
+            self.start_worker(view.name, partial(self._publish_due, view.name), interval, POLL_SECONDS)
 
     def follow_all(self) -> None:
         """Start workers for all published views, including those created later."""
@@ -69,7 +66,7 @@ class Publications(WorkerGroup):
         for view in self._state.catalog.views.values():
             self.follow(view)
 
-    def publish(self, name: str | None = None) -> dict[str, int]:
+    def publish(self, name: str | None = None) -> PublishedEpochs:
         """Publish what one view shows, or all published views at one epoch; returns the epochs that their tables show.
 
         The rows of all commits are read before the first is made.
@@ -78,12 +75,20 @@ class Publications(WorkerGroup):
             self._state.require_writable()
             views = self._published() if name is None else [self._find(name)]
             tables = {view.name: _table_of(view) for view in views}
-            seen = {view.name: tables[view.name].epoch() for view in views}
+            seen = {view.name: tables[view.name].shown() for view in views}
+            self._record(views, seen)  # versions whose process ended before it recorded them
             with self._settled():
-                commits = {view.name: self._commit(self._unreplaced(view), seen[view.name]) for view in views}
-            for view, commit in commits.items():
-                commit.make(tables[view])
-            return {view: commit.epoch for view, commit in commits.items()}
+                changes = {view.name: self._change(self._unreplaced(view), seen[view.name]) for view in views}
+            made = {view.name: self._commit(view, tables, seen, changes[view.name]) for view in views}
+            self.last |= {view: table for view, table in made.items() if table.bytes or view not in self.last}
+            return PublishedEpochs(made, self._record(views, made))
+
+    def _publish_due(self, name: str) -> None:
+        """Publish a view if as many epochs have passed as it waits for."""
+        view = self._find(name)
+        shown = self.last.get(view.name) or _table_of(view).shown()
+        if shown is None or self._now(view) - shown.epoch >= _publication_of(view).epochs:
+            self.publish(name)
 
     def _published(self) -> list[View]:
         return [view for view in self._state.catalog.views.values() if Publication.of(view.options) is not None]
@@ -103,48 +108,79 @@ class Publications(WorkerGroup):
             raise SourceLost(f'view "{view.name}" was replaced while it was published', hint="Publish it again.")
         return now
 
-    def _commit(self, view: View, seen: int | None) -> _Commit:
-        """The commit that brings a table from epoch ``seen`` to what the view shows: its rows are read now."""
-        published = _publication_of(view)
-        now = view.fresh if view.refresh.deferred else self._state.store.epoch
-        if seen == now:
-            return _Commit(now, "none", pa.table({}))
-        if seen is not None and seen > now:
+    def _now(self, view: View) -> int:
+        """The epoch that a view shows."""
+        return view.fresh if view.refresh.deferred else self._state.store.epoch
+
+    def _change(self, view: View, seen: Shown | None) -> PublishedChange | None:
+        """What brings a table from the version that was seen to what the view shows: its rows are read now."""
+        now = self._now(view)
+        if seen is not None and seen.epoch == now:
+            return None
+        if seen is not None and seen.epoch > now:
             raise SourceLost(
-                f'view "{view.name}" was published at epoch {seen}, and shows epoch {now}',
-                where=published.location,
+                f'view "{view.name}" was published at epoch {seen.epoch}, and shows epoch {now}',
+                where=_publication_of(view).place.location,
                 detail="The warehouse was set back, to a copy of its folder for instance.",
                 hint="CREATE OR REPLACE the view: it is then published anew.",
             )
-        if published.mode == "changes":
-            return self._changed(view, seen, now)
+        if _publication_of(view).mode == "changes":
+            if seen is None:
+                return replaced_changes(self._contents(view.name).arrow(), view, now)
+            return appended(self._changes(view, seen.epoch, now), view, now)
         key = key_of_view(view, self._state.catalog)
-        if published.mode == "merge" and seen is not None and key:
-            try:
-                merged = _merged(self._changes(view, seen, now), view, key)
-                return _Commit(now, "merge", merged, tuple(view.fields[place].name for place in key))
-            except FellBehind:
-                pass  # the changes are no longer kept, so all rows are written
-        return _Commit(now, "replace", self._rows(view))
+        if _publication_of(view).mode == "merge" and seen is not None and not seen.worn and key:
+            with suppress(FellBehind):  # the changes are no longer kept, so all rows are written
+                return merged(self._changes(view, seen.epoch, now), view, key, now)
+        return self._replacement(view, now)
 
-    def _changed(self, view: View, seen: int | None, now: int) -> _Commit:
-        """The changes of a view after an epoch, each with its own; at first all of its rows."""
-        if seen is None:
-            return _Commit(now, "replace", _at_epoch(self._summed(view), now))
-        parts = [_at_epoch(batch.arrow(), batch.epoch) for batch in self._changes(view, seen, now)]
-        empty = _at_epoch(arrow_schema(view.fields).empty_table(), now)
-        return _Commit(now, "append", pa.concat_tables([empty, *parts]))
+    def _replacement(self, view: View, now: int) -> PublishedChange:
+        return replaced(self._contents(view.name).arrow(), view, now)
 
-    def _summed(self, view: View) -> pa.Table:
-        """The rows of a view, each once, with its weight."""
-        rows = self._contents(view.name).arrow()
-        return difference(rows.slice(0, 0), rows, Map(view.name, view.fields))
+    def _commit(
+        self,
+        view: View,
+        tables: Mapping[str, LakePublication],
+        seen: Mapping[str, Shown | None],
+        change: PublishedChange | None,
+    ) -> PublishedTable:
+        """Commit a change to the table of a view, and compact its files."""
+        table, before = tables[view.name], seen[view.name]
+        if change is None:
+            assert before is not None
+            return PublishedTable(before.epoch, before.version)
+        written = change.commit(table)
+        if written is None:  # somebody else has changed the table, so all rows are written
+            with self._settled():
+                change = self._replacement(self._unreplaced(view), self._now(view))
+            written = change.commit(table)
+            assert written is not None
+        written = written.then(_compacted(table, _publication_of(view)))
+        return PublishedTable(change.epoch, written.version, written.rows, written.bytes)
 
-    def _rows(self, view: View) -> pa.Table:
-        """The rows of a view, each as often as it is there."""
-        summed = self._summed(view)
-        places = np.repeat(np.arange(summed.num_rows), summed.column(WEIGHT).to_numpy())
-        return summed.drop_columns([WEIGHT]).take(pa.array(places))
+    def _record(self, views: Sequence[View], shown: Mapping[str, Shown | PublishedTable | None]) -> int:
+        """Add the versions that tables show to the tables of epochs, unless they are there; returns the bytes."""
+        known: dict[Place, list[EpochRow]] = defaultdict(list)
+        for view in views:
+            published, found = _publication_of(view), shown[view.name]
+            if found is not None and published.together is not None:
+                row = EpochRow(found.epoch, view.name, published.place.location, found.version, published.owner)
+                known[published.together].append(row)
+        written = 0
+        for place, rows in known.items():
+            epochs = open_epochs(place)
+            last = epochs.recorded([row.publication for row in rows])
+            missing = [row for row in rows if last.get(row.publication) != row.epoch]
+            if missing:
+                fault("lake-record")
+                written += epochs.record(missing)
+                fault("lake-recorded")
+        return written
+
+    def drop(self, name: str) -> None:
+        """End the worker of a view, and forget what it published."""
+        super().drop(name)
+        self.last.pop(name, None)
 
     def troubles(self) -> dict[str, Trouble]:
         """The views that should be published but cannot at present, with the reason."""
@@ -158,47 +194,17 @@ def _publication_of(view: View) -> Publication:
     return found
 
 
+def _compacted(table: LakePublication, published: Publication) -> Written | None:
+    """Compact the files of a table, and delete old ones, as its publication says."""
+    if published.compacted is None:
+        return None
+    compacted = table.compact(published.compacted)
+    fault("lake-compacted")
+    if compacted is not None and published.vacuum is not None:
+        table.vacuum(published.vacuum)
+    return compacted
+
+
 def _table_of(view: View) -> LakePublication:
     published = _publication_of(view)
-    return open_publication(published.location, view.name, published.owner)
-
-
-@dataclass(frozen=True)
-class _Commit:
-    """One commit of a lake table: ``rows`` that replace all others, are added, or are merged by ``key``."""
-
-    epoch: int
-    kind: Literal["none", "replace", "append", "merge"]
-    rows: pa.Table
-    key: tuple[str, ...] = ()
-
-    def make(self, table: LakePublication) -> None:
-        """Make the commit. An epoch without a change is one too: the table shows it."""
-        if self.kind == "none":
-            return
-        fault("lake-write")
-        if self.kind == "replace":
-            table.replace(self.rows, self.epoch)
-        elif self.kind == "append":
-            table.append(self.rows, self.epoch)
-        elif self.rows.num_rows:
-            table.merge(self.rows, self.key, self.epoch)
-        else:
-            table.append(self.rows.drop_columns([GONE]), self.epoch)
-        fault("lake-written")
-
-
-def _at_epoch(rows: pa.Table, epoch: int) -> pa.Table:
-    return rows.append_column(EPOCH, pa.repeat(pa.scalar(epoch, pa.int64()), rows.num_rows))
-
-
-def _merged(batches: list[ChangeBatch], view: View, key: tuple[int, ...]) -> pa.Table:
-    """For each key that changed its row now, or the last one with the mark that it is gone."""
-    net = ZSet.summed(pair for batch in batches for pair in batch.net.items())
-    latest: dict[Row, tuple[Row, bool]] = {}
-    for row, weight in net.items():
-        place = tuple([row[i] for i in key])
-        if weight > 0 or place not in latest:
-            latest[place] = (row, weight < 0)
-    fields = (*view.fields, Field(GONE, BOOLEAN))
-    return to_arrow([((*row, gone), 1) for row, gone in latest.values()], fields).drop_columns([WEIGHT])
+    return open_publication(published.place, view.name, published.owner, published.write)

@@ -5,7 +5,7 @@ Temporary ones belong to the open warehouse, and are gone when it is closed; the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -31,6 +31,7 @@ from tidemill.compiler.frontends.sql.named_definitions import (
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.entries.named_definitions import require_unused
+from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements.changes import apply_rows
@@ -215,7 +216,19 @@ def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
         version = version_shown(engine.store.positions.get(lake.position, ""))
         rows += [("# Lake table", "", None), ("Provider", lake.format, None)]
         rows += [("Location", lake.location, None), ("Version", version, None)]
+    rows += [(name, text, None) for name, text in _published(engine, statement.name)]
     return Result(rows, tuple(Field(name, STRING) for name in names))
+
+
+def _published(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
+    """What is said of the lake table that a view is published as."""
+    view = engine.catalog.views.get(name)
+    published = None if view is None else Publication.of(view.options)
+    if published is not None:
+        yield from (("# Published", ""), ("Provider", published.place.format))
+        yield from (("Location", published.place.location), ("Mode", published.mode))
+        if last := engine.publications.last.get(name):
+            yield "Last commit", f"version {last.version}: {last}"
 
 
 def show_schemas(engine: Engine, statement: sql.ShowSchemas) -> Result:

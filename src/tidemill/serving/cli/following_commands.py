@@ -104,6 +104,8 @@ def sync(
         else:
             taken = wh.sync(name, timeout=timeout)
             print(f"epoch {taken}: {taken.counts}")
+            if taken.published:
+                print(f"published {taken.published}")
 
 
 def feed(

@@ -8,6 +8,6 @@
 - ``delta_package``: what is used of the package deltalake, and its errors as ours
 - ``iceberg_table``: Iceberg, by the difference of its files and delete files
 - ``folder_table``: plain folders of Parquet, CSV or JSON files
-- ``lake_publication``, ``delta_publication``: lake tables that views are published as
+- ``publication``: lake tables that views are published as
 - ``registry``: lake tables by format
 """

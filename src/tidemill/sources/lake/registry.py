@@ -9,11 +9,20 @@ from functools import partial
 
 from tidemill.model.errors import Unsupported
 from tidemill.model.paths import local_path
-from tidemill.sources.lake.lake_publication import LakePublication
 from tidemill.sources.lake.lake_table import LakeTable
 from tidemill.sources.lake.location import checked_location
+from tidemill.sources.lake.publication.epochs_table import EpochsTable
+from tidemill.sources.lake.publication.lake_publication import LakePublication, Place
 
-__all__ = ["CATALOG_OPTIONS", "LAKE_FORMATS", "LakeFormat", "checked_place", "open_lake_table", "open_publication"]
+__all__ = [
+    "CATALOG_OPTIONS",
+    "LAKE_FORMATS",
+    "LakeFormat",
+    "checked_place",
+    "open_epochs",
+    "open_lake_table",
+    "open_publication",
+]
 
 
 Options = Mapping[str, str]
@@ -29,11 +38,26 @@ def checked_place(format: str, location: str, options: Options) -> tuple[str, di
     return _known(format).check(location, dict(options))
 
 
-def open_publication(location: str, name: str, owner: str) -> LakePublication:
-    """The Delta table that the view ``name`` is published as."""
-    from tidemill.sources.lake.delta_publication import DeltaPublication
+def open_publication(place: Place, name: str, owner: str, write: str) -> LakePublication:
+    """The lake table that the view ``name`` is published as."""
+    if place.catalog is not None:
+        from tidemill.sources.lake.publication.iceberg_publication import IcebergPublication
 
-    return DeltaPublication(location, name, owner)
+        return IcebergPublication(place, place.catalog, name, owner, write)
+    from tidemill.sources.lake.publication.delta_publication import DeltaPublication
+
+    return DeltaPublication(place, name, owner, write)
+
+
+def open_epochs(place: Place) -> EpochsTable:
+    """The table that says which versions of published tables show the same epoch."""
+    if place.catalog is not None:
+        from tidemill.sources.lake.publication.iceberg_epochs import IcebergEpochs
+
+        return IcebergEpochs(place.location, place.catalog)
+    from tidemill.sources.lake.publication.delta_epochs import DeltaEpochs
+
+    return DeltaEpochs(place.location)
 
 
 @dataclass(frozen=True)
