@@ -17,7 +17,8 @@
 - ``epochs``: one epoch, from changes to commit
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS
 - ``catalog``: tables, views, sources and functions by name, stored as SQL
-- ``results``, ``intake_counts``: values returned to users; ``html_output``: how notebooks show them
+- ``results``, ``intake_counts``, ``published_epochs``: values returned to users
+- ``html_output``: how notebooks show them
 - ``workers``: background threads that retry
 - ``boundary``, ``arguments``, ``fault_reports``: the public boundary: arguments checked, errors translated, faults
   reported
