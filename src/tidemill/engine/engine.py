@@ -11,6 +11,7 @@ from tidemill.algebra.expressions.scalars import Literal
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.definitions.alterations import Alterations
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
@@ -87,7 +88,7 @@ class Engine:
         """Reads of tables and views by users, since the warehouse was opened."""
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
-        self.transaction = EpochTransaction(store, state.reload, self._republish, self._clean_up)
+        self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
         self._combiner = EpochCombiner(state.lock)
         self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish)
         self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
@@ -110,6 +111,7 @@ class Engine:
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
+        self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
@@ -249,6 +251,12 @@ class Engine:
         self.publisher.offer(epoch)
         self._last = epoch
         self._schedule.note(epoch)
+
+    def _reload(self) -> None:
+        """Load what is stored after an exception, which may have come before altered views were rebuilt."""
+        outdated = self.state.reload()
+        if not self.state.read_only:
+            self._filler.rebuild(outdated)
 
     def _republish(self) -> None:
         self.publisher.resume(self.store.epoch, self.catalog.views)

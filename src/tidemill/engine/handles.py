@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.reader import require_epoch
@@ -50,6 +51,11 @@ class ViewHandle(LazyRows):
         super().__init__(view.fields, lambda: engine.read_contents(view.name), engine.placement.frame)
         self.name = view.name
         self._engine = engine
+
+    @property
+    def definition(self) -> str:
+        """The statement that creates the view, over the tables as they are now."""
+        return view_definition(self._engine.committed.view(self.name))
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, with duplicates; in the order of an OQL view that has one, else unordered."""

@@ -85,6 +85,15 @@ class LakeEntry:
             hint=f"Change that one, and REFRESH TABLE {self.name}.",
         )
 
+    def not_altered_here(self) -> Unsupported:
+        """The error for a change of its columns that does not come from the lake table."""
+        return Unsupported(
+            f'table "{self.name}" cannot be altered here',
+            where=self.location,
+            detail=f"Its columns are those of a {self.format} table.",
+            hint="Change that one; the option on_schema_change says what happens then.",
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The entry in the form that the catalog stores."""
         item = {"name": self.name, "format": self.format, "location": self.location, "options": dict(self.options)}
