@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,7 @@ def test_spark_reads_old_runs(spark: SparkSession, tmp_path: Path) -> None:
             "CREATE MATERIALIZED VIEW s AS SELECT name, SUM(c) AS c, MAX(v) AS v, COUNT(*) AS n FROM t GROUP BY name"
         )
         wh.sql("ALTER TABLE t ADD COLUMN d INT DEFAULT 3; ALTER TABLE t RENAME COLUMN name TO k")
-        wh.apply({"t": [(1, (901, "d", 5, 1, 4)), (-1, (11, "c", 11, 1.5, 3))]})
+        wh.apply({"t": [(1, (901, "d", 5, Decimal("1"), 4)), (-1, (11, "c", 11, Decimal("1.5"), 3))]})
         assert wh.sql("SELECT SUM(d), COUNT(*) FROM t").rows() == [(3 * 190 + 4 + 3 - 3, 191)]
         for view in ("s", "every"):
             assert wh.view(view).verify("spark").ok

@@ -10,6 +10,7 @@ from threading import get_ident
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.alterations import Alterations
 from tidemill.engine.definitions.planning import Planner
@@ -106,7 +107,7 @@ class Engine:
         )
         self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
         self.feeds = FolderFeeds(state, self.apply)
-        self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns)
+        self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
         self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
@@ -251,6 +252,9 @@ class Engine:
         self.publisher.offer(epoch)
         self._last = epoch
         self._schedule.note(epoch)
+
+    def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
+        self.alterations.alter_columns(altered, positions=positions)
 
     def _reload(self) -> None:
         """Load what is stored after an exception, which may have come before altered views were rebuilt."""

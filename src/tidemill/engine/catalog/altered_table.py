@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.relational.walk import columns_in
@@ -16,7 +16,7 @@ from tidemill.model.errors import DataError, NameTaken, TypeMismatch, Unsupporte
 from tidemill.model.schema import Table, names_of
 from tidemill.model.types import Field, Type
 
-__all__ = ["AlteredTable", "altered_table"]
+__all__ = ["AlteredTable", "altered_table", "with_fields"]
 
 INTEGERS: tuple[Type, ...] = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)
 
@@ -59,6 +59,25 @@ def altered_table(table: Table, change: sql.ColumnChange, *, is_empty: bool) -> 
             return _with_nullability(table, _field(table, column), nullable)
         case sql.SetDefault(column, text):
             return _with_default(table, _field(table, column), text)
+
+
+def with_fields(table: Table, wanted: Sequence[Field]) -> AlteredTable:
+    """``table`` with the columns of ``wanted``: others are dropped, and those of another type are new columns.
+
+    New columns may be NULL, as they are in the rows that are there.
+    """
+    types, kept = {f.name: f for f in wanted}, {f.name: f for f in table.fields}
+    same = {name for name, field in kept.items() if name in types and is_wider(field, types[name])}
+    gone = tuple(name for name in kept if name not in same)
+    steps: list[sql.ColumnChange] = [sql.DropColumns(gone)] if gone else []
+    steps += [sql.SetType(name, types[name]) for name in kept if name in same and types[name].type != kept[name].type]
+    new = tuple(replace(field, nullable=True) for name, field in types.items() if name not in same)
+    steps += [sql.AddColumns(new, {})] if new else []
+    altered = AlteredTable(table, table)
+    for step in steps:
+        after = altered_table(altered.table, step, is_empty=False)
+        altered = replace(altered, table=after.table, alterations=(*altered.alterations, *after.alterations))
+    return replace(altered, dropped=gone)
 
 
 def _field(table: Table, column: str) -> Field:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +46,9 @@ from tidemill.storage.filesystem.durable_files import fault
 __all__ = ["Alterations"]
 
 
+NO_POSITIONS: Mapping[str, str] = MappingProxyType({})
+
+
 class Alterations:
     """Alters tables and views of a warehouse."""
 
@@ -66,8 +70,13 @@ class Alterations:
 
     # -- columns ------------------------------------------------------------------------------------------------
 
-    def alter_columns(self, altered: AlteredTable, *, cascade: bool = False) -> tuple[list[str], list[str]]:
-        """Give a table other columns; returns the views that were dropped with a column, and those rebuilt."""
+    def alter_columns(
+        self, altered: AlteredTable, *, cascade: bool = False, positions: Mapping[str, str] = NO_POSITIONS
+    ) -> tuple[list[str], list[str]]:
+        """Give a table other columns; returns the views that were dropped with a column, and those rebuilt.
+
+        ``positions`` of sources are committed with them.
+        """
         name = altered.table.name
         with self._settled(), ExitStack() as ending:
             self._state.require_writable()
@@ -88,8 +97,8 @@ class Alterations:
                 outdated = _still_outdated(data, before.views, outdated, _with_renamed_column(altered))
                 _require_fillable(after, outdated, f'"{name}" cannot be altered')
                 alterations = {name: altered.alterations} if altered.alterations else {}
-                epoch = Epoch(self._state.store.epoch, left, catalog=data, dropped=dropped, altered=alterations)
-                self._commit(epoch)
+                number = self._state.store.epoch
+                self._commit(Epoch(number, left, positions, catalog=data, dropped=dropped, altered=alterations))
             return gone, self._follow()
 
     def _require_alterable(self, name: str) -> None:
