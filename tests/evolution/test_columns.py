@@ -110,6 +110,15 @@ def test_a_renamed_column_has_its_old_name_in_views(wh: tidemill.Warehouse) -> N
     is_right(wh)
 
 
+def test_handles_see_the_columns_of_today(wh: tidemill.Warehouse) -> None:
+    table, view = wh.table("t"), wh.view("every")
+    wh.sql("ALTER TABLE t ADD COLUMN l ARRAY<INT> DEFAULT array(1); ALTER TABLE t ALTER COLUMN a TYPE BIGINT")
+    assert sorted(table.rows()) == [(1, "x", 10, [1]), (2, "y", 20, [1])]
+    assert (table.columns, table.arrow().num_columns) == (("id", "b", "a", "l"), 4)
+    assert (sorted(view.rows()), str(view.fields[2].type)) == ([(1, "x", 10), (2, "y", 20)], "BIGINT")
+    assert len(table.definition.fields) == 4
+
+
 def test_a_swap_of_names(wh: tidemill.Warehouse) -> None:
     for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
         wh.sql(f"ALTER TABLE t RENAME COLUMN {old} TO {new}")

@@ -83,6 +83,8 @@ class Alterations:
             self._require_alterable(name)
             self._require_not_null(altered)
             before = self._state.catalog
+            if before.table(name) != altered.before:
+                raise Unsupported(f'"{name}" was altered meanwhile', hint="Look at its columns, and try again.")
             gone = self._readers_of_dropped(before, altered)
             if gone and not cascade:
                 raise _still_read(altered, gone)
@@ -99,7 +101,9 @@ class Alterations:
                 alterations = {name: altered.alterations} if altered.alterations else {}
                 number = self._state.store.epoch
                 self._commit(Epoch(number, left, positions, catalog=data, dropped=dropped, altered=alterations))
-            return gone, self._follow()
+            rebuilt = self._follow()
+        self._definitions.stop_following([before.views[view] for view in gone])
+        return gone, rebuilt
 
     def _require_alterable(self, name: str) -> None:
         catalog = self._state.catalog

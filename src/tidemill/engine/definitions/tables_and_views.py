@@ -181,7 +181,12 @@ class RelationDefinitions:
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
                 self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self._release_all(gone, dropped))
-            for view in views:
+            self.stop_following(views)
+
+    def stop_following(self, views: Iterable[View]) -> None:
+        """Stop what follows the sources of dropped views."""
+        for view in views:
+            with self._source_views.alone(view.name):
                 self._source_views.drop(view)
 
     def _release_all(self, names: Iterable[str], relations: Iterable[str]) -> None:

@@ -13,15 +13,15 @@ __all__ = ["alter_table", "rename"]
 
 def alter_table(engine: Engine, statement: sql.AlterTable) -> Result:
     """Change the columns of a table; its rows stay as they are stored."""
-    engine.flush()
-    table = engine.catalog.table(statement.name)
-    if table.name in engine.catalog.lakes:
-        raise engine.catalog.lakes[table.name].not_altered_here()
-    altered = altered_table(table, statement.change, is_empty=not engine.store.rows(table.name))
-    if altered.table == table:
-        return Result(message=f"{table.name} is so already")
-    kept = [view.name for view in engine.catalog.readers(table.name)] if altered.alterations else []
-    dropped, rebuilt = engine.alterations.alter_columns(altered, cascade=statement.cascade)
+    with engine.settled():
+        table = engine.catalog.table(statement.name)
+        if table.name in engine.catalog.lakes:
+            raise engine.catalog.lakes[table.name].not_altered_here()
+        altered = altered_table(table, statement.change, is_empty=not engine.store.rows(table.name))
+        if altered.table == table:
+            return Result(message=f"{table.name} is so already")
+        kept = [view.name for view in engine.catalog.readers(table.name)] if altered.alterations else []
+        dropped, rebuilt = engine.alterations.alter_columns(altered, cascade=statement.cascade)
     for view in dropped:
         engine.publications.drop(view)
     told = [f"altered table {table.name}"]
