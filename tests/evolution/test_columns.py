@@ -440,3 +440,15 @@ def test_any_changes_in_any_order(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_many_changes(tmp_path: Path, seed: int) -> None:
     evolve(tmp_path / "w", seed, 40)
+
+
+def test_a_published_view_keeps_its_columns(tmp_path: Path) -> None:
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 2)")
+        options = f"publish = 'delta', location = '{tmp_path / 'lake'}', mode = 'snapshot'"
+        wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({options}) AS SELECT * FROM t")
+        with pytest.raises(Unsupported, match="cannot be altered"):
+            wh.sql("ALTER TABLE t ALTER COLUMN a TYPE BIGINT")
+        wh.sql("ALTER TABLE t ADD COLUMN b INT; INSERT INTO t VALUES (2, 3, 4)")
+        wh.publish()
+        assert sorted(wh.view("v").rows()) == [(1, 2), (2, 3)]

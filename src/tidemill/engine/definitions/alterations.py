@@ -98,6 +98,7 @@ class Alterations:
                 after, outdated = catalog_from_json(data, self._state.registry)
                 outdated = _still_outdated(data, before.views, outdated, _with_renamed_column(altered))
                 _require_fillable(after, outdated, f'"{name}" cannot be altered')
+                _require_same_publications(before.views, outdated, name)
                 alterations = {name: altered.alterations} if altered.alterations else {}
                 number = self._state.store.epoch
                 self._commit(Epoch(number, left, positions, catalog=data, dropped=dropped, altered=alterations))
@@ -288,6 +289,17 @@ def _require_fillable(catalog: Catalog, outdated: Sequence[View], what: str) -> 
     for view in outdated:
         if reason := catalog.unfillable(view):
             raise Unsupported(what, detail=f'View "{view.name}" would have to be rebuilt. {reason}')
+
+
+def _require_same_publications(before: Mapping[str, View], outdated: Sequence[View], name: str) -> None:
+    """Refuse other columns of a published view: the table that it is published as has the ones that it had."""
+    for view in outdated:
+        if Publication.of(view.options) is not None and view.fields != before[view.name].fields:
+            raise Unsupported(
+                f'"{name}" cannot be altered',
+                detail=f'View "{view.name}" would have other columns, and is published with those that it has.',
+                hint="Drop that view first, and publish it again.",
+            )
 
 
 def _seeing(view: View, altered: AlteredTable) -> View:
