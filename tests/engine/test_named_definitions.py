@@ -315,7 +315,7 @@ def test_tables_are_described(wh: tidemill.Warehouse) -> None:
         "UPDATE orders SET s.a = 1",
         "CREATE SCHEMA s",
         "DROP DATABASE IF EXISTS s",
-        "ALTER TABLE orders ADD COLUMN x INT",
+        "ALTER TABLE orders SET TBLPROPERTIES ('a' = 'b')",
         "REFRESH TABLE orders",
         "CREATE OR REPLACE TABLE t (a INT)",
         "SET spark.sql.shuffle.partitions = 2",

@@ -94,9 +94,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Epoch]:
     commits: list[Epoch] = []
     commit = EpochCommitter.commit
 
-    def counting(self: EpochCommitter, epoch: Epoch, refreshed: Collection[str] = ()) -> Callable[[], None]:
+    def counting(
+        self: EpochCommitter, epoch: Epoch, refreshed: Collection[str] = (), *, ends: bool = True
+    ) -> Callable[[], None]:
         commits.append(epoch)
-        return commit(self, epoch, refreshed)
+        return commit(self, epoch, refreshed, ends=ends)
 
     monkeypatch.setattr(EpochCommitter, "commit", counting)
     return commits

@@ -181,3 +181,19 @@ def test_tasks_of_the_data_source_read_with_the_rights_of_the_driver(tmp_path: P
     parts = pickle.dumps((reader, reader.partitions()))
     read = subprocess.run(task, input=parts, env=given, capture_output=True, check=True)
     assert read.stdout.decode().strip() == str([(n, "ann" if n % 2 else None, n) for n in range(1, 6)])
+
+
+def test_columns_and_names_change_in_s3() -> None:
+    with tidemill.open(SHOP, runtime="native") as wh:
+        filled(wh)
+        wh.sql(
+            "ALTER TABLE orders ADD COLUMN note STRING DEFAULT 'old'; ALTER TABLE orders RENAME COLUMN amount TO price"
+        )
+        wh.sql("ALTER TABLE orders RENAME TO sales; INSERT INTO sales VALUES (6, 'bob', 6, 'new')")
+    with tidemill.open(SHOP, runtime="native") as wh:
+        notes = wh.sql("SELECT note, COUNT(*), SUM(price) FROM sales GROUP BY note").rows()
+        assert sorted(notes) == [("new", 1, 6), ("old", 5, 15)]
+        wh.sql("ALTER TABLE sales ALTER COLUMN note SET NOT NULL; DELETE FROM sales WHERE id = 1")
+        wh.compact()
+        assert all(one.ok for one in wh.verify())
+        assert sorted(wh.at(5).table("sales").rows())[0] == (1, "ann", 1, "old")

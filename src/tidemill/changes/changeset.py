@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidemill.changes.alterations import Alteration
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.run_end_encoding import decoded
 from tidemill.changes.zset import Row, ZSet
@@ -162,7 +163,8 @@ class Epoch:
 
     ``changes`` go by the name of the map they add to (tables, views, stages and their maps alike). ``catalog`` is the
     new catalog if it changed, ``positions`` are the source positions after it, ``dropped`` the maps that end here and
-    ``replaced`` those whose former content the change replaces (a view that was rebuilt).
+    ``replaced`` those whose former content the change replaces (a view that was rebuilt). ``altered`` are changes of
+    the columns of maps, whose rows stay as they are stored, and ``renamed`` are the new names of maps.
     """
 
     number: int
@@ -171,3 +173,5 @@ class Epoch:
     catalog: Mapping[str, object] | None = None
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
+    altered: Mapping[str, tuple[Alteration, ...]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)

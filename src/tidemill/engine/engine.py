@@ -10,7 +10,9 @@ from threading import get_ident
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.definitions.alterations import Alterations
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
@@ -87,7 +89,7 @@ class Engine:
         """Reads of tables and views by users, since the warehouse was opened."""
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
-        self.transaction = EpochTransaction(store, state.reload, self._republish, self._clean_up)
+        self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
         self._combiner = EpochCombiner(state.lock)
         self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish)
         self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
@@ -105,11 +107,12 @@ class Engine:
         )
         self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
         self.feeds = FolderFeeds(state, self.apply)
-        self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns)
+        self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
         self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
+        self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
@@ -249,6 +252,15 @@ class Engine:
         self.publisher.offer(epoch)
         self._last = epoch
         self._schedule.note(epoch)
+
+    def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
+        self.alterations.alter_columns(altered, positions=positions)
+
+    def _reload(self) -> None:
+        """Load what is stored after an exception, which may have come before altered views were rebuilt."""
+        outdated = self.state.reload()
+        if not self.state.read_only:
+            self._filler.rebuild(outdated)
 
     def _republish(self) -> None:
         self.publisher.resume(self.store.epoch, self.catalog.views)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.reader import require_epoch
@@ -34,8 +35,12 @@ class TableHandle(LazyRows):
     def __init__(self, engine: Engine, table: Table) -> None:
         super().__init__(table.fields, lambda: engine.read_contents(table.name), engine.placement.frame)
         self.name = table.name
-        self.definition = table
         self._engine = engine
+
+    @property
+    def definition(self) -> Table:
+        """Its declaration."""
+        return self._engine.committed.table(self.name)
 
     def partitions(self) -> list[Partition]:
         """The non-empty partitions in time order, of a table with partitions."""
@@ -51,10 +56,16 @@ class ViewHandle(LazyRows):
         self.name = view.name
         self._engine = engine
 
+    @property
+    def definition(self) -> str:
+        """The statement that creates the view, over the tables as they are now."""
+        return view_definition(self._engine.committed.view(self.name))
+
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, with duplicates; in the order of an OQL view that has one, else unordered."""
         order = self._engine.committed.view(self.name).order
-        return present_rows(ordered_rows(self._read().zset().expand(), order), self.fields)
+        change = self._present()
+        return present_rows(ordered_rows(change.zset().expand(), order), change.fields)
 
     def changes(self, since: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
         """The changes after epoch ``since``, as ``(weight, row)`` pairs: all epochs summed into one net change."""

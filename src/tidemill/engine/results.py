@@ -104,11 +104,18 @@ class LazyRows(ArrowRows):
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, with duplicates, in no particular order."""
-        return present_rows(self._read().zset().expand(), self.fields)
+        change = self._present()
+        return present_rows(change.zset().expand(), change.fields)
+
+    def _present(self) -> ChangeSet:
+        """The rows, with the columns that they have now: a table may have been altered since."""
+        change = self._read()
+        self.fields = tuple(change.fields)
+        return change
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
-        return expand_arrow(self._read())
+        return expand_arrow(self._present())
 
     def df(self) -> DataFrame:
         """The rows as a Spark frame, in the warehouse's session."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import ChangeCounts
 from tidemill.storage.compaction.consolidate import choose_runs
 from tidemill.storage.compaction.expired_rows import expire_map_rows
-from tidemill.storage.compaction.run_merge import RunMerge, merge_map, trim_runs
+from tidemill.storage.compaction.run_merge import RunMerge, merge_map, rewrite_altered, trim_runs
 from tidemill.storage.compaction.vacuum import (
     Inspection,
     absorbed_logs,
@@ -47,7 +47,7 @@ from tidemill.storage.layout import CommittedState, Layout, last_token, log_is_e
 from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
 from tidemill.storage.position_history import positions_by_epoch
 from tidemill.storage.row_group_cache import RowGroupCache
-from tidemill.storage.runs import write_table
+from tidemill.storage.runs import RunSegment, write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
 from tidemill.storage.shared_staging import SharedStaging
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
@@ -77,6 +77,7 @@ class FolderStore:
         self._temporary: TemporaryFolder | None = None
         self._lookups = RunLookups(layout.root, cache)
         self._forgotten: dict[str, ExpiredEntries] = {}
+        self._copies: dict[tuple[str, int], RunFile] = {}
 
     @classmethod
     def open(
@@ -209,13 +210,32 @@ class FolderStore:
 
         A run may also have rows of epochs after ``until``: compare its ``last_epoch``, and filter by ``_epoch``.
         """
-        with self._lock:
+        with self._merging if self._now.state.alterations.get(name) else nullcontext(), self._lock:
             self._commits.require_sound()
             bound = check_readable(self.oldest, self.epoch, None, until)
             require_not_lost(self._now.state.losses, name, None, bound)
             spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
+            if self._now.state.alterations.get(name):
+                self._rewrite_altered(name, bound)
             parts = self._now.parts(self._layout.maps, name, self._lookups)
-            return (*(part.as_run() for part in parts if is_visible_at(part, bound)), *spilled)
+            return (*(self._run_file(part) for part in parts if is_visible_at(part, bound)), *spilled)
+
+    def _rewrite_altered(self, name: str, until: int) -> None:
+        """Rewrite the runs of a map that lack its present columns, for runtimes that read files themselves."""
+        writer = self._commits.writer
+        if writer is not None and not writer.forked:
+            with self._merged(), translate_os_errors("rewrite runs", self._layout.maps):
+                rewritten = rewrite_altered(self._layout.maps, writer, self._now, name, until)
+                self._install(writer, [rewritten] if rewritten.before else [])
+
+    def _run_file(self, part: RunSegment) -> RunFile:
+        """A run for runtimes that read files themselves. A reader cannot rewrite it: it makes a copy of its own."""
+        if not part.alterations:
+            return part.as_run()
+        key = part.run.file, len(part.alterations) + part.run.altered
+        if key not in self._copies:
+            self._copies[key] = self._spill_table(part.load(part.present_schema), part.first, part.last)
+        return self._copies[key]
 
     def _spilled(self, name: str, until: int) -> list[RunFile]:
         """Temporary file with the map's rows from the log, since a reader may not checkpoint; a writer does, and needs
@@ -227,11 +247,14 @@ class FolderStore:
         part = self._now.tail.part(name, until=until)
         if part is None:
             return []
+        return [self._spill_table(part.table, part.first, part.last)]
+
+    def _spill_table(self, table: pa.Table, first: int, last: int) -> RunFile:
+        """A temporary file with rows of these epochs."""
         self._spill = self._spill or TemporaryFolder()
         file = Path(mkdtemp(dir=self._spill.path)) / "waiting.parquet"
-        write_table(part.table, file)
-        prefix = file.parent / "mapped" / file.stem
-        return [RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last, prefix)]
+        write_table(table, file)
+        return RunFile(file, table.num_rows, file.stat().st_size, first, last, file.parent / "mapped" / file.stem)
 
     def rows(self, name: str) -> int:
         """Number of stored rows of the map before summing: an upper bound of its size."""
@@ -312,8 +335,8 @@ class FolderStore:
                 if writer.full(self._commits.now):
                     self._tidy(self.checkpoint)
                 return partial(self._commits.wait, epoch.number, durable)
-            if epoch.dropped or epoch.replaced:
-                # Epochs in the log belong to the maps before the drop: they must be in runs before those end.
+            if epoch.dropped or epoch.replaced or epoch.altered or epoch.renamed:
+                # Epochs in the log belong to the maps as they were before: they must be in runs first.
                 self.checkpoint()
             self._commits.advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))
             self._spent, self._staged = [*self._spent, *self._staged], []

@@ -191,6 +191,8 @@ class FolderWriter:
             catalog=epoch.catalog,
             dropped=tuple(epoch.dropped),
             replaced=tuple(epoch.replaced),
+            altered=epoch.altered,
+            renamed=epoch.renamed,
             added=added,
             counts=counts,
         )
@@ -294,7 +296,7 @@ class FolderWriter:
         staged = change.files or ()
         runs = [file.run for file in staged if isinstance(file, StagedFile) and file.run is not None]
         if staged and len(runs) == len(staged):
-            yield from ((run.entry, run.marks) for run in runs)
+            yield from ((_stamped(run.entry, state, name), run.marks) for run in runs)
             return
         if not staged or not all(Path(file).resolve().is_relative_to(self._layout.staging) for file in staged):
             table = with_epoch(change.arrow(), number)
@@ -303,14 +305,18 @@ class FolderWriter:
         for file in staged:
             adopted = adopt_run(Path(file), number, self._layout.maps, self._new_file(state, name, self._written))
             if adopted is not None:
-                yield adopted
+                yield _stamped(adopted[0], state, name), adopted[1]
 
-    def write(self, table: pa.Table, now: CommittedState, name: str) -> RunEntry:
-        """Store rows of a map, each with its epoch, as a run for the next manifest."""
-        return self._write(table, now.state, name, self._merged)
+    def write(self, table: pa.Table, now: CommittedState, name: str, altered: int | None = None) -> RunEntry:
+        """Store rows of a map, each with its epoch, as a run for the next manifest.
+
+        They have its present columns, or those after so many alterations.
+        """
+        run = self._write(table, now.state, name, self._merged)
+        return run if altered is None else replace(run, altered=altered)
 
     def _write(self, table: pa.Table, state: WarehouseState, name: str, written: list[str]) -> RunEntry:
-        return write_run(table, self._layout.maps, self._new_file(state, name, written))
+        return _stamped(write_run(table, self._layout.maps, self._new_file(state, name, written)), state, name)
 
     def _new_file(self, state: WarehouseState, name: str, written: list[str]) -> str:
         """A file name that no run ever had, by this writer's token. It is recorded before the file is created."""
@@ -326,6 +332,11 @@ class FolderWriter:
             self._log.close()
         self._mark.close()
         self._lock.release()
+
+
+def _stamped(run: RunEntry, state: WarehouseState, name: str) -> RunEntry:
+    """A new run, which has the present columns of its map."""
+    return replace(run, altered=len(state.alterations.get(name, ())))
 
 
 def _mark_of(state: WarehouseState) -> CommitMark:

@@ -11,11 +11,12 @@ from tidemill.model.errors import FormatMismatch, StorageError
 from tidemill.storage.filesystem.durable_files import damaged, missing
 from tidemill.storage.filesystem.file_system import FilePath, system_of
 
-FORMAT = 4
+FORMAT = 5
 """The format that this version writes.
 
 In format 1, log records and manifests do not name their predecessor. Up to format 2, log records repeat the schemas of
-all maps that they change. Up to format 3, manifests do not count changes.
+all maps that they change. Up to format 3, manifests do not count changes. Up to format 4, maps have the columns that
+they were created with.
 """
 
 FORMAT_FILE = "tidemill.json"
@@ -27,7 +28,7 @@ def _leave_as_it_is(folder: FilePath) -> None:
     """Rewrite nothing: manifests and records of the format stay readable."""
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is, 2: _leave_as_it_is, 3: _leave_as_it_is}
+MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is, 2: _leave_as_it_is, 3: _leave_as_it_is, 4: _leave_as_it_is}
 """Migration ``n`` takes a folder from format ``n`` to ``n + 1``. An interrupted one is run again from its start."""
 
 

@@ -116,7 +116,11 @@ class CommittedState:
 
     def parts(self, maps: FilePath, name: str, lookups: RunLookups | None = None) -> list[RunSegment]:
         """The runs of a map; ``lookups`` find rows in their mapped files."""
-        return [RunSegment(run, maps / run.file, name, lookups) for run in self.state.runs.get(name, ())]
+        state = self.state
+        return [
+            RunSegment(run, maps / run.file, name, lookups, state.later_alterations(name, run))
+            for run in state.runs.get(name, ())
+        ]
 
 
 def recover(layout: Layout) -> CommittedState:

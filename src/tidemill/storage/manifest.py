@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from tidemill.changes.alterations import Alteration
 from tidemill.model.errors import Corrupt
 from tidemill.storage.change_counts import ChangeCounts
 from tidemill.storage.filesystem.durable_files import RESTORE_HINT, damaged
@@ -27,6 +28,7 @@ FULL_EVERY = 64
 """Interval of full manifests: one in so many."""
 
 P = TypeVar("P", bound=FilePath)
+T = TypeVar("T")
 
 _NAME = re.compile(r"\d{20}\.json")
 _ID = re.compile(r"[0-9a-z][0-9a-z-]*")
@@ -49,6 +51,7 @@ class WarehouseState:
 
     ``ids`` maps each map to the folder of its runs, because user-chosen names never become paths. ``seal`` is the
     checksum of the manifest that leads here. ``log`` is the number and seal of an earlier manifest whose log continues.
+    ``alterations`` are those of the columns of each map, the oldest first.
     """
 
     sequence: int = 0
@@ -62,6 +65,7 @@ class WarehouseState:
     runs: Mapping[str, tuple[RunEntry, ...]] = field(default_factory=dict)
     losses: tuple[LostEpochs, ...] = ()
     counts: Mapping[str, ChangeCounts] = field(default_factory=dict)
+    alterations: Mapping[str, tuple[Alteration, ...]] = field(default_factory=dict)
     seal: int = field(default=0, compare=False)
 
     @property
@@ -75,6 +79,10 @@ class WarehouseState:
             return self.counts[name]
         rows = sum(run.rows - 2 * run.retracted for run in self.runs.get(name, ()) if run.ended is None)
         return ChangeCounts.of_uncounted(max(rows, 0), self.epoch)
+
+    def later_alterations(self, name: str, run: RunEntry) -> tuple[Alteration, ...]:
+        """The alterations of a map's columns that came after one of its runs was written."""
+        return self.alterations.get(name, ())[run.altered :]
 
     def files(self) -> set[str]:
         """The run files that this state references."""
@@ -95,8 +103,9 @@ class Manifest:
 
     Maps in ``dropped`` are removed and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) are
     removed, and those in ``added`` are added. ``counts`` are those of the changes that it adds. A *full* manifest
-    applies to the empty state instead of its parent's. ``previous`` is the checksum of its parent and ``seal`` its own;
-    ``losses`` are those of all earlier repairs, if any.
+    applies to the empty state instead of its parent's. Maps in ``renamed`` have other names from here on, before all
+    else, and ``altered`` are new alterations of columns. ``previous`` is the checksum of its parent and ``seal`` its
+    own; ``losses`` are those of all earlier repairs, if any.
     """
 
     sequence: int
@@ -117,12 +126,14 @@ class Manifest:
     added: Mapping[str, tuple[RunEntry, ...]] = field(default_factory=dict)
     losses: tuple[LostEpochs, ...] | None = None
     counts: Mapping[str, ChangeCounts] = field(default_factory=dict)
+    altered: Mapping[str, tuple[Alteration, ...]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
     previous: int | None = None
     seal: int = field(default=0, compare=False)
 
     def apply(self, before: WarehouseState) -> WarehouseState:
         """The state after this commit."""
-        old = WarehouseState() if self.full else before
+        old = WarehouseState() if self.full else _renamed(before, self.renamed)
         runs = {name: runs for name, runs in old.runs.items() if name not in self.dropped}
         for name in self.replaced:
             runs[name] = tuple(_ended(run, self.epoch) for run in runs.get(name, ()))
@@ -144,6 +155,7 @@ class Manifest:
             runs=runs,
             losses=tuple(loss for loss in _either(self.losses, old.losses) if loss.last >= self.oldest),
             counts=self._counts_after(old),
+            alterations=self._alterations_after(old),
             seal=self.seal,
         )
 
@@ -154,6 +166,10 @@ class Manifest:
         for name, new in self.counts.items():
             counts[name] = new if name in ended else old.counts_of(name) + new
         return counts
+
+    def _alterations_after(self, old: WarehouseState) -> dict[str, tuple[Alteration, ...]]:
+        known = {name: some for name, some in old.alterations.items() if name not in self.dropped}
+        return known | {name: (*known.get(name, ()), *new) for name, new in self.altered.items()}
 
     def whole(self, after: WarehouseState) -> Manifest:
         """The full manifest of the same commit, which leads to the state ``after``."""
@@ -169,11 +185,34 @@ class Manifest:
             added=after.runs,
             losses=after.losses,
             counts=after.counts,
+            altered=after.alterations,
+            renamed={},
         )
 
 
 def _either(said: tuple[LostEpochs, ...] | None, before: tuple[LostEpochs, ...]) -> tuple[LostEpochs, ...]:
     return before if said is None else said
+
+
+def _renamed(state: WarehouseState, names: Mapping[str, str]) -> WarehouseState:
+    """The state with other names for some maps, whose runs stay where they are."""
+    if not names:
+        return state
+
+    def under(maps: Mapping[str, T]) -> dict[str, T]:
+        return {names.get(name, name): held for name, held in maps.items()}
+
+    losses = tuple(
+        loss if loss.map is None else replace(loss, map=names.get(loss.map, loss.map)) for loss in state.losses
+    )
+    return replace(
+        state,
+        ids=under(state.ids),
+        runs=under(state.runs),
+        counts=under(state.counts),
+        alterations=under(state.alterations),
+        losses=losses,
+    )
 
 
 def _ended(run: RunEntry, epoch: int) -> RunEntry:
@@ -191,6 +230,10 @@ def write_manifest(folder: FilePath, manifest: Manifest) -> int:
     Returns its seal.
     """
     said = {key: value for key, value in asdict(manifest).items() if value not in ({}, (), None) and key != "seal"}
+    for runs in said.get("added", {}).values():
+        for run in runs:
+            if not run["altered"]:
+                del run["altered"]
     body = json.dumps(said).encode()
     system_of(folder).create(manifest_file(folder, manifest.sequence), _twice(body))
     return zlib.crc32(body)
@@ -244,6 +287,7 @@ def _decoded(body: dict[str, Any]) -> Manifest:
         body["losses"] = tuple(LostEpochs(**loss) for loss in body["losses"])
     body["counts"] = {name: ChangeCounts.from_json(said) for name, said in body.get("counts", {}).items()}
     added = {name: tuple(map(_run, some)) for name, some in runs.items()}
+    body["altered"] = {name: tuple(Alteration(**one) for one in some) for name, some in body.get("altered", {}).items()}
     _require_inside(body.get("ids", {}).values(), _ID)
     _require_inside((run.file for some in added.values() for run in some), _RUN)
     return Manifest(**body, added=added)

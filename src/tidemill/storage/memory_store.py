@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from tidemill.changes.alterations import Alteration, present_columns, present_rows
 from tidemill.changes.changeset import Epoch
 from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
@@ -62,6 +63,10 @@ class _MapHistory:
         parts = (part if part.ended is not None else replace(part, ended=epoch) for part in self.parts)
         return replace(self, parts=tuple(parts), counts=NO_CHANGES)
 
+    def altered(self, alterations: Sequence[Alteration]) -> _MapHistory:
+        """The history with other columns: those in memory are changed at once, and most of them are not copied."""
+        return replace(self, parts=tuple(_altered(part, alterations) for part in self.parts))
+
     def reaching(self, oldest: int) -> _MapHistory:
         """The history without segments that ended by the oldest epoch that is kept."""
         return replace(self, parts=tuple(p for p in self.parts if p.ended is None or p.ended > oldest))
@@ -70,6 +75,12 @@ class _MapHistory:
     def bytes(self) -> int:
         """Memory size of the tables in bytes."""
         return sum(part.table.nbytes for part in self.parts)
+
+
+def _altered(part: TableSegment, alterations: Sequence[Alteration]) -> TableSegment:
+    columns = present_columns(part.table.schema, alterations)
+    schema = pa.schema([(name, column.type) for name, column in columns.items()])
+    return TableSegment(present_rows(part.table, schema, columns), part.first, part.last, part.ended)
 
 
 _NOTHING = _MapHistory()
@@ -112,6 +123,12 @@ class _CommittedEpoch(NamedTuple):
     def after(self, epoch: Epoch) -> _CommittedEpoch:
         """The state after ``epoch``, whose changes are added to a copy of the tail."""
         now = self._replace(tail=self.tail.copy())
+        for name in {*epoch.altered, *epoch.renamed}:
+            now = now.settled(name)
+        if epoch.renamed:
+            now = now._replace(histories={epoch.renamed.get(n, n): held for n, held in now.histories.items()})
+        for name, alterations in epoch.altered.items():
+            now = now.having(name, now.history(name).altered(alterations))
         for name in epoch.dropped:
             kept = {other: history for other, history in now.histories.items() if other != name}
             now = now._replace(histories=kept, tail=now.tail.without(name))
@@ -257,7 +274,7 @@ class MemoryStore:
             self._require_open()
             now = self._now
             check_epoch_number(epoch.number, now.epoch)
-            if epoch.number == now.epoch or epoch.dropped or epoch.replaced:
+            if epoch.number == now.epoch or epoch.dropped or epoch.replaced or epoch.altered or epoch.renamed:
                 self._now = now.after(epoch)
                 return
             # Copying the tail would cost more than the epoch: changes are appended in place, and cut off after an

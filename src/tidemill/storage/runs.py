@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidemill.changes.alterations import Alteration, present_columns, present_rows, stored_schema_of
 from tidemill.changes.arrow import ZERO
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import EPOCH, WEIGHT
@@ -77,7 +78,8 @@ ReadRowGroup = Callable[[pq.ParquetFile, int, Sequence[str]], pa.Table]
 class RunEntry:
     """The manifest's entry of a run. ``file`` is relative to the folder of all maps; ``retracted`` counts its rows of
     negative weight; from epoch ``ended`` on it is not visible, because its map was replaced. ``groups`` are checksums
-    of its row groups if it has several, used to salvage a damaged run."""
+    of its row groups if it has several, used to salvage a damaged run. It was written after ``altered`` alterations of
+    its map's columns."""
 
     file: str
     rows: int
@@ -88,19 +90,22 @@ class RunEntry:
     retracted: int = 0
     ended: int | None = None
     groups: tuple[int, ...] = ()
+    altered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RunSegment:
     """A run as a segment of map ``name``; ``lookups`` find rows in its mapped files.
 
-    ``path`` is its file in the warehouse, ``local`` that file or a copy of it on this machine.
+    ``path`` is its file in the warehouse, ``local`` that file or a copy of it on this machine. ``alterations`` of the
+    map's columns are later than the run.
     """
 
     run: RunEntry
     path: FilePath
     name: str
     lookups: RunLookups | None = None
+    alterations: tuple[Alteration, ...] = ()
 
     @property
     def first(self) -> int:
@@ -127,6 +132,8 @@ class RunSegment:
 
         A lookup in a file with checksums of its row groups verifies those that it reads.
         """
+        if self.alterations:
+            return self._load_altered(schema, where)
         read: ReadRowGroup = _read_row_group
         if where is not None and self.lookups is not None:
             mapped = self.lookups.mapped(self.run.file, self.run.checksum, self.run.rows)
@@ -142,6 +149,30 @@ class RunSegment:
                     raise
         self.require_sound()
         return read_table(self.local, schema, self.holds, where, read_group=read)
+
+    def _load_altered(self, schema: pa.Schema, where: ColumnValues | None) -> pa.Table:
+        """The rows of a run that is older than the present columns of its map."""
+        file = self.file_schema()
+        columns = present_columns(file, self.alterations)
+        # By columns that the file has in the same type it can be searched; by others, what is read is filtered.
+        places = {name: columns[name].stored for name in where or ()}
+        known = {p: v for n, v in (where or {}).items() if (p := places[n]) and file.field(p).type == v.type}
+        stored = stored_schema_of(columns, file, schema.names)
+        found = replace(self, alterations=()).load(stored, known or None)
+        rows = present_rows(found, schema, columns)
+        return rows if where is None else rows.filter(has_values(rows, where))
+
+    def file_schema(self) -> pa.Schema:
+        """The columns of the file itself."""
+        self.require_sound()
+        with translate_read_errors(self.path, self.holds), open_run(self.local) as parquet:
+            return parquet.schema_arrow
+
+    @property
+    def present_schema(self) -> pa.Schema:
+        """The columns of its rows as they are read, all of them."""
+        columns = present_columns(self.file_schema(), self.alterations)
+        return pa.schema([(name, column.type) for name, column in columns.items()])
 
     def _read_column(self, field: pa.Field) -> pa.ChunkedArray:
         self.require_sound()

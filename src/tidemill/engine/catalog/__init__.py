@@ -9,7 +9,8 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``serialization``: the catalog as JSON, and back
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic
 - ``publication``: the options of a view that is published as a lake table
-- ``ddl``: tables as CREATE TABLE statements
+- ``ddl``: tables as CREATE TABLE statements; ``definition``: views as the statements that create them
+- ``altered_table``: a table with other columns; ``seen_columns``: the columns that a view saw when it was created
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``equal_views``: views with the same query under other names
 - ``entries``: sources, feeds, constraints, functions, statistics and object classes

@@ -198,13 +198,35 @@ class Catalog:
         self._entries[view.name] = view
         self._sort()
 
+    def replace_entry(self, name: str, entry: Table | View) -> None:
+        """Put another entry, perhaps with another name, in the place of that of a name."""
+        self._entries = {
+            entry.name if other == name else other: entry if other == name else kept
+            for other, kept in self._entries.items()
+        }
+        self._sort()
+
+    def readers(self, name: str) -> list[View]:
+        """The views that read a table or view directly, in the order of their creation."""
+        return [view for view in self.views.values() if name in view.inputs]
+
+    def with_readers(self, names: Iterable[str]) -> list[str]:
+        """Views, and all that read them, directly or through others, in the order of their creation."""
+        found = set(names)
+        for view in self.views.values():
+            if not found.isdisjoint(view.inputs):
+                found.add(view.name)
+        return [name for name in self.views if name in found]
+
     def require_unread(self, name: str, what: str = "dropped") -> None:
         """Refuse to drop or replace a table or view that others read."""
         own = {name, name + LATE} if name in self.late else {name}
         readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
         if readers:
             raise Unsupported(
-                f'"{name}" cannot be {what}', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
+                f'"{name}" cannot be {what}',
+                detail=f"It is read by {', '.join(readers)}.",
+                hint="Drop those first." if what != "dropped" else "Drop those first, or add CASCADE.",
             )
 
     def drop(self, name: str) -> None:

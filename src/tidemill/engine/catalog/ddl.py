@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table
 
-__all__ = ["ddl"]
+__all__ = ["ddl", "options_clause"]
 
 
 def ddl(table: Table) -> str:
@@ -32,6 +34,19 @@ def ddl(table: Table) -> str:
     cut = table.partitioning
     clauses = f"{' APPEND ONLY' if table.append_only else ''}{_along(cut) if cut else ''}"
     return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){clauses}"
+
+
+def options_clause(options: Mapping[str, str]) -> str:
+    """Options in parentheses, as WITH takes them.
+
+    >>> options_clause({"strategy": "delta"})
+    "(strategy = 'delta')"
+    """
+    return "(" + ", ".join(f"{key} = {_text(value)}" for key, value in options.items()) + ")"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _named(constraint: ReferentialConstraint | CheckConstraint) -> str:

@@ -21,6 +21,13 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
+from tidemill.engine.catalog.seen_columns import (
+    EVERYTHING,
+    SeenColumns,
+    as_seen,
+    over_present_columns,
+    partitioning_as_seen,
+)
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import (
@@ -50,17 +57,23 @@ def define_view(
     statistics: Statistics | None = None,
     on_spark: bool = False,
     session_stages: bool = True,
+    columns: SeenColumns = EVERYTHING,
 ) -> View:
     """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given.
 
     For strategy ``auto`` the view is compiled by ``plan``; with ``statistics`` a plan is chosen, for changes that
     run ``on_spark`` or here, which keeps the methods for sliding windows of a ``plan`` that is given.
-    ``session_stages`` is an option of ``compile_view``.
+    ``session_stages`` is an option of ``compile_view``; ``columns`` are those that the view sees of altered tables.
     """
     _require_options(name, options)
     # A view that replaces one of its name cannot read the old one.
-    readable = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
-    cuts = {other: cut for other, cut in catalog.partitionings.items() if other != name}
+    present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
+    readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
+    cuts = {
+        other: partitioning_as_seen(cut, columns.get(other))
+        for other, cut in catalog.partitionings.items()
+        if other != name
+    }
     meant = as_oql(tree or query, name)
     if isinstance(meant, OqlText):
         translated = oql_view(meant, catalog.module, readable)
@@ -69,7 +82,8 @@ def define_view(
         translated = translate(meant, readable, name, catalog.registry.keys, cuts, named)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
-    relation, subplans = extract_maintained_subplans(name, translated.relation, options, catalog.sources.values())
+    relation = over_present_columns(translated.relation, columns, present)
+    relation, subplans = extract_maintained_subplans(name, relation, options, catalog.sources.values())
     start = Compilation(
         name,
         relation,
@@ -93,7 +107,18 @@ def define_view(
         require_incremental(program)
     cut = with_retention(options, name, translated.partitioning)
     view = View(
-        name, query, dict(options), relation, program, epoch, epoch, subplans, cut, order=translated.order, plan=plan
+        name,
+        query,
+        dict(options),
+        relation,
+        program,
+        epoch,
+        epoch,
+        subplans,
+        cut,
+        order=translated.order,
+        plan=plan,
+        columns=columns,
     )
     _require_retained_inputs(catalog, view)
     _require_log(view)

@@ -20,6 +20,7 @@ def equal_view(view: View, views: Mapping[str, View]) -> View | None:
     form = view.canonical_form
     for other in takewhile(lambda other: other.name != view.name, views.values()):
         alike = other.options == view.options and other.fields == view.fields and other.partitioning is None
+        alike = alike and other.columns == view.columns  # their texts are compiled over the same columns
         if form is not None and alike and not other.order and other.canonical_form is form:
             return other
     return None

@@ -120,6 +120,7 @@ def _entry_of(catalog: Catalog, item: Mapping[str, Any], *, session_stages: bool
             item["created"],
             plan=plan,
             session_stages=session_stages,
+            columns=item.get("columns", {}),
         )
         shares = item.get("shares", {})
         if shares and can_still_share(view, shares, catalog.views.values()):
@@ -146,6 +147,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         **({"equal_query": entry.equal_query} if entry.equal_query else {}),
         **({"plan": plan} if (plan := entry.plan.to_json()) else {}),
         **({"shares": dict(entry.shares)} if entry.shares else {}),
+        **({"columns": {name: dict(seen) for name, seen in entry.columns.items()}} if entry.columns else {}),
     }
 
 

@@ -17,6 +17,7 @@ from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
+from tidemill.engine.catalog.seen_columns import SeenColumns, spelled_out
 from tidemill.engine.catalog.view_options import kept_epochs
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
@@ -54,7 +55,8 @@ class View:
     ``remote_subplans`` is maintained by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with
     other views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
     ``order``, if it has one. Strategy ``auto`` has chosen its ``plan``. It is compiled from ``equal_query``, if it has
-    one: that of an earlier view, which differs from its own in nothing but the names inside.
+    one: that of an earlier view, which differs from its own in nothing but the names inside. Of tables that were
+    altered after it was created it sees the ``columns``.
     """
 
     name: str
@@ -71,6 +73,12 @@ class View:
     order: tuple[ColumnOrder, ...] = ()
     plan: Plan = DEFAULT_PLAN
     equal_query: str = ""
+    columns: SeenColumns = field(default_factory=dict)
+
+    @cached_property
+    def text(self) -> str:
+        """Its query, as it reads over the tables as they are now."""
+        return spelled_out(self.query, self.columns)
 
     @property
     def compiled_query(self) -> str:

@@ -1,6 +1,7 @@
-"""DDL: tables, views, sources and feeds created, replaced and dropped; each commits the catalog.
+"""DDL: tables, views, sources and feeds created, altered, replaced and dropped; each commits the catalog.
 
 - ``tables_and_views``: tables and views; shared stages of a dropped view are transferred
+- ``alterations``: tables and views altered and renamed
 - ``sources_and_feeds``: sources and feeds
 - ``planning``: views planned by what is stored, and anew when their tables have grown
 - ``stored_statistics``: rows, changes and columns of what is stored, and ANALYZE; ``count_values``: one column

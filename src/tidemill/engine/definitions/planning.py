@@ -20,6 +20,7 @@ from tidemill.compiler.plan import ALTERED, CREATED, DEFAULT_PLAN, Decision
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.equal_views import equal_view
+from tidemill.engine.catalog.seen_columns import EVERYTHING, SeenColumns
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.definitions.stored_statistics import counted_rows, stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
@@ -46,11 +47,13 @@ def planned_view(
     tree: ViewTree | None = None,
     statistics: Statistics | None = None,
     cause: str = CREATED,
+    columns: SeenColumns = EVERYTHING,
 ) -> View:
     """A view, compiled as strategy ``auto`` plans it by what is stored now, if it names no other.
 
     The state of an equal view that is there costs nothing, so that one's plan is the best, and so is its text. The log
-    of its plan ends with this decision and its ``cause``; what a view of this name has decided before precedes it.
+    of its plan ends with this decision and its ``cause``; what a view of this name has decided before precedes it. Of
+    altered tables it sees ``columns``.
     """
     view = define_view(
         state.catalog,
@@ -62,6 +65,7 @@ def planned_view(
         plan=DEFAULT_PLAN if cause in (CREATED, ALTERED) else state.catalog.view(name).plan,
         statistics=statistics or stored_statistics(state.catalog, state.store),
         on_spark=state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
+        columns=columns,
     )
     equal = equal_view(view, state.catalog.views)
     if equal is None:
@@ -69,7 +73,7 @@ def planned_view(
     text, plan = equal.compiled_query, equal.plan.of_view(equal.name, name)
     if (text, plan) == (query, view.plan):
         return _looked_at(state, _logged(state, view, cause))
-    alike = define_view(state.catalog, name, text, options, state.store.epoch, plan=plan)
+    alike = define_view(state.catalog, name, text, options, state.store.epoch, plan=plan, columns=columns)
     alike = replace(alike, query=query, equal_query="" if text == query else text)
     decision = Decision(chosen=plan.choice, reason=f"the plan of {equal.name}, whose query is the same")
     return _looked_at(state, _logged(state, replace(alike, plan=plan.decided(decision)), cause))
@@ -155,7 +159,9 @@ class Planner:
         """Plan a view by what is stored now, and take that plan if it is much better; else the decision to keep it."""
         state = self._state
         statistics = stored_statistics(state.catalog, state.store)
-        view = planned_view(state, old.name, old.query, old.options, statistics=statistics, cause=cause)
+        view = planned_view(
+            state, old.name, old.query, old.options, statistics=statistics, cause=cause, columns=old.columns
+        )
         decision = view.plan.log[-1]
         if view.plan == old.plan:
             return replace(decision, reason="the same plan is the best")

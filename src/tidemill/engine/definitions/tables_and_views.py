@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -167,16 +167,42 @@ class RelationDefinitions:
     def _is_up_to_date(self, view: View) -> bool:
         return not view.refresh.deferred or view.fresh == self._state.store.epoch
 
-    def drop(self, name: str) -> None:
-        """Remove a table or view that no view reads."""
-        with self._source_views.alone(name), self._settled(), self._publisher.ending(name):
+    def drop(self, name: str, *, readers: Sequence[str] = ()) -> None:
+        """Remove a table or view that no view reads but those given, which go with it, in one commit."""
+        gone = [*readers, name]
+        with ExitStack() as held:
+            for one in gone:
+                held.enter_context(self._source_views.alone(one))
+            held.enter_context(self._settled())
+            for one in gone:
+                held.enter_context(self._publisher.ending(one))
             self._state.require_writable()
-            view = self._state.catalog.views.get(name)
+            views = [view for one in gone if (view := self._state.catalog.views.get(one)) is not None]
             with self._epochs.changing_catalog() as catalog:
-                left, dropped = self._remove(catalog, name)
-                self._epochs.commit_catalog(left, dropped=dropped, then=partial(self._release, name, dropped))
-            if view is not None:
+                left, dropped = self.remove_all(catalog, gone)
+                self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self._release_all(gone, dropped))
+            self.stop_following(views)
+
+    def stop_following(self, views: Iterable[View]) -> None:
+        """Stop what follows the sources of dropped views."""
+        for view in views:
+            with self._source_views.alone(view.name):
                 self._source_views.drop(view)
+
+    def _release_all(self, names: Iterable[str], relations: Iterable[str]) -> None:
+        for name in names:
+            self._release(name, relations)
+
+    def remove_all(self, catalog: Catalog, names: Sequence[str]) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+        """Remove tables and views from the catalog, readers before what they read, as ``_remove`` does one."""
+        left: dict[str, ChangeSet] = {}
+        dropped: list[str] = []
+        ranks = {name: rank for rank, name in enumerate(catalog)}
+        for name in sorted(names, key=lambda one: ranks.get(one, 0), reverse=True):
+            contents, maps = self._remove(catalog, name)
+            left |= contents
+            dropped += maps
+        return {name: change for name, change in left.items() if name not in dropped}, tuple(dropped)
 
     def unshare(self, view: View) -> None:
         """Give a view its own stages: it and the views that use its stages get copies of the shared contents."""

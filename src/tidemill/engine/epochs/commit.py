@@ -164,6 +164,10 @@ class EpochCommitter:
             self._transaction.end()
         return partial(self._settle, epoch.number, durable)
 
+    def end(self) -> None:
+        """End a transaction that commits have left open: what is in memory is what is stored."""
+        self._transaction.end()
+
     def _settle(self, number: int, durable: Callable[[], None]) -> None:
         """Wait until an epoch is durable, and notify subscribers. It is committed, whatever happens here."""
         try:

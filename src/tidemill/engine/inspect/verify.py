@@ -119,7 +119,7 @@ def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
         return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
     if not _is_beyond_spark(engine, view):
         with suppress(Unsupported):  # Spark supports fewer kinds of subqueries than the evaluator
-            answer = engine.placement.dataframes.recompute(view.query, _definitions(engine, view, until))
+            answer = engine.placement.dataframes.recompute(view.text, _definitions(engine, view, until))
             return Recomputation(answer.zset(), OWN_TEXT, answer.fields)
     return _translated(engine, view)
 
@@ -249,7 +249,7 @@ def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str
             found[name] = None if until is None else engine.contents(name, until)
         else:
             found.update(_definitions(engine, below, until))
-            found[name] = below.query
+            found[name] = below.text
     return found
 
 

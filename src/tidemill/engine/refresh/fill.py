@@ -54,11 +54,12 @@ class ViewFiller:
         number: int | None = None,
         left: Mapping[str, ChangeSet] = NO_CHANGES,
         dropped: tuple[str, ...] = (),
+        ends: bool = True,
     ) -> None:
         """Compute a view from its full inputs; ``pending`` are the retained rows of inputs with retention.
 
         Its rows belong to the current epoch unless a ``number`` is given. ``left``, the shared stages that the maps
-        ``dropped`` hand over to other views, are committed with them.
+        ``dropped`` hand over to other views, are committed with them. Without ``ends`` the transaction stays open.
         """
         state = self._state
         number = state.store.epoch if number is None else number
@@ -80,7 +81,13 @@ class ViewFiller:
         state.catalog.update_view(view)
         catalog = catalog_to_json(state.catalog)
         epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
-        self._epochs.commit(epoch, refreshed=(view.name,))()
+        self._epochs.commit(epoch, refreshed=(view.name,), ends=ends)()
+
+    def rebuild(self, outdated: Sequence[View]) -> list[str]:
+        """Compute views anew whose stored state belongs to another program; the transaction stays open."""
+        for view in outdated:
+            self.fill(view, rebuilt=True, ends=False)
+        return [view.name for view in outdated]
 
     def fill_replanned(self, view: View, old: View) -> None:
         """Compute the maps of a view that has a new program for the same rows, and commit them with the catalog.

@@ -1,7 +1,8 @@
 """Lake tables: the changes from the version that was taken last to the newest one are one epoch, taken exactly once.
 
 The version is the position of the table. It is committed with the rows, so after a crash either both are there or
-neither. A table is compared as a whole with its newest version only if its history is gone and that was asked for.
+neither. A table is compared as a whole with its newest version only if its history is gone, or its columns are others,
+and that was asked for.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.catalog.entries.lake_entry import LakeEntry
+from tidemill.engine.catalog.altered_table import AlteredTable, with_fields
+from tidemill.engine.catalog.entries.lake_entry import ADD, REBUILD, REFUSE, LakeEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.remote.source_maintainer import ApplyChanges
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import HistoryGone, UnknownName, Unsupported
-from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 from tidemill.program.maps import Map
 from tidemill.sources.lake.columns import fields_of_schema
@@ -39,12 +41,16 @@ POLL_SECONDS = 1.0
 ReadColumns = Callable[[str, Sequence[Field]], pa.Table]
 """Reads the rows of a table that are kept, with their weights."""
 
+AlterTable = Callable[[AlteredTable, Mapping[str, str]], None]
+"""Gives a table other columns, and commits positions with them."""
+
 
 class LakeTables(WorkerGroup):
     """Takes the changes of lake tables. One thread at a time does."""
 
-    def __init__(self, state: EngineState, apply: ApplyChanges, kept: ReadColumns) -> None:
+    def __init__(self, state: EngineState, apply: ApplyChanges, kept: ReadColumns, alter: AlterTable) -> None:
         super().__init__("lake table")
+        self._alter = alter
         self._state = state
         self._apply = apply
         self._kept = kept
@@ -107,11 +113,12 @@ class LakeTables(WorkerGroup):
     def _read(self, lake: LakeEntry, rebuild: bool) -> LakeChange | None:
         """The change since the version that was taken last; None if there is no newer one."""
         source = open_lake_table(lake.format, lake.location, lake.options)
-        since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
+        since = self._state.store.positions.get(lake.position, "")
         if since and not rebuild and not source.is_newer(since):
             return None
         if source.HAS_SCHEMA:
-            require_same_columns(lake, table, source)
+            self._follow_columns(lake, source)
+        since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
         if not since or rebuild:
             return source.contents(table)
         try:
@@ -121,6 +128,24 @@ class LakeTables(WorkerGroup):
                 return source.contents(table)
             error.hint = f"REFRESH TABLE {lake.name} REBUILD compares its rows with all of the newest version."
             raise
+
+    def _follow_columns(self, lake: LakeEntry, source: LakeTable) -> None:
+        """Give the table the columns that the lake table has now, or refuse.
+
+        New columns are NULL in the rows that are kept, as they are in the lake table. After any other change all rows
+        are compared: the position is gone with the old columns, so that a crash before that leaves it to be done.
+        """
+        table = self._state.catalog.table(lake.name)
+        wanted = {f.name for f in table.fields}
+        found = fields_of_schema(source.schema(), lake.location, wanted if lake.declared else None)
+        types, taken = {f.name: f.type for f in found}, {f.name: f.type for f in table.fields}
+        if types == taken:
+            return
+        only_new = {name: types.get(name) for name in taken} == taken
+        if lake.on_schema_change == REFUSE or (lake.on_schema_change == ADD and not only_new):
+            raise _other_columns(lake, taken, types)
+        self._alter(with_fields(table, found), {} if only_new else {lake.position: ""})
+        fault("lake-altered")
 
     def _net(self, change: LakeChange) -> ChangeSet:
         """The change of the rows that are kept, summed."""
@@ -134,20 +159,16 @@ class LakeTables(WorkerGroup):
         return self.worker_troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
 
 
-def require_same_columns(lake: LakeEntry, table: Table, source: LakeTable) -> None:
-    """Refuse a lake table whose columns are no longer those of the table."""
-    wanted = {f.name for f in table.fields}
-    found = fields_of_schema(source.schema(), lake.location, wanted if lake.declared else None)
-    types, taken = {f.name: f.type for f in found}, {f.name: f.type for f in table.fields}
-    if types == taken:
-        return
-    changed = [name for name in (types | taken) if types.get(name) != taken.get(name)]
-    was, now = ", ".join(_said(taken, name) for name in changed), ", ".join(_said(types, name) for name in changed)
-    raise Unsupported(
+def _other_columns(lake: LakeEntry, taken: Mapping[str, Type], found: Mapping[str, Type]) -> Unsupported:
+    """The error for a lake table whose columns are no longer those of the table."""
+    changed = [name for name in {**found, **taken} if found.get(name) != taken.get(name)]
+    was, now = ", ".join(_said(taken, name) for name in changed), ", ".join(_said(found, name) for name in changed)
+    return Unsupported(
         f'the columns of lake table "{lake.name}" have changed',
         where=lake.location,
         detail=f"It was created with {was}, and has {now} now.",
-        hint="DROP it and CREATE it again; with named columns, those that are added later are left out.",
+        hint=f"DROP it and CREATE it again, with on_schema_change = '{ADD}' or '{REBUILD}' for the next time; with "
+        "named columns, those that are added later are left out.",
     )
 
 

@@ -1,6 +1,7 @@
 """Execution of SQL statements by the engine.
 
 - ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
+- ``alter``: ALTER TABLE, RENAME TO; ``details``: DESCRIBE EXTENDED
 - ``changes``: INSERT, UPDATE, DELETE; ``merge``: MERGE INTO
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
 - ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE

@@ -14,6 +14,7 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.named_definitions import words_of
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.publication import with_publication
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
@@ -25,6 +26,7 @@ from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
+from tidemill.engine.statements.alter import alter_table, rename
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.lake_tables import create_lake_table, refresh_table
 from tidemill.engine.statements.merge import merge
@@ -81,7 +83,7 @@ def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
                 "For others use CREATE OR REPLACE MATERIALIZED VIEW.",
             )
     options = {**old.options, **statement.options}
-    view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED)
+    view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED, columns=old.columns)
     engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
     strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
     return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")
@@ -114,13 +116,14 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         return _drop_source(engine, statement)
     if statement.kind == "feed":
         return _drop_feed(engine, statement)
-    if statement.kind == "view" and (dropped := named.drop_named_query(engine, statement.name)) is not None:
-        return dropped
+    if statement.kind == "view" and statement.name in engine.named.queries:
+        return _drop_named_query(engine, statement)
     if statement.name not in engine.catalog and statement.if_exists:
         return Result(message=f"there is no {statement.name}")
+    name = engine.catalog.entry(statement.name).name
+    readers = [one for one in engine.catalog.with_readers([name]) if one != name] if statement.cascade else []
     if statement.kind == "view":
-        engine.definitions.drop(engine.catalog.view(statement.name).name)
-        engine.publications.drop(statement.name)
+        engine.definitions.drop(engine.catalog.view(name).name, readers=readers)
     else:
         table = engine.catalog.table(statement.name)
         if table.kept != (statement.kind == "table"):
@@ -128,9 +131,24 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
         with engine.lakes.alone() if table.name in engine.catalog.lakes else nullcontext(), engine.settled():
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
-            engine.definitions.drop(table.name)
+            engine.definitions.drop(table.name, readers=readers)
             engine.lakes.drop(table.name)
-    return Result(message=f"dropped {statement.name}")
+    for gone in (name, *readers):
+        engine.publications.drop(gone)
+    return Result(message=f"dropped {', '.join((name, *readers))}")
+
+
+def _drop_named_query(engine: Engine, statement: sql.Drop) -> Result:
+    """Remove a view that is not materialized, and with CASCADE the materialized views that use it."""
+    used = [view.name for view in engine.catalog.views.values() if statement.name in words_of(view.query, engine.named)]
+    stored = statement.name not in engine.session.queries
+    gone = engine.catalog.with_readers(used) if statement.cascade and stored else []
+    if gone:
+        engine.definitions.drop(gone[-1], readers=gone[:-1])
+        for view in gone:
+            engine.publications.drop(view)
+    named.drop_named_query(engine, statement.name)
+    return Result(message=f"dropped {', '.join((statement.name, *gone))}")
 
 
 def _drop_source(engine: Engine, statement: sql.Drop) -> Result:
@@ -217,7 +235,9 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateTable: create_table,
     sql.CreateLakeTable: create_lake_table,
     sql.CreateView: create_view,
+    sql.AlterTable: alter_table,
     sql.AlterView: alter_view,
+    sql.Rename: rename,
     sql.Analyze: analyze,
     sql.Delete: delete,
     sql.Drop: drop,
@@ -229,7 +249,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ReplayLate: replay_late,
     sql.Select: answer,
     sql.ShowFeeds: show.show_feeds,
-    sql.ShowCreateTable: show.show_create_table,
+    sql.ShowCreate: show.show_create,
     sql.ShowPartitions: show.show_partitions,
     sql.ShowPlans: show.show_plans,
     sql.ShowSources: show.show_sources,

@@ -35,6 +35,7 @@ from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements.changes import apply_rows
+from tidemill.engine.statements.details import details_of
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void
@@ -217,6 +218,8 @@ def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
         rows += [("# Lake table", "", None), ("Provider", lake.format, None)]
         rows += [("Location", lake.location, None), ("Version", version, None)]
     rows += [(name, text, None) for name, text in _published(engine, statement.name)]
+    if statement.extended:
+        rows += [(name, value, None) for name, value in details_of(engine, statement.name)]
     return Result(rows, tuple(Field(name, STRING) for name in names))
 
 

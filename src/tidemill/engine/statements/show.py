@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.compiler.plan import Decision
 from tidemill.compiler.statistics.column_values import ColumnStatistics
 from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.catalog.definition import view_definition
+from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
@@ -24,11 +27,25 @@ def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
     return Result(partitions_of(engine.catalog, engine.store.positions, engine.answer, statement.name), fields)
 
 
-def show_create_table(engine: Engine, statement: sql.ShowCreateTable) -> Result:
-    """Return the CREATE statement of a table or stream, with all of its constraints."""
-    table = engine.catalog.table(statement.table)
-    lake = engine.catalog.lakes.get(table.name)
-    return Result([(ddl(table) + (lake.clause if lake else ""),)], (Field("statement", STRING),))
+def show_create(engine: Engine, statement: sql.ShowCreate) -> Result:
+    """Return the statement that creates a table, stream or view, with all of its constraints and options."""
+    if statement.kind == "view" and statement.name in engine.catalog.tables:
+        engine.catalog.view(statement.name)
+    return Result([(definition_of(engine, statement.name),)], (Field("createtab_stmt", STRING),))
+
+
+def definition_of(engine: Engine, name: str) -> str:
+    """The statement that creates a table, stream or view, materialized or not."""
+    query = engine.named.queries.get(name)
+    if query is not None:
+        kind = "TEMPORARY VIEW" if name in engine.session.queries else "VIEW"
+        columns = f" ({', '.join(map(quoted, query.columns))})" if query.columns else ""
+        return f"CREATE {kind} {quoted(name)}{columns} AS {query.text}"
+    entry = engine.catalog.entry(name)
+    if isinstance(entry, View):
+        return view_definition(entry)
+    lake = engine.catalog.lakes.get(entry.name)
+    return ddl(entry) + (lake.clause if lake else "")
 
 
 def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:

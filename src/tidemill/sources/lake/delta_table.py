@@ -109,6 +109,8 @@ class DeltaTable:
             )
         names: dict[str, str] = json.loads(mapped[0]) if mapped else {}
         for field in table.fields:
+            if names and field.name not in names:
+                continue  # it was added since, and is NULL in files from before
             if names.get(field.name, field.name).lower() != self._names.get(field.name, field.name).lower():
                 raise HistoryGone(
                     f'another column is called "{field.name}" now',
@@ -144,8 +146,13 @@ class DeltaTable:
         return LakeChange(table, rows, self._position, "difference of files", files=files)
 
     def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
-        """The change by the change data feed; None if it is off, cannot be read, or does not add up."""
+        """The change by the change data feed; None if it is off, cannot be read, or does not add up.
+
+        Over a change of columns files are compared: the feed may leave columns out that came on the way.
+        """
         if not (_has_feed(old) and _has_feed(self._table)) or old.version() == self._table.version():
+            return None
+        if old.schema().to_json() != self._table.schema().to_json():
             return None
         before, after = _counted(old), _counted(self._table)
         try:

@@ -105,7 +105,8 @@ class IcebergTable:
                 detail="It was dropped and created again, so its history says nothing of the rows that are kept.",
             )
         for field in table.fields:
-            if columns.get(field.name) != self._columns.get(field.name):
+            # A column that was added since is NULL in files from before.
+            if field.name in columns and columns[field.name] != self._columns.get(field.name):
                 raise HistoryGone(
                     f'another column is called "{field.name}" now',
                     where=self._location,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.changes.alterations import present_columns
 from tidemill.changes.arrow import instants
 from tidemill.model.schema import WEIGHT
 from tidemill.program.state_expiry import ExpiredEntries, number_of
@@ -26,11 +27,11 @@ def unexpired_rows(tables: Sequence[pa.Table], forgotten: ExpiredEntries) -> lis
 
 def expire_map_rows(maps: FilePath, writer: FolderWriter, now: CommittedState, forgotten: ExpiredEntries) -> RunMerge:
     """The runs of a map that hold expired rows, and new runs with the rows that remain."""
-    runs = [run for run in now.state.runs.get(forgotten.map, ()) if run.ended is None]
-    parts = [RunSegment(run, maps / run.file, forgotten.map) for run in runs]
+    parts = [part for part in now.parts(maps, forgotten.map) if part.ended is None]
     if all(_lowest(part, forgotten.column) >= forgotten.below for part in parts):
         return RunMerge(forgotten.map, (), ())
-    marks = [_read(part, [forgotten.column, WEIGHT]) for part in parts]
+    names = [forgotten.column, WEIGHT]
+    marks = [_read(part, [_stored(part, forgotten.column), WEIGHT]).rename_columns(names) for part in parts]
     masks = _masks(marks, forgotten)
     before = [(part, mask) for part, mask in zip(parts, masks, strict=True) if _loses(mask)]
     after: list[RunEntry] = []
@@ -38,7 +39,7 @@ def expire_map_rows(maps: FilePath, writer: FolderWriter, now: CommittedState, f
         part.require_sound(again=True)
         left = _read(part).filter(mask)
         if left.num_rows:
-            after.append(writer.write(left, now, forgotten.map))
+            after.append(writer.write(left, now, forgotten.map, part.run.altered))
     return RunMerge(forgotten.map, tuple(part.run for part, _ in before), tuple(after))
 
 
@@ -46,11 +47,18 @@ def _lowest(part: RunSegment, column: str) -> float:
     """Lower bound of a column in a run, from the statistics of its file."""
     part.require_sound()
     with translate_read_errors(part.path, part.holds), open_run(part.local) as parquet:
-        place = parquet.schema_arrow.names.index(column)
+        place = parquet.schema_arrow.names.index(_stored(part, column))
         groups = range(parquet.metadata.num_row_groups)
         found = [parquet.metadata.row_group(group).column(place).statistics for group in groups]
     least = [known.min for known in found if known is not None and known.has_min_max]
     return min(map(number_of, least)) if len(least) == len(found) else -math.inf
+
+
+def _stored(part: RunSegment, column: str) -> str:
+    """The name that a column has in the file of a run; columns of partitions are never added."""
+    if not part.alterations:
+        return column
+    return present_columns(part.file_schema(), part.alterations)[column].stored or column
 
 
 def _read(part: RunSegment, columns: list[str] | None = None) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ from tidemill.storage.folder_writer import FolderWriter
 from tidemill.storage.layout import CommittedState
 from tidemill.storage.manifest import WarehouseState
 from tidemill.storage.runs import RunEntry, RunSegment, open_run, translate_read_errors
-from tidemill.storage.segments import stored_schema
+from tidemill.storage.segments import is_visible_at, stored_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,23 @@ def merge_map(
     if not chosen:
         return None
     schema = stored_schema(map_fields(map_))
-    parts = [RunSegment(run, maps / run.file, name) for run in chosen]
+    parts = [part for part in now.parts(maps, name) if part.run in chosen]
     for part in parts:
         part.require_sound(again=True)  # the merged run gets a valid checksum of its own
     table = pa.concat_tables([part.load(schema) for part in parts])
     whole = all(run in chosen or run.ended is not None or run.first > oldest for run in stored)
     folded = consolidate(table, map_, oldest, whole=whole)
     return RunMerge(name, chosen, tuple(writer.write(table, now, name) for table, _, _ in folded))
+
+
+def rewrite_altered(maps: FilePath, writer: FolderWriter, now: CommittedState, name: str, until: int) -> RunMerge:
+    """The runs of a map that are older than its present columns, and the same rows with these columns."""
+    old = [part for part in now.parts(maps, name) if part.alterations and is_visible_at(part, until)]
+    after = []
+    for part in old:
+        part.require_sound(again=True)
+        after.append(replace(writer.write(part.load(part.present_schema), now, name), ended=part.ended))
+    return RunMerge(name, tuple(part.run for part in old), tuple(after))
 
 
 def trim_runs(
@@ -66,5 +76,5 @@ def trim_runs(
             part.require_sound(again=True)
             with translate_read_errors(part.path, part.holds), open_run(part.local) as parquet:
                 rows = parquet.read()
-            kept.append(writer.write(rows.filter(pc.greater(rows.column(EPOCH), until)), now, name))
+            kept.append(writer.write(rows.filter(pc.greater(rows.column(EPOCH), until)), now, name, run.altered))
     return tuple(kept)

@@ -103,7 +103,7 @@ def _saved(writer: FolderWriter, now: CommittedState, parts: Sequence[RunSegment
     for part in parts:
         found = salvage(part)
         if found is not None:
-            added[part.name] = (*added.get(part.name, ()), writer.write(found.rows, now, part.name))
+            added[part.name] = (*added.get(part.name, ()), writer.write(found.rows, now, part.name, part.run.altered))
     return added
 
 

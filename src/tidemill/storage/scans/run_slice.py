@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from tidemill.changes.alterations import present_columns, present_rows, stored_schema_of
 from tidemill.storage.runs import RunSegment, rows_between
 from tidemill.storage.segments import Segment, TableSegment, has_values
 from tidemill.storage.store import ColumnValues
@@ -43,10 +44,19 @@ class RunSlice:
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows of the slice, or those with the values of ``where``, with exactly the columns of ``schema``."""
         self.segment.require_sound()
-        found = pa.concat_tables(
-            [schema.empty_table(), *rows_between([self.segment.local], schema, self.begin, self.end)]
-        )
+        found = pa.concat_tables([schema.empty_table(), *self._rows(schema)])
         return found if where is None else found.filter(has_values(found, where))
+
+    def _rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        segment = self.segment
+        if not segment.alterations:
+            yield from rows_between([segment.local], schema, self.begin, self.end)
+            return
+        file = segment.file_schema()
+        columns = present_columns(file, segment.alterations)
+        stored = stored_schema_of(columns, file, schema.names)
+        for table in rows_between([segment.local], stored, self.begin, self.end):
+            yield present_rows(table, schema, columns)
 
 
 def slices_of(segment: Segment) -> Iterator[tuple[Segment, int]]:

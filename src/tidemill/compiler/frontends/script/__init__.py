@@ -5,6 +5,7 @@
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``merge_reader``: MERGE INTO, parsed by sqlglot
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
+- ``alter_readers``: ALTER TABLE and ALTER VIEW
 - ``create_table``: columns of CREATE TABLE and CREATE STREAM
 - ``lake_tables``: CREATE TABLE ... USING format LOCATION
 - ``options``: (key = value, ...)

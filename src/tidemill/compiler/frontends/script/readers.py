@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
+from tidemill.compiler.frontends.script.alter_readers import read_alter_table, read_alter_view, read_cascade
 from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
 from tidemill.compiler.frontends.script.definition_readers import (
     read_create_function,
@@ -46,8 +47,8 @@ from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, rea
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
-    "CREATE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH, "
-    "REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
+    "CREATE, ALTER TABLE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, "
+    "REFRESH, REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
 )
 
 APPEND_ONLY = ("APPEND", "ONLY")
@@ -143,13 +144,6 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
     return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace)
 
 
-def read_alter_view(cursor: StatementCursor, place: TextLocation) -> st.AlterView:
-    """``ALTER [MATERIALIZED] VIEW name SET (options)``."""
-    name = _view_name(cursor)
-    cursor.expect("SET")
-    return st.AlterView(place, name, read_options(cursor))
-
-
 def read_define(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
     """``DEFINE name[()] [WITH (options)] AS query``: a view whose query is in OQL, over objects."""
     name = cursor.name("view")
@@ -228,12 +222,12 @@ def _defines_partitions(cursor: StatementCursor) -> bool:
 
 
 def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
-    """``DROP TABLE | STREAM | SOURCE | FEED | [MATERIALIZED] VIEW [IF EXISTS] name``."""
+    """``DROP TABLE | STREAM | SOURCE | FEED | [MATERIALIZED] VIEW [IF EXISTS] name [CASCADE]``."""
     kinds: tuple[ObjectKind, ...] = ("view",) if cursor.accept("MATERIALIZED") else get_args(ObjectKind)
     for kind in kinds:
         if cursor.accept(kind.upper()):
             if_exists = cursor.accept("IF", "EXISTS")
-            return st.Drop(place, kind, cursor.name(kind), if_exists)
+            return st.Drop(place, kind, cursor.name(kind), if_exists, read_cascade(cursor))
     *others, last = (kind.upper() for kind in kinds)
     wanted = f"{', '.join(others)} or {last}" if others else last
     raise cursor.expected(wanted)
@@ -269,9 +263,11 @@ def read_show_partitions(cursor: StatementCursor, place: TextLocation) -> st.Sho
     return st.ShowPartitions(place, cursor.name("table or view"))
 
 
-def read_show_create_table(cursor: StatementCursor, place: TextLocation) -> st.ShowCreateTable:
-    """``SHOW CREATE TABLE name``."""
-    return st.ShowCreateTable(place, cursor.name("table"))
+def read_show_create(cursor: StatementCursor, place: TextLocation) -> st.ShowCreate:
+    """``SHOW CREATE TABLE name`` and ``SHOW CREATE [MATERIALIZED] VIEW name``."""
+    if cursor.accept("TABLE"):
+        return st.ShowCreate(place, "table", cursor.name("table"))
+    return st.ShowCreate(place, "view", _view_name(cursor))
 
 
 def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
@@ -316,8 +312,8 @@ def read_describe_function(cursor: StatementCursor, place: TextLocation) -> st.D
 def read_describe_table(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
     """``DESCRIBE [TABLE] [EXTENDED] name``."""
     cursor.accept("TABLE")
-    cursor.accept("EXTENDED")
-    return st.DescribeTable(place, cursor.name("table or view"))
+    extended = cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
+    return st.DescribeTable(place, cursor.name("table or view"), extended=extended)
 
 
 def read_show_columns(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
@@ -333,7 +329,6 @@ _FOLDER_RIGHTS = "Whoever can read the folder of a warehouse can read all of it.
 
 REFUSED_STATEMENTS: dict[tuple[str, ...], str] = {
     ("ADD",): "Register Python functions with register_function.",
-    ("ALTER", "TABLE"): "CREATE a table with the new columns, INSERT the rows of the old one, and DROP that.",
     ("CACHE",): _NOTHING_CACHED,
     ("COMMENT",): "Leave it out: comments mean nothing.",
     ("CREATE", "DATABASE"): _ONE_SCHEMA,
@@ -416,6 +411,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("SHOW", "SCHEMAS"): without_operands(st.ShowSchemas),
     ("SHOW", "DATABASES"): without_operands(st.ShowSchemas),
     ("USE",): read_use,
+    ("ALTER", "TABLE"): read_alter_table,
     ("ALTER",): read_alter_view,
     ("ANALYZE",): read_analyze,
     ("DEFINE",): read_define,
@@ -425,7 +421,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("REFRESH",): read_refresh,
     ("REPLAY", "LATE"): read_replay_late,
     ("SHOW", "PARTITIONS"): read_show_partitions,
-    ("SHOW", "CREATE", "TABLE"): read_show_create_table,
+    ("SHOW", "CREATE"): read_show_create,
     ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
     ("SHOW", "PLANS"): read_show_plans,
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),

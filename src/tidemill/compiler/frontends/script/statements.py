@@ -11,7 +11,7 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedQuery, SqlFun
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.model.errors import TextLocation
 from tidemill.model.schema import Table
-from tidemill.model.types import Type
+from tidemill.model.types import Field, Type
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,76 @@ class AlterView(Statement):
 
     name: str
     options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rename(Statement):
+    """``ALTER TABLE … RENAME TO`` and ``ALTER VIEW … RENAME TO``."""
+
+    kind: Literal["table", "view"]
+    name: str
+    to: str
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """``ADD COLUMN``: new columns behind the others, with the texts of their defaults."""
+
+    fields: tuple[Field, ...]
+    defaults: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class DropColumns:
+    """``DROP COLUMN``."""
+
+    columns: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """``RENAME COLUMN``."""
+
+    column: str
+    to: str
+
+
+@dataclass(frozen=True)
+class SetType:
+    """``ALTER COLUMN … TYPE``: ``field`` has the new type."""
+
+    column: str
+    field: Field
+
+
+@dataclass(frozen=True)
+class SetNullable:
+    """``ALTER COLUMN … SET NOT NULL`` and ``DROP NOT NULL``."""
+
+    column: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class SetDefault:
+    """``ALTER COLUMN … SET DEFAULT`` and ``DROP DEFAULT``, for rows to come."""
+
+    column: str
+    text: str | None
+
+
+ColumnChange = AddColumns | DropColumns | RenameColumn | SetType | SetNullable | SetDefault
+"""The changes of columns that ALTER TABLE makes."""
+
+
+@dataclass(frozen=True)
+class AlterTable(Statement):
+    """``ALTER TABLE``: a change of columns. With ``cascade`` views that need a dropped column are dropped, too."""
+
+    name: str
+    change: ColumnChange
+    cascade: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,11 +271,12 @@ ObjectKind = Literal["table", "stream", "source", "feed", "view"]
 
 @dataclass(frozen=True)
 class Drop(Statement):
-    """``DROP TABLE``, ``STREAM``, ``SOURCE``, ``FEED`` or ``[MATERIALIZED] VIEW``."""
+    """``DROP TABLE``, ``STREAM``, ``SOURCE``, ``FEED`` or ``[MATERIALIZED] VIEW``; ``cascade``: and its readers."""
 
     kind: ObjectKind
     name: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True)
@@ -319,18 +390,20 @@ class ShowPartitions(Statement):
 
 
 @dataclass(frozen=True)
-class ShowCreateTable(Statement):
-    """``SHOW CREATE TABLE``."""
+class ShowCreate(Statement):
+    """``SHOW CREATE TABLE`` and ``SHOW CREATE VIEW``; as in Spark, the first takes a view as well."""
 
-    table: str
+    kind: Literal["table", "view"]
+    name: str
 
 
 @dataclass(frozen=True)
 class DescribeTable(Statement):
-    """``DESCRIBE [TABLE] name``, or ``SHOW COLUMNS IN name``, which has their names alone."""
+    """``DESCRIBE [TABLE] [EXTENDED] name``, or ``SHOW COLUMNS IN name``, which has their names alone."""
 
     name: str
     names_only: bool = False
+    extended: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@
 - ``expressions``: scalars with Spark's types and implicit casts
 - ``aggregation``: aggregates, GROUP BY and GROUPING SETS
 - ``names``: scopes, labels of columns, names of types, projections
+- ``table_references``: tables replaced in the text of a query
 - ``grammar``: sqlglot's parser as Spark's, and the refusal of whatever has not been translated
 
 Imports go down this list only; ``windows`` and ``patterns`` do not know each other.

@@ -9,14 +9,17 @@ from typing import Any
 from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
 from tidemill.model.errors import DataError, Unsupported
 
-__all__ = ["REBUILD", "LakeEntry"]
+__all__ = ["ADD", "REBUILD", "REFUSE", "LakeEntry"]
 
-REFUSE, REBUILD = "refuse", "rebuild"
+REFUSE, ADD, REBUILD = "refuse", "add", "rebuild"
+
+WITH_SCHEMA = ("delta", "iceberg")
+"""The formats in which a version has one set of columns."""
 
 LAKE_OPTIONS = {
     "sync": "continuous, manual or every N seconds, minutes, hours",
     "on_history_gone": f"{REFUSE} or {REBUILD}: what to do if the history from the version taken on is gone",
-    "on_schema_change": f"{REFUSE}",
+    "on_schema_change": f"{REFUSE}, {ADD} or {REBUILD}: what to do if the columns have changed",
     "catalog": "the SQLite file of an Iceberg catalog",
     "catalog_name": "the name of that catalog, default",
 }
@@ -46,13 +49,28 @@ class LakeEntry:
                 f'"{self.options["on_history_gone"]}" is no value of the option on_history_gone',
                 hint=f"'{REFUSE}' or '{REBUILD}'",
             )
-        if self.options.get("on_schema_change", REFUSE) != REFUSE:
-            raise Unsupported(
-                f'"{self.options["on_schema_change"]}" is no value of the option on_schema_change',
-                detail="The columns of a table cannot change, since views are compiled for them.",
-                hint="Name the columns to take in CREATE TABLE: columns that are added later are then left out.",
-            )
+        self._require_schema_change()
         sync_interval(self.options)
+
+    def _require_schema_change(self) -> None:
+        """Refuse a value of on_schema_change that there is not, or not for this table."""
+        wanted = self.on_schema_change
+        if wanted not in (REFUSE, ADD, REBUILD):
+            raise Unsupported(
+                f'"{wanted}" is no value of the option on_schema_change', hint=f"'{REFUSE}', '{ADD}' or '{REBUILD}'"
+            )
+        reason = ""
+        if self.declared:
+            reason = "Its columns are named: those that are added later are left out."
+        elif self.format not in WITH_SCHEMA:
+            reason = "The columns of a folder are those of its first file, or declared."
+        if wanted != REFUSE and reason:
+            raise Unsupported(f"lake table \"{self.name}\" cannot have on_schema_change = '{wanted}'", detail=reason)
+
+    @property
+    def on_schema_change(self) -> str:
+        """What to do if the columns of the lake table have changed."""
+        return self.options.get("on_schema_change", REFUSE)
 
     @property
     def sync(self) -> str:
@@ -83,6 +101,15 @@ class LakeEntry:
             where=self.location,
             detail=f"Its rows are those of a {self.format} table.",
             hint=f"Change that one, and REFRESH TABLE {self.name}.",
+        )
+
+    def not_altered_here(self) -> Unsupported:
+        """The error for a change of its columns that does not come from the lake table."""
+        return Unsupported(
+            f'table "{self.name}" cannot be altered here',
+            where=self.location,
+            detail=f"Its columns are those of a {self.format} table.",
+            hint="Change that one; the option on_schema_change says what happens then.",
         )
 
     def to_json(self) -> dict[str, Any]:

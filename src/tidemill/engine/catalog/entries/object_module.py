@@ -129,11 +129,11 @@ class ObjectModule:
                 hint="Change them by tidemill.objects(wh): create, modify, insert, remove, delete, load or bulk.",
             )
 
-    def require_not_class_table(self, table: str) -> None:
-        """Refuse to drop a table that holds objects."""
+    def require_not_class_table(self, table: str, done: str = "dropped") -> None:
+        """Refuse to drop or alter a table that holds objects."""
         if table in self.tables:
             raise Unsupported(
-                f'"{table}" cannot be dropped',
+                f'"{table}" cannot be {done}',
                 detail=f'It holds the objects of module "{self.schema.name}".',
-                hint="Delete the objects instead.",
+                hint="Delete the objects instead." if done == "dropped" else None,
             )

@@ -1,0 +1,121 @@
+"""Alterations: changes of the columns of stored rows, applied when older rows are read.
+
+Files of rows are never rewritten when a column is added, dropped, renamed or gets a wider type. Each file is known to
+have been written after so many alterations of its map; the later ones are applied to whatever is read of it. A column
+that a file lacks has the value that it was added with.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from tidemill.changes.arrow import to_arrow
+from tidemill.model.types import Field
+
+__all__ = ["Alteration", "PresentColumn", "present_columns", "present_rows", "stored_schema_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """One change of the columns of a map.
+
+    ``to`` is the new name of a renamed column. ``sample`` is an Arrow stream in base64 with one column: the type of a
+    column that is added or gets another type, and the value that older rows have in an added one.
+    """
+
+    kind: Literal["add", "drop", "rename", "type"]
+    column: str
+    to: str = ""
+    sample: str = ""
+
+    @classmethod
+    def add(cls, field: Field, value: object = None) -> Alteration:
+        """A new column, in which older rows have ``value``."""
+        return cls("add", field.name, sample=_sample(field, value))
+
+    @classmethod
+    def widen(cls, field: Field) -> Alteration:
+        """Another type of an existing column, which holds all values of its present one."""
+        return cls("type", field.name, sample=_sample(field, None))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the column from here on."""
+        return _column_of(self.sample).type
+
+    @property
+    def value(self) -> pa.Scalar:
+        """The value of an added column in older rows."""
+        return _column_of(self.sample)[0]
+
+
+def _sample(field: Field, value: object) -> str:
+    rows = to_arrow([((value,), 1)], (field,)).select([field.name])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return b64encode(sink.getvalue()).decode()
+
+
+def _column_of(sample: str) -> pa.ChunkedArray:
+    with pa.ipc.open_stream(b64decode(sample)) as reader:
+        return reader.read_all().column(0)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentColumn:
+    """A column of a map as it is now: the column of a file that has its values, or the value that all rows have."""
+
+    type: pa.DataType
+    stored: str | None
+    value: pa.Scalar | None = None
+
+    def of(self, table: pa.Table) -> pa.Array | pa.ChunkedArray:
+        """The column for rows of the file."""
+        if self.stored is not None:
+            return table.column(self.stored).cast(self.type)
+        return pa.repeat(self.value, table.num_rows)
+
+
+def present_columns(stored: pa.Schema, alterations: Iterable[Alteration]) -> dict[str, PresentColumn]:
+    """The columns that rows of a file have after ``alterations``, by name and in order.
+
+    >>> from tidemill.model.types import INT
+    >>> file = pa.schema([("a", pa.int32()), ("b", pa.string())])
+    >>> steps = [Alteration("drop", "b"), Alteration("rename", "a", to="b"), Alteration.add(Field("a", INT), 7)]
+    >>> {name: (column.stored, column.value and column.value.as_py()) for name, column in
+    ...     present_columns(file, steps).items()}
+    {'b': ('a', None), 'a': (None, 7)}
+    """
+    found = {field.name: PresentColumn(field.type, field.name) for field in stored}
+    for one in alterations:
+        match one.kind:
+            case "add":
+                found[one.column] = PresentColumn(one.type, None, one.value)
+            case "drop":
+                del found[one.column]
+            case "rename":
+                found = {one.to if name == one.column else name: column for name, column in found.items()}
+            case "type":
+                before = found[one.column]
+                value = None if before.value is None else before.value.cast(one.type)
+                found[one.column] = PresentColumn(one.type, before.stored, value)
+    return found
+
+
+def stored_schema_of(columns: Mapping[str, PresentColumn], stored: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """The columns of a file that make up the present columns ``names``; at least one, for the number of rows."""
+    wanted = [columns[name].stored for name in names]
+    read = list(dict.fromkeys(name for name in wanted if name is not None)) or stored.names[-1:]
+    return pa.schema([stored.field(name) for name in read])
+
+
+def present_rows(table: pa.Table, schema: pa.Schema, columns: Mapping[str, PresentColumn]) -> pa.Table:
+    """Rows of a file with exactly the columns of ``schema``, as they are now."""
+    arrays = [columns[field.name].of(table).cast(field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
