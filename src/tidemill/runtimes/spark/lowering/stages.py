@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from tidemill.model import types as t
 from tidemill.model.schema import EPOCH, WEIGHT, names_of
 from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
 from tidemill.program.maps import Map, map_fields
@@ -225,8 +226,35 @@ def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str |
     rows = [f"{shown.row(_OLD, OLD)} AS {old}", f"{shown.row(_NEW, NEW)} AS {new}"]
     sides = f"SELECT {comma_list([*columns, *rows])} FROM ({shown.rounded(entries, {OLD: _OLD, NEW: _NEW})})"
     # A key may change and have the same row as before.
-    differing = [f"IF({old} <=> {new}, NULL, {row}) AS {row}" for row in (old, new)]
+    same = _same_row(old, new, shown.fields)
+    differing = [f"IF({same}, NULL, {row}) AS {row}" for row in (old, new)]
     return f"SELECT {comma_list([*keys, *map(quote, change), *differing])} FROM ({sides})"
+
+
+def _same_row(old: str, new: str, fields: Sequence[Field]) -> str:
+    """The condition that two output rows are equal. Spark compares no maps: they are compared by their entries, and a
+    row that holds maps deeper inside counts as another one, since both rows cancel out where it is not."""
+    holding = [field for field in fields if _holds_map(field.type)]
+    if not holding:
+        return f"{old} <=> {new}"
+    if any(not isinstance(f.type, t.Map) or _holds_map(f.type.key) or _holds_map(f.type.value) for f in holding):
+        return "false"
+    sides = []
+    for row in (old, new):
+        members = {f.name: f"{row}.{quote(f.name)}" for f in (*fields, Field(WEIGHT, BIGINT))}
+        sides.append(struct_sql(members | {f.name: f"map_entries({members[f.name]})" for f in holding}))
+    return " <=> ".join(sides)
+
+
+def _holds_map(type_: t.Type) -> bool:
+    match type_:
+        case t.Map():
+            return True
+        case t.Array(element):
+            return _holds_map(element)
+        case t.Struct(fields):
+            return any(_holds_map(field.type) for field in fields)
+    return False
 
 
 def lower_first_output(additions: Sequence[str], shown: StageOutput) -> str:
