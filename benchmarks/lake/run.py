@@ -1,0 +1,150 @@
+"""A day's changes to a lake, and what it takes until eight Delta tables show them; answers are compared first."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lake.answers import check, same_rows
+from benchmarks.lake.baselines import overwrite_by_spark, run_pipelines
+from benchmarks.lake.lakes import LAKES, Lake, lake_of, plain_tables
+from benchmarks.lake.refresh import Refresh, Refresher, bytes_of
+from benchmarks.tpch.data import Changes, generate
+from benchmarks.tpch.views import VIEWS
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
+
+PERCENTS = (0.1,)
+"""Share of the orders that change on a day."""
+
+REPEATS = 3
+
+
+def run(options: BenchmarkOptions, *, baselines: bool = True) -> Iterator[Figure]:
+    """All figures of each format of the lake, one after the other."""
+    scale = options.scale or (0.01 if options.quick else 1.0)
+    base = plain_tables(options.folder, scale)
+    names = options.runtimes or tuple(LAKES)
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as work, _session(baselines) as session:
+        for number, name in enumerate(names):
+            options.progress(number / len(names), name)
+            day = _Days(options, scale, name, Path(work, name), base, session)
+            for percent in options.changes or PERCENTS:
+                yield from day.measure(percent)
+            day.close()
+
+
+@contextmanager
+def _session(wanted: bool) -> Iterator[Any]:
+    """A Spark session with two cores, if it is wanted."""
+    if not wanted:
+        yield None
+        return
+    from tidemill.runtimes.spark.execution.session import start_session
+
+    session = start_session("local[2]")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+class _Days:
+    """One format of the lake: days of changes, and each side's way to bring eight tables up to date."""
+
+    def __init__(
+        self, options: BenchmarkOptions, scale: float, name: str, work: Path, base: Path, session: Any
+    ) -> None:
+        self._say = partial(self._tell, options, name)
+        self._scale, self._name, self._work, self._session = scale, name, work, session
+        self._repeats = 1 if options.quick else REPEATS
+        work.mkdir()
+        self._changes = Changes(generate(options.folder, scale))
+        self._lake: Lake = lake_of(name, work / "lake", base)
+        start = time.perf_counter()
+        self._refresher = Refresher(self._lake, work)
+        self._say(f"eight tables taken, eight views filled and published in {time.perf_counter() - start:.1f} s")
+
+    @staticmethod
+    def _tell(options: BenchmarkOptions, name: str, line: str) -> None:
+        options.say(f"{name}: {line}")
+
+    def measure(self, percent: float) -> Iterator[Figure]:
+        """Refresh after days with changes of ``percent``, once more by a command, and recompute by both baselines."""
+        self._day(percent)  # the first refresh of a process builds indexes: told, and not counted
+        self._refresh()
+        days, rows, size, merging = [], 0, 0, 0.0
+        for _ in range(self._repeats):
+            rows, size, merging = self._day(percent)
+            days.append(self._refresh())
+        self._day(percent)
+        command = self._refresher.refresh_by_command()
+        self._say(f"tidemill sync took {command:.2f} s")
+        check(self._refresher.published, self._lake)
+        figure = partial(Figure, "lake", f"scale{self._scale:g}/change{percent:g}/{self._name}")
+        yield from _costs(figure, days, rows, size, merging)
+        yield figure("command_s", command, "s", "tidemill sync, from the start of its process")
+        if self._session is not None:
+            yield from self._against(figure, _median(days, "seconds"), command)
+
+    def _day(self, percent: float) -> tuple[int, int, float]:
+        """Change the lake; returns the changed rows, their bytes, and the seconds of the MERGEs."""
+        change = self._changes.draw(percent)
+        rows, size = sum(table.num_rows for table in change.values()), bytes_of(change, self._work / "change")
+        start = time.perf_counter()
+        for name, table in change.items():
+            self._lake.merge(name, table)
+        taken = time.perf_counter() - start
+        self._say(f"{rows} rows, {size:,} bytes, merged into the lake in {taken:.2f} s")
+        return rows, size, taken
+
+    def _refresh(self) -> Refresh:
+        found = self._refresher.refresh()
+        phases = f"read {found.read:.2f}, epoch {found.epoch:.2f}, published {found.publish:.2f}"
+        self._say(f"refreshed in {found.seconds:.2f} s ({phases}), {found.stored:,} and {found.published:,} bytes")
+        return found
+
+    def _against(self, figure: Any, refresh: float, command: float) -> Iterator[Figure]:
+        times = [overwrite_by_spark(self._session, self._lake, self._work / "spark") for _ in range(2)]
+        self._say(f"Spark overwrote eight tables in {', '.join(f'{taken:.2f}' for taken in times)} s")
+        self._compare_with_spark()
+        whole, alone = run_pipelines(self._lake, self._work / "project")
+        self._say(f"spark-pipelines run took {whole:.2f} s, of which {alone:.2f} are its run")
+        yield figure("spark_s", min(times), "s", "Spark in an open session, eight tables overwritten")
+        yield figure("speedup", min(times) / refresh, "x", "Spark in an open session")
+        yield figure("pipelines_s", whole, "s", f"spark-pipelines run, of which its run {alone:.2f} s")
+        yield figure("speedup_command", whole / command, "x", "spark-pipelines run beside tidemill sync")
+
+    def _compare_with_spark(self) -> None:
+        """Spark's answers have the same types, so decimals are compared digit by digit."""
+        from deltalake import DeltaTable
+
+        for view in VIEWS:
+            expected = self._session.read.parquet(str(self._work / "spark" / view)).toArrow()
+            if not same_rows(DeltaTable(str(self._refresher.published[view])).to_pyarrow_table(), expected):
+                raise AssertionError(f"published table {view} differs from Spark's answer")
+
+    def close(self) -> None:
+        self._refresher.close()
+
+
+def _costs(figure: Any, days: Sequence[Refresh], rows: int, size: int, merging: float) -> Iterator[Figure]:
+    """What the refreshes took and wrote: medians, beside the last day's change."""
+    stored, published = _median(days, "stored"), _median(days, "published")
+    yield figure("rows", rows, "rows", "deleted and inserted in the lake")
+    yield figure("merge_s", merging, "s", "MERGE into the lake, by whoever writes it")
+    for metric in ("seconds", "read", "epoch", "publish"):
+        yield figure("refresh_s" if metric == "seconds" else f"{metric}_s", _median(days, metric), "s")
+    yield figure("bytes_changed", size, "B", "the changed rows as Parquet")
+    yield figure("bytes_stored", stored, "B", "by the warehouse")
+    yield figure("bytes_published", published, "B", "data files and logs of eight Delta tables")
+    yield figure("bytes_ratio", (stored + published) / size, "x", "bytes stored and published, to those changed")
+
+
+def _median(days: Sequence[Refresh], metric: str) -> float:
+    return statistics.median(getattr(day, metric) for day in days)
