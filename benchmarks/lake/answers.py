@@ -29,9 +29,13 @@ def check(published: Mapping[str, Path], lake: Lake) -> None:
             connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}])")
         for name, query in VIEWS.items():
             expected = connection.sql(sqlglot.transpile(query, read="spark", write="duckdb")[0]).to_arrow_table()
-            found = pa.table(DeltaTable(str(published[name])).scan())
-            if not same_rows(found, expected):
+            if not same_rows(rows_of(published[name]), expected):
                 raise AssertionError(f"published table {name} differs from what DuckDB computes")
+
+
+def rows_of(table: Path) -> pa.Table:
+    """The rows of a Delta table, as delta-rs reads them."""
+    return pa.table(DeltaTable(str(table)).scan())
 
 
 def same_rows(found: pa.Table, expected: pa.Table) -> bool:

@@ -83,7 +83,7 @@ def run_pipelines(lake: Lake, folder: Path) -> tuple[float, float]:
     command = Path(sys.executable).with_name("spark-pipelines")
     environment = os.environ | {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
     start = began = time.perf_counter()
-    arguments = [str(command), "run", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    arguments = [str(command), "run", "--remote", "local[2]", "--conf", "spark.ui.enabled=false"]
     with subprocess.Popen(
         arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

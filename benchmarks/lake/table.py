@@ -11,6 +11,7 @@ from tidemill.serving.cli.bench_runner import Figure
 
 COLUMNS = {
     "rows": "rows",
+    "first_s": "first",
     "read_s": "read",
     "epoch_s": "epoch",
     "publish_s": "publ",
