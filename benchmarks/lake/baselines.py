@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.lake.lakes import Lake
 from benchmarks.tpch.data import TABLES
 from benchmarks.tpch.views import VIEWS
-from tidemill.runtimes.spark.execution.java import java_home
+from tidemill.runtimes.spark.sessions.java import java_home
 
 SPECIFICATION = """
 name: tpch

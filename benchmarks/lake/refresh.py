@@ -114,4 +114,9 @@ def bytes_of(change: dict[str, pa.Table], folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in change.items():
         pq.write_table(rows, folder / f"{name}.parquet")
+    return bytes_below(folder)
+
+
+def bytes_below(folder: Path) -> int:
+    """The size of all files below a folder."""
     return sum(_sizes([folder]).values())

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from benchmarks.lake.answers import check, rows_of, same_rows
 from benchmarks.lake.baselines import overwrite_by_spark, run_pipelines
 from benchmarks.lake.lakes import LAKES, Lake, lake_of, plain_tables
-from benchmarks.lake.refresh import Refresh, Refresher, bytes_of
+from benchmarks.lake.refresh import Refresh, Refresher, bytes_below, bytes_of
 from benchmarks.tpch.data import Changes, generate
 from benchmarks.tpch.views import VIEWS
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
@@ -35,10 +35,14 @@ def run(options: BenchmarkOptions, *, baselines: bool = True) -> Iterator[Figure
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as work, _session(baselines) as session:
         for number, name in enumerate(names):
             options.progress(number / len(names), name)
-            day = _Days(options, scale, name, Path(work, name), base, session)
-            for percent in options.changes or PERCENTS:
-                yield from day.measure(percent)
-            day.close()
+            yield from _of_lake(options, _Days(options, scale, name, Path(work, name), base, session))
+
+
+def _of_lake(options: BenchmarkOptions, days: _Days) -> Iterator[Figure]:
+    """The figures of one format. What it holds in memory is gone before the next begins."""
+    for percent in options.changes or PERCENTS:
+        yield from days.measure(percent)
+    days.close()
 
 
 @contextmanager
@@ -47,7 +51,7 @@ def _session(wanted: bool) -> Iterator[Any]:
     if not wanted:
         yield None
         return
-    from tidemill.runtimes.spark.execution.session import start_session
+    from tidemill.runtimes.spark.sessions.session import start_session
 
     session = start_session("local[2]")
     try:
@@ -122,6 +126,7 @@ class _Days:
         yield figure("spark_s", min(times), "s", "Spark in an open session, eight tables overwritten")
         yield figure("speedup", min(times) / refresh, "x", "Spark in an open session")
         yield figure("pipelines_s", whole, "s", f"spark-pipelines run, of which its run {alone:.2f} s")
+        yield figure("bytes_spark", bytes_below(self._work / "spark"), "B", "eight tables overwritten by Spark")
         yield figure("speedup_command", whole / command, "x", "spark-pipelines run beside tidemill sync")
 
     def _compare_with(self, tables: Path) -> None:

@@ -1,47 +1,57 @@
-"""The figures of ``tidemill bench lake`` as a table: a line for each format and change."""
+"""The figures of ``tidemill bench lake`` as two tables, seconds and bytes: a line for each format and change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from rich.console import Group
 from rich.table import Table
 
 from benchmarks.tables import numbers, short
 from tidemill.serving.cli.bench_runner import Figure
 
-COLUMNS = {
-    "rows": "rows",
+SECONDS = {
     "first_s": "first",
     "read_s": "read",
     "epoch_s": "epoch",
-    "publish_s": "publ",
+    "publish_s": "publish",
     "refresh_s": "all",
     "spark_s": "Spark",
-    "speedup": "x",
+    "speedup": "times",
     "command_s": "sync",
     "pipelines_s": "SDP",
-    "speedup_command": "x",
-    "bytes_changed": "change",
-    "bytes_stored": "stored",
-    "bytes_published": "publ",
-    "bytes_ratio": "x",
+    "speedup_command": "times",
 }
-"""Headings by metric."""
+"""Headings of the first table, by metric."""
+
+BYTES = {
+    "rows": "rows",
+    "bytes_changed": "changed",
+    "bytes_stored": "stored",
+    "bytes_published": "published",
+    "bytes_ratio": "times",
+    "bytes_spark": "Spark",
+}
+"""Headings of the second table, by metric."""
 
 
-def as_table(figures: Sequence[Figure]) -> Table:
-    """The table: seconds by phase, those of Spark in a session, of both commands, and bytes."""
+def as_table(figures: Sequence[Figure]) -> Group:
+    """Seconds by phase, those of Spark in a session and of both commands; then rows and bytes."""
     lines: dict[str, dict[str, float]] = {}
     for figure in figures:
         _, change, lake = figure.case.split("/")
         lines.setdefault(f"{lake} {change.removeprefix('change')} %", {})[figure.metric] = figure.value
-    table = numbers("tidemill bench lake", list(COLUMNS.values()))
+    return Group(_table("tidemill bench lake: seconds", SECONDS, lines), _table("bytes", BYTES, lines))
+
+
+def _table(title: str, headings: Mapping[str, str], lines: Mapping[str, Mapping[str, float]]) -> Table:
+    table = numbers(title, list(headings.values()))
     for case, found in lines.items():
-        table.add_row(case, *(_shown(metric, found.get(metric)) for metric in COLUMNS))
+        table.add_row(case, *(_shown(found.get(metric)) for metric in headings))
     return table
 
 
-def _shown(metric: str, value: float | None) -> str:
+def _shown(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.2f}" if value < 10 else short(value)

@@ -111,5 +111,6 @@ def test_the_benchmark_runs_beside_spark(tmp_path: Path) -> None:
         "spark_s",
         "speedup",
         "pipelines_s",
+        "bytes_spark",
         "speedup_command",
     }
