@@ -153,4 +153,4 @@ def _costs(figure: Any, days: Sequence[Refresh], rows: int, size: int, merging: 
 
 
 def _median(days: Sequence[Refresh], metric: str) -> float:
-    return statistics.median(getattr(day, metric) for day in days)
+    return float(statistics.median(getattr(day, metric) for day in days))

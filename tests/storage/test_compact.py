@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.program.maps import Map, RingField
+from tidemill.storage.compaction.cancelling import without_pairs
 from tidemill.storage.compaction.consolidate import MERGE_AT, choose_runs, consolidate, difference, sum_pairs
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import COMPACT_AT, MemoryStore
@@ -280,3 +282,29 @@ def test_the_difference_leads_from_the_old_rows_to_the_new(
     assert changed.schema == to_arrow(new, WIDE).schema
     assert len({repr(row) for row, _ in from_arrow(changed, WIDE)}) == changed.num_rows
     assert ZSet.summed([*old, *from_arrow(changed, WIDE)]) == ZSet.summed(new)
+
+
+NARROW = (Field("id", t.INT), Field("day", t.DATE), Field("name", STRING), Field("x", DOUBLE), Field("flag", t.BOOLEAN))
+NARROW_ROWS = st.tuples(
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from([None, date(2020, 1, 1)]),
+    st.sampled_from([None, "ann", "bob"]),
+    st.sampled_from([None, 0.0, math.nan]),
+    st.sampled_from([None, True]),
+)
+
+
+@given(st.lists(st.tuples(NARROW_ROWS, st.sampled_from([-2, -1, 1, 2])), max_size=12))
+def test_pairs_that_cancel_are_equal(rows: list[tuple[tuple[object, ...], int]]) -> None:
+    left = without_pairs(to_arrow(rows, NARROW).combine_chunks())
+    assert ZSet.summed(from_arrow(left, NARROW)) == ZSet.summed(rows)
+
+
+def test_zeros_of_both_signs_are_two_values() -> None:
+    rows = pa.table({"id": [1, 1], "x": [0.0, -0.0], "_weight": [1, -1]})
+    assert without_pairs(rows).num_rows == 2
+
+
+def test_rewritten_rows_cancel_without_being_summed() -> None:
+    rows = [((id, None, f"n{id}", 0.5, True), weight) for id in range(50) for weight in (1, -1)]
+    assert without_pairs(to_arrow(rows, NARROW).combine_chunks()).num_rows == 0

@@ -21,6 +21,7 @@ from tidemill.model import types as t
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import DOUBLE, Field, Type
 from tidemill.program.maps import Map, map_fields
+from tidemill.storage.compaction.cancelling import MANY_ROWS, without_pairs
 from tidemill.storage.runs import RunEntry
 
 MERGE_AT = 8
@@ -100,6 +101,8 @@ def difference(old: pa.Table, new: pa.Table, relation: Map) -> pa.Table:
     gone = old.select(names).set_column(place, WEIGHT, pc.negate(old.column(WEIGHT)))
     # Columns of a few Python values are not aligned as Arrow's own are, which it complains about when it groups them.
     both = pa.concat_tables([new.select(names), gone.cast(new.select(names).schema)]).combine_chunks()
+    if both.num_rows >= MANY_ROWS and pc.min(both.column(WEIGHT)).as_py() < 0:
+        both = without_pairs(both)
     summed = _sum_by_key(both.append_column(EPOCH, pa.repeat(pa.scalar(0, pa.int64()), both.num_rows)), relation)
     return summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(names)
 
