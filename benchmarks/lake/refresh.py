@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
@@ -65,6 +66,8 @@ class Refresher:
     def refresh_by_command(self) -> float:
         """Seconds of ``tidemill sync``, from the start of its process to its end."""
         self._opened.close()
+        gc.collect()
+        pa.default_memory_pool().release_unused()  # two processes have a lake's tables in memory otherwise
         command = [sys.executable, "-m", "tidemill", "sync", "-w", str(self._warehouse)]
         start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)

@@ -55,7 +55,7 @@ def _pairs(rows: pa.Table, names: Sequence[str]) -> tuple[pa.ChunkedArray, pa.Ch
 
 
 def _is_narrow(type_: pa.DataType) -> bool:
-    return pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_)
+    return bool(pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_))
 
 
 def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
