@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import time
@@ -69,8 +70,9 @@ class Refresher:
         gc.collect()
         pa.default_memory_pool().release_unused()  # two processes have a lake's tables in memory otherwise
         command = [sys.executable, "-m", "tidemill", "sync", "-w", str(self._warehouse)]
+        environment = os.environ | {"PYTHONPATH": str(Path(tidemill.__file__).parents[1])}  # this very Tidemill
         start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True, env=environment)
         taken = time.perf_counter() - start
         self._open()
         return taken
