@@ -7,6 +7,7 @@
 - ``auto_cdc``: AUTO CDC as a view over change records
 - ``state``: what a warehouse remembers of earlier runs
 - ``run``: a run: definitions brought up to date, changes taken, streams appended, results published
+- ``append``: new rows of sources appended to streaming tables
 - ``recompute``: datasets that Spark computes, because they cannot be maintained
 - ``outputs``: results as Parquet folders and Delta tables, where Spark would put them
 - ``report``: what became of each dataset

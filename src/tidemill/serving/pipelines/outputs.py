@@ -20,9 +20,13 @@ import pyarrow.parquet as pq
 from tidemill.engine.handles import TableHandle, ViewHandle
 from tidemill.model.errors import EpochGone, NameTaken
 from tidemill.model.schema import WEIGHT
+from tidemill.sources.lake.publication.lake_publication import MERGE_ON_READ, Place
 from tidemill.sources.lake.registry import open_publication
 
 __all__ = ["DeltaAppends", "ParquetFolder", "appended_rows"]
+
+MOST_FILES = 50
+"""Number of files that a folder of appended rows may have: then all rows are written as one."""
 
 _OURS = re.compile(r"part-tidemill-(?P<owner>\w+)-(?P<since>\d+)-(?P<until>\d+)\.parquet")
 
@@ -59,7 +63,7 @@ class ParquetFolder:
 
     def require_free(self, dataset: str) -> None:
         """Refuse to append to files that somebody else has written."""
-        if self.epoch() is None and any(not _OURS.fullmatch(file.name) for file in self._files()):
+        if any(not _OURS.fullmatch(file.name) for file in self._files()):
             raise NameTaken(
                 f'streaming table "{dataset}" has rows that were not written by Tidemill',
                 where=str(self.folder),
@@ -74,7 +78,7 @@ class ParquetFolder:
             self._clear(keep_from=self._begin())
             if shown == epoch:
                 return False
-            new = appended_rows(relation, shown)
+            new = appended_rows(relation, shown) if len(self._ours()) < MOST_FILES else None
             if new is not None:
                 if new.num_rows:
                     self._write(new, shown + 1, epoch)
@@ -135,8 +139,10 @@ class DeltaAppends:
 
     def publish(self, relation: TableHandle | ViewHandle, epoch: int) -> bool:
         """Bring the table to what a relation shows at an epoch; true if something was written."""
-        table = open_publication(self.location, self.name, f"tidemill pipeline {self.owner}")
-        shown = table.epoch()
+        place = Place("delta", self.location)
+        table = open_publication(place, self.name, f"tidemill pipeline {self.owner}", MERGE_ON_READ)
+        seen = table.shown()
+        shown = None if seen is None else seen.epoch
         if shown == epoch:
             return False
         new = None if shown is None else appended_rows(relation, shown)

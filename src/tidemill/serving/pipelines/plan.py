@@ -176,7 +176,7 @@ class Planner:
             flows.append(stream)
             reads += below
             found = found or fields
-            if not dataset.columns and _types(fields) != _types(found):
+            if not dataset.columns and dict(_types(fields)) != dict(_types(found)):
                 raise Unsupported(
                     f'the flows of "{dataset.name[-1]}" have other columns',
                     where=flow.place,

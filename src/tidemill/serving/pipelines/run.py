@@ -132,6 +132,7 @@ class _Run:
         self.recomputation = Recomputation(self.project, self.wh)
         self.before = self.wh.epoch
         steps = self._plan()
+        self._require_free(steps)
         self._forget_old(steps, remake=True)
         done: set[str] = set()
         report = PipelineReport(self.project.name, self.project.warehouse)
@@ -154,6 +155,15 @@ class _Run:
 
     def _plan(self) -> list[Step]:
         return Planner(self.project, {name: self.wh.table(name).fields for name in self.wh.tables()}).plan()
+
+    def _require_free(self, steps: Sequence[Step]) -> None:
+        """Refuse streaming tables whose folders have rows of somebody else, before anything is written."""
+        for step in steps:
+            if step.how != "appended" or step.dataset is None or _format(step) != "parquet":
+                continue
+            if self.chosen.includes(step.name) and not self.chosen.remakes(step.name):
+                folder = ParquetFolder.at(_location(self.project, step), "")
+                folder.require_free(self.project.shown(step.dataset.name))
 
     # -------------------------------------------------------------------------------------------------- definitions
 
@@ -262,10 +272,8 @@ class _Run:
                 DeltaAppends(location, shown, owner).publish(relation, self.wh.epoch)
             return
         folder = ParquetFolder.at(location, owner)
-        if step.how == "appended":
-            if self.chosen.remakes(step.name) and folder.epoch() is None:
-                folder.remove()
-            folder.require_free(shown)
+        if step.how == "appended" and self.chosen.remakes(step.name) and folder.epoch() is None:
+            folder.remove()
         folder.publish(relation, self.wh.epoch)
 
     def _relation(self, name: str) -> TableHandle | ViewHandle:

@@ -74,7 +74,7 @@ class SetStatement:
 
 @dataclass(frozen=True)
 class UseStatement:
-    """``USE [CATALOG | SCHEMA] name``: what names without a qualifier mean from here on; None leaves a part as it is."""
+    """``USE [CATALOG | SCHEMA] name``: what names without a qualifier mean from here on; None leaves a part alone."""
 
     place: TextLocation
     catalog: str | None

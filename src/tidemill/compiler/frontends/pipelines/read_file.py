@@ -118,7 +118,7 @@ def _flow(cursor: StatementCursor, place: TextLocation) -> FlowStatement | AutoC
 
 
 def _auto_cdc(cursor: StatementCursor, place: TextLocation, name: str) -> AutoCdcStatement:
-    """``target FROM STREAM source KEYS (...) [APPLY AS DELETE WHEN ...] SEQUENCE BY ... [COLUMNS ...] [STORED AS ...]``."""
+    """``target FROM STREAM source KEYS (...)``, then SEQUENCE BY, APPLY AS DELETE WHEN, COLUMNS, STORED AS, TRACK."""
     target = _name(cursor)
     cursor.expect("FROM")
     source = _stream(cursor)

@@ -57,7 +57,8 @@ class PipelineQuery:
 def read_query(query: str | StatementCursor, name: str = "query") -> PipelineQuery:
     """A query, from its text or from where a cursor is; STREAM before a table is read, and taken out.
 
-    >>> [(r.parts, r.stream) for r in read_query("WITH a AS (SELECT * FROM a) SELECT * FROM a JOIN STREAM b").references]
+    >>> query = read_query("WITH a AS (SELECT * FROM a) SELECT * FROM a JOIN STREAM b")
+    >>> [(reference.parts, reference.stream) for reference in query.references]
     [(('b',), True), (('a',), False)]
     """
     cursor = query if isinstance(query, StatementCursor) else _cursor(query, name)

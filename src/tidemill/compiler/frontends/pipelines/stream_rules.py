@@ -6,7 +6,7 @@ such as aggregates, DISTINCT, windows or a join of two streams, is refused, as S
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from tidemill.algebra.expressions.scalars import Exists, Quantified, Scalar, Subquery
 from tidemill.algebra.node import Relation
@@ -49,14 +49,20 @@ def _reads_stream(node: Relation, streams: Collection[str]) -> bool:
                 raise _refused("an outer join that keeps rows for which the stream has no partner yet")
             return left or right
         case r.UnionAll():
-            return any([_reads_stream(one, streams) for one in node.inputs])
+            return _any_reads_stream(node.inputs, streams)
         case r.With():
             for name, definition in node.definitions:
                 streams = {*streams, name} if _reads_stream(definition, streams) else streams
             return _reads_stream(node.body, streams)
-    if any([_reads_stream(one, streams) for one in children(node)]):
+    if _any_reads_stream(children(node), streams):
         raise _refused(_SAID.get(type(node).__name__, type(node).__name__))
     return False
+
+
+def _any_reads_stream(nodes: Iterable[Relation], streams: Collection[str]) -> bool:
+    """True if one of several relations has rows of a stream; all of them are checked."""
+    found = [_reads_stream(node, streams) for node in nodes]
+    return True in found
 
 
 _SAID = {

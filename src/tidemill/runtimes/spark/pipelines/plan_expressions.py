@@ -10,8 +10,9 @@ from typing import Any
 __all__ = ["Untranslatable", "expression", "quoted", "sort_order", "top_level"]
 
 _INFIX = {
-    "==": "=", "=": "=", "<=>": "<=>", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "+": "+", "-": "-", "*": "*", "/": "/",
-    "%": "%", "and": "AND", "or": "OR", "&": "&", "|": "|", "^": "^", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
+    "==": "=", "=": "=", "<=>": "<=>", "<": "<", ">": ">", "<=": "<=", ">=": ">=",
+    "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "&": "&", "|": "|", "^": "^",
+    "and": "AND", "or": "OR", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
 }  # fmt: skip
 _POSTFIX = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 _WHOLE = {"byte": "TINYINT", "short": "SMALLINT", "long": "BIGINT"}

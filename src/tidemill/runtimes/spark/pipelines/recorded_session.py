@@ -55,6 +55,8 @@ class _Client:
         raise NeedsSpark("it reads or changes settings of the session")
 
     def _known(self, key: str) -> str:
+        if key.startswith("spark.sql.execution.pythonUDF."):
+            return "false"  # asked when a function in Python is made, which Spark alone can call in any case
         if key not in self._settings:
             raise NeedsSpark(f"it reads the setting {key}, which the project does not set")
         return self._settings[key]
