@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from tidemill.engine.handles import TableHandle, ViewHandle
 from tidemill.model.errors import EpochGone, NameTaken
 from tidemill.model.schema import WEIGHT
-from tidemill.sources.lake.publication.lake_publication import MERGE_ON_READ, Place
+from tidemill.sources.lake.publication.lake_publication import COPY_ON_WRITE, Place
 from tidemill.sources.lake.registry import open_publication
 
 __all__ = ["DeltaAppends", "ParquetFolder", "appended_rows"]
@@ -140,7 +140,7 @@ class DeltaAppends:
     def publish(self, relation: TableHandle | ViewHandle, epoch: int) -> bool:
         """Bring the table to what a relation shows at an epoch; true if something was written."""
         place = Place("delta", self.location)
-        table = open_publication(place, self.name, f"tidemill pipeline {self.owner}", MERGE_ON_READ)
+        table = open_publication(place, self.name, f"tidemill pipeline {self.owner}", COPY_ON_WRITE)
         seen = table.shown()
         shown = None if seen is None else seen.epoch
         if shown == epoch:

@@ -19,9 +19,9 @@ from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SqlError, TextLocation, TidemillError, UnknownName, Unsupported
 from tidemill.model.types import Field
-from tidemill.runtimes.spark.sessions.session import SEMANTIC_SETTINGS
 from tidemill.runtimes.spark.pipelines.load import LoadedFlow
 from tidemill.runtimes.spark.pipelines.plan_expressions import Untranslatable
+from tidemill.runtimes.spark.sessions.session import SEMANTIC_SETTINGS
 from tidemill.serving.pipelines.auto_cdc import cdc_query
 from tidemill.serving.pipelines.external_tables import ExternalTable, file_table, is_file_table, session_table
 from tidemill.serving.pipelines.graph import inputs_of, ordered
