@@ -27,8 +27,21 @@ if TYPE_CHECKING:
     from tidemill.engine.repair import repair
     from tidemill.engine.warehouse import Warehouse, open
     from tidemill.model.errors import TidemillError
+    from tidemill.serving.pipelines.run import plan_pipeline, run_pipeline
 
-__all__ = ["Objects", "TidemillError", "Warehouse", "__version__", "check", "objects", "odl_from", "open", "repair"]
+__all__ = [
+    "Objects",
+    "TidemillError",
+    "Warehouse",
+    "__version__",
+    "check",
+    "objects",
+    "odl_from",
+    "open",
+    "plan_pipeline",
+    "repair",
+    "run_pipeline",
+]
 __version__ = "0.1.0"
 
 _MODULES = {
@@ -39,7 +52,9 @@ _MODULES = {
     "objects": "tidemill.engine.objects.database",
     "odl_from": "tidemill.engine.objects.database",
     "open": "tidemill.engine.warehouse",
+    "plan_pipeline": "tidemill.serving.pipelines.run",
     "repair": "tidemill.engine.repair",
+    "run_pipeline": "tidemill.serving.pipelines.run",
 }
 
 

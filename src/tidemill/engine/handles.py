@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.definition import view_definition
@@ -21,11 +23,13 @@ from tidemill.engine.partitions.listing import Partition, partitions_of
 from tidemill.engine.remote.source_maintainer import Certificate
 from tidemill.engine.results import LazyRows, MapSize, Result, Verification, present_rows
 from tidemill.engine.statements.select import ordered_rows, select
-from tidemill.engine.subscriptions.change_batches import ChangeBatch, stored_batches
+from tidemill.engine.subscriptions.change_batches import ChangeBatch, require_reach, stored_batches
 from tidemill.engine.subscriptions.row_filter import Where, parse_where
 from tidemill.model.errors import EpochGone
-from tidemill.model.schema import Table
+from tidemill.model.schema import EPOCH, Table
 from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.storage.compaction.consolidate import difference
 
 
 @public_class
@@ -45,6 +49,11 @@ class TableHandle(LazyRows):
     def partitions(self) -> list[Partition]:
         """The non-empty partitions in time order, of a table with partitions."""
         return partitions_of(self._engine.catalog, self._engine.store.positions, self._engine.answer, self.name)
+
+    def net_changes(self, since: int) -> pa.Table:
+        """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
+        self._engine.flush()
+        return _net(self._engine.store.read(self.name, self.fields, since=since), self.name, self.fields)
 
 
 @public_class
@@ -83,6 +92,14 @@ class ViewHandle(LazyRows):
         view = self._engine.committed.view(self.name)
         wanted = None if not where else parse_where(where, view.fields, view.name)
         return stored_batches(self._engine, view, since, where=wanted)
+
+    def net_changes(self, since: int) -> pa.Table:
+        """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
+        self._engine.flush()
+        view = self._engine.committed.view(self.name)
+        found = self._engine.store.read(self.name, self.fields, since=since)
+        require_reach(self._engine, view, since)
+        return _net(found, self.name, self.fields)
 
     def lineage(self, row: Any) -> Lineage:
         """The base rows that a row of the view derives from, by table, each once; ``row`` is as ``rows()`` returns it.
@@ -174,3 +191,9 @@ class WarehouseSnapshot:
 
     def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
         return LazyRows(fields, lambda: self._engine.contents(name, self.epoch), self._engine.placement.frame)
+
+
+def _net(stored: pa.Table, name: str, fields: tuple[Field, ...]) -> pa.Table:
+    """Stored changes without their epochs, equal rows summed."""
+    changes = stored.drop_columns([EPOCH])
+    return difference(changes.slice(0, 0), changes, Map(name, fields))

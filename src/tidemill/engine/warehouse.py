@@ -340,10 +340,10 @@ class Warehouse:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
         return self._engine.costs()
 
-    def sync(self, name: str | None = None, *, timeout: float | None = None) -> IntakeEpoch:
+    def sync(self, name: str | None = None, *, timeout: float | None = None, publish: bool = True) -> IntakeEpoch:
         """Ingest waiting files of a feed, new versions of a lake table, or what the sources of a view have committed.
 
-        By default of all; all lake tables are one epoch. Published views are then published.
+        By default of all; all lake tables are one epoch. Published views are then published, unless told otherwise.
 
         Ends when everything that was there at the start is shown, however much comes meanwhile, or for views over
         sources after ``timeout`` seconds. Returns the epoch, with ``counts`` and what was ``published``.
@@ -360,7 +360,7 @@ class Warehouse:
             engine.source_views.sync(name, timeout)
             came += engine.source_views.tally.total - before
         epoch = self.flush()
-        published = engine.publications.publish() if name is None else None
+        published = engine.publications.publish() if name is None and publish else None
         return IntakeEpoch(epoch, came, published)
 
     def publish(self, view: str | None = None) -> PublishedEpochs:

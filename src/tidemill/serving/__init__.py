@@ -3,5 +3,6 @@
 - ``cli``: the command line
 - ``demo``: ``tidemill demo``
 - ``notebook``: the cell magic of notebooks
+- ``pipelines``: projects of Spark's declarative pipelines
 - ``render``: tables, JSON lines and errors as text
 """

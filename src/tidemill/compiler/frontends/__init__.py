@@ -3,6 +3,7 @@
 - ``translate_merge``: MERGE, as queries for its clauses
 - ``translate``: ``parse`` a script, ``translate`` a query, and INSERT, UPDATE and DELETE: the entry points of the
   engine
+- ``pipelines``: SQL files of declarative pipelines
 - ``refuse_compared_maps``: of a query, what would compare maps
 - ``script``: the statements of a script, of whichever language, as plain data
 - ``viewdf``: views that are defined by partitions, and PARTITION BY

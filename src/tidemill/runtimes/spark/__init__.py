@@ -9,6 +9,7 @@ Three runtimes share this package, and ``engine`` chooses between them by the si
 
 Below them, each module or package imports only those after it:
 
+- ``pipelines``: projects of Spark's declarative pipelines, loaded without a server.
 - ``data_source``: a warehouse as a data source of any session: rows, streams of changes, writes.
 - ``bulk_check``: the check of bulk changes by tasks, as the driver sees it.
 - ``tasks``: what a task of the third one does, in a worker of Spark.

@@ -5,6 +5,7 @@
 - ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
+- ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
 - ``prompt``: the SQL prompt
 - ``data_input``: input of scripts, files and change records

@@ -16,6 +16,7 @@ from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
+from tidemill.serving.cli.pipeline_commands import pipelines
 from tidemill.serving.cli.warehouse_options import RuntimeName, RuntimeOption
 from tidemill.serving.render import fail
 
@@ -130,3 +131,4 @@ COMMANDS = (
 
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(pipelines, name="pipelines")

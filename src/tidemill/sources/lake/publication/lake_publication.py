@@ -10,6 +10,7 @@ import pyarrow as pa
 from tidemill.model.errors import NameTaken
 
 __all__ = [
+    "COPY_ON_WRITE",
     "MERGE_ON_READ",
     "WRITES",
     "CommittedBy",
