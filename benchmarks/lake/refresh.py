@@ -41,7 +41,8 @@ class Refresher:
 
     def __init__(self, lake: Lake, folder: Path) -> None:
         self._warehouse = folder / "warehouse"
-        self.published = {view: folder / "published" / view for view in VIEWS}
+        self._tables = folder / "published"
+        self.published = {view: self._tables / view for view in VIEWS}
         with tidemill.open(self._warehouse) as warehouse:
             for name in TABLES:
                 warehouse.sql(lake.ddl(name))
@@ -57,10 +58,10 @@ class Refresher:
 
     def refresh(self) -> Refresh:
         """Take what the lake has and publish it, with the warehouse open."""
-        files = _sizes(self.published.values())
+        files = _sizes([self._tables])
         self._watch.reset()
         self._opened.sync()
-        written = sum(size for file, size in _sizes(self.published.values()).items() if file not in files)
+        written = sum(size for file, size in _sizes([self._tables]).items() if file not in files)
         stored = self._opened.costs().bytes_written
         return Refresh(self._watch.reading, self._watch.applying, self._watch.publishing, stored, written)
 

@@ -148,7 +148,9 @@ def _costs(figure: Any, days: Sequence[Refresh], rows: int, size: int, merging: 
         yield figure("refresh_s" if metric == "seconds" else f"{metric}_s", _median(days, metric), "s")
     yield figure("bytes_changed", size, "B", "the changed rows as Parquet")
     yield figure("bytes_stored", stored, "B", "by the warehouse")
-    yield figure("bytes_published", published, "B", "data files and logs of eight Delta tables")
+    yield figure(
+        "bytes_published", published, "B", "data files and logs of eight Delta tables, and of the table of epochs"
+    )
     yield figure("bytes_ratio", (stored + published) / size, "x", "bytes stored and published, to those changed")
 
 
