@@ -51,10 +51,12 @@ class PipelineProject:
     def plan(self) -> PipelineReport:
         return plan_pipeline(self.folder)
 
-    def rows(self, table: str) -> list[Row]:
+    def rows(self, table: str, columns: list[str] | None = None) -> list[Row]:
         """What a table has, as Spark would read it: all files whose names do not begin with a dot or underscore."""
         files = [one for one in (self.folder / "spark-warehouse" / table).iterdir() if one.name[0] not in "._"]
-        return as_rows(pa.concat_tables([pq.read_table(one) for one in files]))
+        tables = [pq.read_table(one) for one in files]
+        # Files of several flows have their columns in other orders, and Spark takes them by name.
+        return as_rows(pa.concat_tables([one.select(columns or tables[0].column_names) for one in tables]))
 
 
 def as_rows(table: pa.Table) -> list[Row]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
@@ -49,22 +48,22 @@ class Recomputation:
     def _rows(self, step: Step, views: Iterable[Step]) -> pa.Table:
         assert step.flow is not None
         spark = self._wh.spark
-        self._wh.detach(spark)
+        inlined = [view for view in views if view.query and not view.flow]
         self._wh.attach(spark)
-        place = str(step.flow.place)
         try:
-            for view in views:
-                self._view(spark, view)
+            for view in inlined:
+                spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view.name} AS {view.query}")
             return computed_rows(spark, _source(step), step.flow.settings)
         except Exception as error:
             detail = spark_error(error)
             if detail is None:
                 raise
+            place = step.flow.place
             raise SetupError(f'Spark cannot compute "{step.name}"', where=place, detail=detail) from error
-
-    def _view(self, spark: Any, view: Step) -> None:
-        if view.query and not view.flow:
-            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view.name} AS {view.query}")
+        finally:
+            for view in inlined:
+                spark.catalog.dropTempView(view.name)
+            self._wh.detach(spark)
 
 
 def _source(step: Step) -> str | tuple[str, str]:
