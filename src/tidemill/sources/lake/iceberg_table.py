@@ -8,30 +8,24 @@ package's scan of appended files is not used: it leaves deletes out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 
-from tidemill.model.errors import HistoryGone, SetupError, SourceLost, TidemillError, Unsupported
+from tidemill.model.errors import HistoryGone, Unsupported
 from tidemill.model.schema import Table
 from tidemill.sources.lake.data_files import together, weighted
+from tidemill.sources.lake.iceberg_package import (
+    AlwaysTrue,
+    ArrowScan,
+    FileScanTask,
+    open_table,
+    schema_to_pyarrow,
+    translated,
+)
 from tidemill.sources.lake.lake_table import LakeChange
-
-try:
-    from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
-    from pyiceberg.table import FileScanTask, StaticTable
-    from pyiceberg.table import Table as RawTable
-except ModuleNotFoundError as missing:
-    raise SetupError(
-        "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
-    ) from missing
 
 __all__ = ["IcebergTable"]
 
@@ -56,15 +50,15 @@ class IcebergTable:
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
         self._location = location
-        with _translated(location):
-            self._table = _open(location, options)
+        with translated(location):
+            self._table = open_table(location, options)
         version = self._table.metadata.format_version
         if version not in READABLE_VERSIONS:
             raise Unsupported(f"version {version} of the Iceberg format is not supported", where=location)
 
     def schema(self) -> pa.Schema:
         """The current columns, in order."""
-        with _translated(self._location):
+        with translated(self._location):
             return schema_to_pyarrow(self._table.schema())
 
     def is_newer(self, since: str) -> bool:
@@ -124,7 +118,7 @@ class IcebergTable:
         return self._tasks(int(version))
 
     def _tasks(self, snapshot: int | None) -> Tasks:
-        with _translated(self._location):
+        with translated(self._location):
             planned = self._table.scan(snapshot_id=snapshot).plan_files()
             return {(one.file.file_path, _deletes(one)): one for one in planned}
 
@@ -139,45 +133,12 @@ class IcebergTable:
     def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> pa.Table:
         wanted = {f.name for f in table.fields}
         names = [f.name for f in self._table.schema().fields if f.name.lower() in wanted]
-        with _translated(self._location):
+        with translated(self._location):
             scan = ArrowScan(self._table.metadata, self._table.io, self._table.schema().select(*names), AlwaysTrue())
             rows = scan.to_table(tasks)
         return weighted(rows, table, weight, self._location)
 
 
-def _open(location: str, options: Mapping[str, str]) -> RawTable:
-    catalog = options.get("catalog")
-    if catalog is None:
-        return StaticTable.from_metadata(location)
-    if not Path(catalog).is_file():
-        raise SetupError("there is no such catalog", where=catalog, hint="It is the SQLite file of a SQL catalog.")
-    name = options.get("catalog_name", "default")
-    # A file that is no catalog stays as it is: the package would make its tables there.
-    with closing(SqlCatalog(name, uri=f"sqlite:///{catalog}", init_catalog_tables="false")) as opened:
-        return opened.load_table(location)
-
-
 def _deletes(task: FileScanTask) -> frozenset[str]:
     """The delete files that apply to a data file; several deletion vectors may be in one file."""
     return frozenset(f"{one.file_path}@{getattr(one, 'content_offset', None)}" for one in task.delete_files)
-
-
-@contextmanager
-def _translated(location: str) -> Iterator[None]:
-    """Context in which errors of the package become ours."""
-    try:
-        yield
-    except TidemillError:
-        raise
-    except NoSuchTableError as error:
-        raise SetupError("there is no Iceberg table", where=location, detail=str(error)) from error
-    except FileNotFoundError as error:
-        raise HistoryGone("a file of the Iceberg table is gone", where=location, detail=str(error)) from error
-    except Exception as error:  # of the package, of its catalog and of its files: their kinds are not documented
-        if "equality deletes" in str(error):
-            raise Unsupported(
-                "the Iceberg table has equality deletes, which are not supported",
-                where=location,
-                hint="Rewrite its data files without them (CALL system.rewrite_data_files).",
-            ) from error
-        raise SourceLost("the Iceberg table cannot be read", where=location, detail=str(error)) from error
