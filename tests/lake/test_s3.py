@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 
@@ -157,3 +158,21 @@ def test_iceberg_in_a_bucket(bucket: str, tmp_path: Path) -> None:
         with pytest.raises(tidemill.TidemillError) as refused:
             wh.sql("CREATE TABLE nothing USING iceberg LOCATION 's3://bucket/lake/nothing'")
         assert SECRET not in refused.value.render()
+
+
+def test_a_catalog_of_glue(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = bucket.removesuffix("/bucket")
+    settings = {"type": "glue", "glue.endpoint": server, "glue.region": "us-east-1", "warehouse": "s3://bucket/lake"}
+    catalog = load_catalog("shop", **settings, **{"s3.endpoint": server, "s3.region": "us-east-1"})
+    catalog.create_namespace("sales")
+    table = catalog.create_table("sales.orders", schema=pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2, 3]}))
+    for name, value in settings.items():
+        variable = name.upper().replace(".", "__")
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__SHOP__{variable}", value)
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        wh.sql("CREATE TABLE orders USING iceberg OPTIONS (catalog_name = 'shop') LOCATION 'sales.orders'")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(id) AS s FROM orders")
+        table.delete(EqualTo("id", 2))
+        wh.sync()
+        assert wh.view("v").rows() == [(4,)]

@@ -9,16 +9,19 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tidemill.model.errors import HistoryGone, SetupError, SourceLost, TidemillError, Unsupported
 from tidemill.model.redaction import redacted
 
 try:
+    from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import NoSuchTableError
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
     from pyiceberg.table import FileScanTask, StaticTable, Table
+    from pyiceberg.utils.config import Config
 except ModuleNotFoundError as missing:
     raise SetupError(
         "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
@@ -35,18 +38,37 @@ _PROPERTIES = {
 """Settings of object stores that the package does not look for in the environment by itself."""
 
 
+_UNTOUCHED = {"init_catalog_tables": "false"}
+"""A database that is no catalog stays as it is: the package would make its tables there."""
+
+
 def open_table(location: str, options: Mapping[str, str]) -> Table:
     """The table that a catalog has at ``location``; without a catalog that of a metadata file or a folder."""
-    catalog = options.get("catalog")
-    if catalog is None:
+    file, name = options.get("catalog"), options.get("catalog_name")
+    if file is None and name is None:
         return StaticTable.from_metadata(location, _settings())
-    if not Path(catalog).is_file():
-        raise SetupError("there is no such catalog", where=catalog, hint="It is the SQLite file of a SQL catalog.")
-    name = options.get("catalog_name", "default")
-    # A file that is no catalog stays as it is: the package would make its tables there.
-    given = _settings() | {"uri": f"sqlite:///{catalog}", "init_catalog_tables": "false"}
-    with closing(SqlCatalog(name, **given)) as opened:
-        return opened.load_table(location)
+    with closing(_sqlite_catalog(file, name or "default") if file else _configured_catalog(str(name))) as catalog:
+        return catalog.load_table(location)
+
+
+def _sqlite_catalog(file: str, name: str) -> Catalog:
+    if not Path(file).is_file():
+        raise SetupError("there is no such catalog", where=file, hint="It is the SQLite file of a SQL catalog.")
+    return SqlCatalog(name, uri=f"sqlite:///{file}", **_settings(), **_UNTOUCHED)
+
+
+def _configured_catalog(name: str) -> Catalog:
+    """The catalog of that name in the package's configuration, which is read anew: the environment may have changed."""
+    configured = Config()
+    found = configured.get_catalog_config(name)
+    if found is None:
+        known = ", ".join(sorted(configured.get_known_catalogs()))
+        raise SetupError(
+            f'no Iceberg catalog is called "{name}"',
+            detail=f"Configured are: {known}." if known else "None is configured.",
+            hint=f"Add it to .pyiceberg.yaml, or set PYICEBERG_CATALOG__{name.upper()}__URI in the environment.",
+        )
+    return load_catalog(name, **(_settings() | _UNTOUCHED | found))
 
 
 def _settings() -> dict[str, str]:
@@ -83,5 +105,13 @@ def translated(location: str) -> Iterator[None]:
 
 
 def _told(error: Exception) -> str:
-    """The text of an error, without what the environment keeps secret."""
-    return redacted(str(error), os.environ)
+    """The text of an error, without what the environment and the configuration keep secret."""
+    return redacted(str(error), {**os.environ, **dict(_leaves(Config().config))})
+
+
+def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield name, str(value)

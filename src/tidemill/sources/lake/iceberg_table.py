@@ -42,8 +42,8 @@ Tasks = Mapping[tuple[str, frozenset[str]], FileScanTask]
 class IcebergTable:
     """An Iceberg table at its current snapshot.
 
-    ``location`` is its name in a catalog, an SQLite file; without a catalog it is a metadata file, or the folder of a
-    table with a version hint.
+    ``location`` is its name in a catalog; without a catalog it is a metadata file, or the folder of a table with a
+    version hint.
     """
 
     HAS_SCHEMA: ClassVar[bool] = True

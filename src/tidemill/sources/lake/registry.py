@@ -102,8 +102,8 @@ def _check_path(location: str, options: dict[str, str]) -> tuple[str, dict[str, 
 
 
 def _check_iceberg(location: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """A name in a catalog, whose path is stored in full, or a location."""
-    if "catalog" not in options:
+    """A name in a catalog, which is a file, stored with its full path, or known by its name; or a location."""
+    if not any(name in options for name in CATALOG_OPTIONS):
         return _check_path(location, options)
     if not re.fullmatch(r"[\w-]+(\.[\w-]+)+", location):
         raise Unsupported(
@@ -111,6 +111,8 @@ def _check_iceberg(location: str, options: dict[str, str]) -> tuple[str, dict[st
             where=location,
             hint="LOCATION 'sales.orders'",
         )
+    if "catalog" not in options:
+        return location, options
     catalog = str(local_path(options["catalog"], "catalog").resolve())
     if "?" in catalog:
         raise Unsupported("the path of a catalog cannot have a question mark", where=catalog)

@@ -21,7 +21,7 @@ LAKE_OPTIONS = {
     "on_history_gone": f"{REFUSE} or {REBUILD}: what to do if the history from the version taken on is gone",
     "on_schema_change": f"{REFUSE}, {ADD} or {REBUILD}: what to do if the columns have changed",
     "catalog": "the SQLite file of an Iceberg catalog",
-    "catalog_name": "the name of that catalog, default",
+    "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
 }
 
 
