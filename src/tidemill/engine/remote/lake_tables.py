@@ -21,6 +21,7 @@ from tidemill.engine.catalog.entries.lake_entry import ADD, REBUILD, REFUSE, Lak
 from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
+from tidemill.engine.remote.lake_versions import epoch_of_versions
 from tidemill.engine.remote.source_maintainer import ApplyChanges
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import HistoryGone, UnknownName, Unsupported
@@ -94,6 +95,11 @@ class LakeTables(WorkerGroup):
             found = {lake.position: self._read(lake, rebuild) for lake in wanted}
             newer = {position: change for position, change in found.items() if change is not None}
             return self._commit(newer) if newer else IntakeCounts()
+
+    def epoch_showing(self, versions: Mapping[str, int | str]) -> int:
+        """The first epoch that shows these versions of lake tables, by their names."""
+        wanted = [(self.find(name), str(version)) for name, version in versions.items()]
+        return epoch_of_versions(self._state.store, wanted)
 
     def alone(self) -> AbstractContextManager[bool]:
         """Context in which no lake table is taken: for dropping one, or creating another of its name."""

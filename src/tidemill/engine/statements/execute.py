@@ -28,7 +28,7 @@ from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.alter import alter_table, rename
 from tidemill.engine.statements.changes import delete, insert, update
-from tidemill.engine.statements.lake_tables import create_lake_table, refresh_table
+from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
@@ -224,6 +224,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateTableAs: named.create_table_as,
     sql.DeclareVariable: named.declare_variable,
     sql.DescribeFunction: named.describe_function,
+    sql.DescribeHistory: describe_history,
     sql.DescribeTable: named.describe_table,
     sql.DropFunction: named.drop_function,
     sql.ExecuteImmediate: execute_immediate,

@@ -1,4 +1,4 @@
-"""CREATE TABLE ... USING and REFRESH TABLE: tables whose rows are those of a lake table."""
+"""CREATE TABLE ... USING, REFRESH TABLE and DESCRIBE HISTORY: tables whose rows are those of a lake table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.engine import Engine
+from tidemill.engine.remote.lake_versions import version_spans
 from tidemill.engine.results import Result
 from tidemill.model.errors import NameTaken, TypeMismatch
 from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, STRING, Field
 from tidemill.sources.lake.columns import fields_of_schema
 from tidemill.sources.lake.lake_table import LakeTable, version_shown
 from tidemill.sources.lake.registry import checked_place, open_lake_table
 
-__all__ = ["create_lake_table", "refresh_table"]
+__all__ = ["create_lake_table", "describe_history", "refresh_table"]
 
 
 def create_lake_table(engine: Engine, statement: sql.CreateLakeTable) -> Result:
@@ -46,6 +48,14 @@ def refresh_table(engine: Engine, statement: sql.RefreshTable) -> Result:
     lake = engine.lakes.find(statement.name)
     came = engine.lakes.sync(lake.name, rebuild=statement.rebuild)
     return Result(message=f"{lake.name} shows version {_version(engine, lake)} in epoch {engine.store.epoch}: {came}")
+
+
+def describe_history(engine: Engine, statement: sql.DescribeHistory) -> Result:
+    """List the versions of a lake table that were taken, and the epochs that show them, the newest first."""
+    engine.flush()
+    spans = version_spans(engine.store, engine.lakes.find(statement.name))
+    rows = [(span.version, span.first, span.last) for span in reversed(spans)]
+    return Result(rows, (Field("version", STRING), Field("first_epoch", BIGINT), Field("last_epoch", BIGINT)))
 
 
 def _version(engine: Engine, lake: LakeEntry) -> str | None:
