@@ -21,6 +21,7 @@ from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.compaction.consolidate import consolidate
 from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.position_history import positions_since
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import (
     LARGE_CHANGE,
@@ -354,9 +355,7 @@ class MemoryStore:
             oldest = max(now.oldest, now.epoch - max(keep, 1) + 1)
             histories = {name: history.reaching(oldest) for name, history in now.histories.items()}
             self._now = now._replace(oldest=oldest, histories=histories)
-            reached = self.history()
-            kept = max((number for number in reached if number <= oldest), default=0)
-            self._moved = {number: reached[number] for number in reached if number >= kept}
+            self._moved = positions_since(self.history(), oldest)
             return sum(history.bytes - histories[name].bytes for name, history in now.histories.items())
 
     def close(self) -> None:

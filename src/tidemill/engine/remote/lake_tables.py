@@ -24,17 +24,18 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.remote.lake_versions import epoch_of_versions
 from tidemill.engine.remote.source_maintainer import ApplyChanges
 from tidemill.engine.workers import Trouble, WorkerGroup
-from tidemill.model.errors import HistoryGone, UnknownName, Unsupported
+from tidemill.model.errors import EpochGone, HistoryGone, UnknownName, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 from tidemill.program.maps import Map
 from tidemill.sources.lake.columns import fields_of_schema
+from tidemill.sources.lake.data_files import together
 from tidemill.sources.lake.lake_table import LakeChange, LakeTable
 from tidemill.sources.lake.registry import open_lake_table
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["LakeTables"]
+__all__ = ["LakeTables", "lake_rows"]
 
 POLL_SECONDS = 1.0
 """Seconds between two looks at the versions of a continuous lake table."""
@@ -125,7 +126,10 @@ class LakeTables(WorkerGroup):
         if source.HAS_SCHEMA:
             self._follow_columns(lake, source)
         since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
+        if not since and not lake.keeps_rows:
+            return LakeChange(table, together([], table), source.position, "no rows")
         if not since or rebuild:
+            _require_kept(lake)
             return source.contents(table)
         try:
             return source.change(table, since)
@@ -133,6 +137,8 @@ class LakeTables(WorkerGroup):
             if lake.rebuilds:
                 return source.contents(table)
             error.hint = f"REFRESH TABLE {lake.name} REBUILD compares its rows with all of the newest version."
+            if not lake.keeps_rows:
+                error.hint = "Its rows are not kept: DROP it with the views that read it, and CREATE all of them again."
             raise
 
     def _follow_columns(self, lake: LakeEntry, source: LakeTable) -> None:
@@ -163,6 +169,33 @@ class LakeTables(WorkerGroup):
         """The lake tables that should be followed but cannot at present, with the reason."""
         wanted = () if self._state.read_only else self._state.catalog.lakes.values()
         return self.worker_troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
+
+
+def lake_rows(state: EngineState, name: str, until: int | None = None) -> pa.Table:
+    """The rows of a lake table that are not kept, weighted, read from the lake as of the version of an epoch."""
+    lake, table, positions = state.catalog.lakes[name], state.catalog.table(name), state.store.positions
+    if until is not None:
+        reached = [at for epoch, at in state.store.history().items() if epoch <= until]
+        if not reached:
+            raise EpochGone(f'which version of lake table "{name}" epoch {until} shows is no longer known')
+        positions = reached[-1]
+    position = positions.get(lake.position, "")
+    if not position:
+        return together([], table)
+    try:
+        return open_lake_table(lake.format, lake.location, lake.options).contents_at(table, position)
+    except HistoryGone as error:
+        error.hint = f"REFRESH TABLE {name} takes the newest version, and views go on from there."
+        raise
+
+
+def _require_kept(lake: LakeEntry) -> None:
+    if not lake.keeps_rows:
+        raise Unsupported(
+            f'lake table "{lake.name}" cannot be rebuilt',
+            detail="Its rows are not kept, so there is nothing to compare its newest version with.",
+            hint="DROP it with the views that read it, and CREATE all of them again.",
+        )
 
 
 def _other_columns(lake: LakeEntry, taken: Mapping[str, Type], found: Mapping[str, Type]) -> Unsupported:

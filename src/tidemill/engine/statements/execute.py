@@ -126,8 +126,8 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         engine.definitions.drop(engine.catalog.view(name).name, readers=readers)
     else:
         table = engine.catalog.table(statement.name)
-        if table.kept != (statement.kind == "table"):
-            kind = "table" if table.kept else "stream"
+        kind = "stream" if engine.catalog.is_stream(table.name) else "table"
+        if kind != statement.kind:
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
         with engine.lakes.alone() if table.name in engine.catalog.lakes else nullcontext(), engine.settled():
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())

@@ -122,7 +122,7 @@ class BucketFolder:
             try:
                 yield copy
             except TidemillError as error:
-                error.where = None if error.where is None else str(error.where).replace(folder, self._address)
+                error.where = str(error.where).replace(str(copy), f"{self._address}/{name}") if error.where else None
                 raise
 
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.model.errors import SourceLost, Unsupported
+from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
 from tidemill.model.schema import Table
 from tidemill.sources.ingest.files import read_files
 from tidemill.sources.lake.data_files import together
@@ -34,6 +34,7 @@ MOST_FILES = 50_000
 class FolderTable:
     """A folder of files of one format, as it is now."""
 
+    HAS_HISTORY: ClassVar[bool] = False
     HAS_SCHEMA: ClassVar[bool] = False
 
     def __init__(self, location: str, format: str) -> None:
@@ -63,7 +64,7 @@ class FolderTable:
         return _checksums(self._listing) != _checksums(self._known)
 
     @property
-    def _position(self) -> str:
+    def position(self) -> str:
         """A checksum of the listing, and the listing."""
         listed = {path: [one.size, one.time, one.checksum] for path, one in sorted(self._listing.items())}
         told = [(path, one.checksum) for path, one in sorted(self._listing.items())]
@@ -73,6 +74,12 @@ class FolderTable:
     def contents(self, table: Table) -> LakeChange:
         """All rows of all files."""
         return self._read(list(self._listing), table, whole=True)
+
+    def contents_at(self, table: Table, position: str) -> pa.Table:
+        """All rows, if the files are still those of the position: a folder has no history."""
+        if self.is_newer(position):
+            raise HistoryGone("the folder has changed since", where=self._location)
+        return self.contents(table).rows
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The rows of new files, or all rows if a file is gone or has changed."""
@@ -93,7 +100,7 @@ class FolderTable:
                 hint="Write files under a name that begins with a dot, and rename them when they are whole.",
             )
         how = "all files" if whole else "new files"
-        return LakeChange(table, together(parts, table), self._position, how, whole=whole, files=len(paths))
+        return LakeChange(table, together(parts, table), self.position, how, whole=whole, files=len(paths))
 
     def _rows(self, path: str, table: Table) -> pa.Table:
         with self._files.local(path, self._listing[path]) as file:

@@ -46,6 +46,7 @@ class IcebergTable:
     version hint.
     """
 
+    HAS_HISTORY: ClassVar[bool] = True
     HAS_SCHEMA: ClassVar[bool] = True
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
@@ -63,10 +64,10 @@ class IcebergTable:
 
     def is_newer(self, since: str) -> bool:
         """True if there is a snapshot that was not taken."""
-        return self._position != since
+        return self.position != since
 
     @property
-    def _position(self) -> str:
+    def position(self) -> str:
         """The current snapshot, and the identity of the table: another one of its name has another history."""
         current = self._table.current_snapshot()
         version = EMPTY if current is None else current.snapshot_id
@@ -81,17 +82,23 @@ class IcebergTable:
     def contents(self, table: Table) -> LakeChange:
         """All rows of the current snapshot."""
         rows, files = self._difference({}, table)
-        return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
+        return LakeChange(table, rows, self.position, "all files", whole=True, files=files)
+
+    def contents_at(self, table: Table, position: str) -> pa.Table:
+        """All rows of an earlier snapshot."""
+        version = self._require_same(position, table)
+        return together([self._read(self._tasks_at(version).values(), table, 1)], table)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from the snapshot ``since`` to the current one, by the files that only one of them has."""
-        version, identity, columns = since.split(" ", 2)
-        self._require_same(identity, json.loads(columns), table)
+        version = self._require_same(since, table)
         rows, files = self._difference(self._tasks_at(version), table)
-        return LakeChange(table, rows, self._position, "difference of files", files=files)
+        return LakeChange(table, rows, self.position, "difference of files", files=files)
 
-    def _require_same(self, identity: str, columns: Mapping[str, str], table: Table) -> None:
-        """Refuse to compare snapshots of different tables, or with different columns of the same names."""
+    def _require_same(self, position: str, table: Table) -> str:
+        """The version of a position; refused if it is of another table, or had other columns of the same names."""
+        version, identity, told = position.split(" ", 2)
+        columns: dict[str, str] = json.loads(told)
         if identity != str(self._table.metadata.table_uuid):
             raise HistoryGone(
                 "another Iceberg table has this name",
@@ -106,6 +113,7 @@ class IcebergTable:
                     where=self._location,
                     detail="It was dropped or renamed, so rows that no snapshot changed have other values.",
                 )
+        return version
 
     def _tasks_at(self, version: str) -> Tasks:
         """The files of the snapshot that was taken last."""

@@ -33,11 +33,18 @@ class LakeChange:
 class LakeTable(Protocol):
     """A lake table at its newest version. Errors are those of ``tidemill.model.errors`` alone."""
 
+    HAS_HISTORY: ClassVar[bool]
+    """True if earlier versions can be read."""
+
     HAS_SCHEMA: ClassVar[bool]
     """True if all rows of a version have the same columns; else each file tells its own, and ``schema`` is a guess."""
 
     def schema(self) -> pa.Schema:
         """The columns of the newest version, in order."""
+
+    @property
+    def position(self) -> str:
+        """The newest version, and whatever else has to be known to go on from there."""
 
     def is_newer(self, since: str) -> bool:
         """True if the newest version is not that of the position ``since``."""
@@ -50,6 +57,9 @@ class LakeTable(Protocol):
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the newest version."""
+
+    def contents_at(self, table: Table, position: str) -> pa.Table:
+        """All rows of an earlier version, weighted; ``HistoryGone`` if the lake table no longer has it."""
 
 
 def version_shown(position: str) -> str | None:
