@@ -92,10 +92,10 @@ class ViewFiller:
         return [view.name for view in outdated]
 
     def _is_read_back(self, view: View, stored: Mapping[str, ChangeSet]) -> bool:
-        """True if the changes that follow read what was loaded from the store: the state of a view on Spark, and rows
-        of stages before the last."""
+        """True if the changes that follow read some of what was loaded from the store: all state of a view on Spark or
+        with shared stages, for which it is placed again, and else the rows of stages before the last."""
         placed = self._state.pipeline[view.name]
-        inner = [stage.name for stage in placed.program.stages[:-1]]
+        inner = stored if view.shares else [stage.name for stage in placed.program.stages[:-1]]
         return placed.runtime.loads_to_store or any(len(stored.get(name, ())) for name in inner)
 
     def fill_replanned(self, view: View, old: View) -> None:

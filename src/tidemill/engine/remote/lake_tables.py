@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,14 +25,14 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.remote.lake_versions import epoch_of_versions
 from tidemill.engine.remote.source_maintainer import ApplyChanges
+from tidemill.engine.remote.staged_rows import staged
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import EpochGone, HistoryGone, UnknownName, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 from tidemill.program.maps import Map
 from tidemill.sources.lake.columns import fields_of_schema
-from tidemill.sources.lake.data_files import together
-from tidemill.sources.lake.lake_table import LakeChange, LakeTable
+from tidemill.sources.lake.lake_table import LakeChange, LakeTable, together
 from tidemill.sources.lake.registry import open_lake_table
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
@@ -107,14 +109,14 @@ class LakeTables(WorkerGroup):
         return self._lock
 
     def _commit(self, found: Mapping[str, LakeChange]) -> IntakeCounts:
-        changes = {change.table.name: self._net(change) for change in found.values()}
-        changed = {name: change for name, change in changes.items() if change.rows}
-        rows = sum(pc.sum(pc.abs(change.arrow().column(WEIGHT))).as_py() for change in changed.values())
-        came = IntakeCounts(rows, sum(change.files for change in found.values()))
-        fault("lake-read")
-        with self.tally.counting(came):
-            self._apply(changed, {name: change.position for name, change in found.items()})
-        fault("lake-taken")
+        with ExitStack() as stack:
+            changes = {change.table.name: self._net(change, stack) for change in found.values()}
+            changed = {name: change for name, change in changes.items() if change.rows}
+            came = IntakeCounts(sum(map(_size, changed.values())), sum(change.files for change in found.values()))
+            fault("lake-read")
+            with self.tally.counting(came):
+                self._apply(changed, {name: change.position for name, change in found.items()})
+            fault("lake-taken")
         return came
 
     def _read(self, lake: LakeEntry, rebuild: bool) -> LakeChange | None:
@@ -127,12 +129,15 @@ class LakeTables(WorkerGroup):
             self._follow_columns(lake, source)
         since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
         if not since and not lake.keeps_rows:
-            return LakeChange(table, together([], table), source.position, "no rows")
+            return LakeChange(table, (), source.position, "no rows")
         if not since or rebuild:
             _require_kept(lake)
             return source.contents(table)
         try:
-            return source.change(table, since)
+            change = source.change(table, since)
+            if not change.whole:
+                _ = change.rows  # read here, where a file that is gone is known to be a matter of history
+            return change
         except HistoryGone as error:
             if lake.rebuilds:
                 return source.contents(table)
@@ -159,9 +164,12 @@ class LakeTables(WorkerGroup):
         self._alter(with_fields(table, found), {} if only_new else {lake.position: ""})
         fault("lake-altered")
 
-    def _net(self, change: LakeChange) -> ChangeSet:
-        """The change of the rows that are kept, summed."""
-        name, fields = change.table.name, change.table.fields
+    def _net(self, change: LakeChange, stack: ExitStack) -> ChangeSet:
+        """The change of the rows that are kept, summed. A first version goes through files, as it may be large."""
+        name, fields, state = change.table.name, change.table.fields, self._state
+        if change.whole and not state.store.rows(name) and not state.placement.in_memory:
+            folder = stack.enter_context(TemporaryDirectory(dir=state.store.temporary_folder()))
+            return staged(change.parts, fields, Path(folder))
         before = self._kept(name, fields) if change.whole else change.rows.slice(0, 0)
         return ChangeSet.of_arrow(difference(before, change.rows, Map(name, fields)), fields)
 
@@ -169,6 +177,13 @@ class LakeTables(WorkerGroup):
         """The lake tables that should be followed but cannot at present, with the reason."""
         wanted = () if self._state.read_only else self._state.catalog.lakes.values()
         return self.worker_troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
+
+
+def _size(change: ChangeSet) -> int:
+    """The number of rows that come and go; in files there are no others than rows that come once."""
+    if change.files is not None:
+        return change.rows
+    return int(pc.sum(pc.abs(change.arrow().column(WEIGHT))).as_py())
 
 
 def lake_rows(state: EngineState, name: str, until: int | None = None) -> pa.Table:

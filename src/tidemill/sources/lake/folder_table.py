@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar
@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
 from tidemill.model.schema import Table
-from tidemill.sources.ingest.files import read_files
-from tidemill.sources.lake.data_files import together
+from tidemill.sources.ingest.files import file_batches
 from tidemill.sources.lake.folder_files import ListedFile, Listing, open_folder
 from tidemill.sources.lake.lake_table import LakeChange
 
@@ -89,7 +88,14 @@ class FolderTable:
         return self._read([path for path in self._listing if path not in before], table, whole=False)
 
     def _read(self, paths: Sequence[str], table: Table, *, whole: bool) -> LakeChange:
-        parts = [self._rows(path, table) for path in paths]
+        how = "all files" if whole else "new files"
+        return LakeChange(table, self._parts(paths, table), self.position, how, whole=whole, files=len(paths))
+
+    def _parts(self, paths: Sequence[str], table: Table) -> Iterator[pa.Table]:
+        """The rows of files, some at a time; refused at the end if the folder has changed meanwhile."""
+        for path in paths:
+            with self._files.local(path, self._listing[path]) as file:
+                yield from (batch.changes.arrow() for batch in file_batches(table, file, self._format))
         listed = self._listing
         del self._listing
         self._known = listed
@@ -99,12 +105,6 @@ class FolderTable:
                 where=self._location,
                 hint="Write files under a name that begins with a dot, and rename them when they are whole.",
             )
-        how = "all files" if whole else "new files"
-        return LakeChange(table, together(parts, table), self.position, how, whole=whole, files=len(paths))
-
-    def _rows(self, path: str, table: Table) -> pa.Table:
-        with self._files.local(path, self._listing[path]) as file:
-            return read_files(table, [file], format=self._format).change.arrow()
 
     @cached_property
     def _listing(self) -> Listing:

@@ -8,15 +8,16 @@ package's scan of appended files is not used: it leaves deletes out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import chain
 from typing import ClassVar
 
 import pyarrow as pa
 
 from tidemill.model.errors import HistoryGone, Unsupported
 from tidemill.model.schema import Table
-from tidemill.sources.lake.data_files import together, weighted
+from tidemill.sources.lake.data_files import weighted
 from tidemill.sources.lake.iceberg_package import (
     AlwaysTrue,
     ArrowScan,
@@ -25,7 +26,7 @@ from tidemill.sources.lake.iceberg_package import (
     schema_to_pyarrow,
     translated,
 )
-from tidemill.sources.lake.lake_table import LakeChange
+from tidemill.sources.lake.lake_table import LakeChange, together
 
 __all__ = ["IcebergTable"]
 
@@ -81,19 +82,19 @@ class IcebergTable:
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the current snapshot."""
-        rows, files = self._difference({}, table)
-        return LakeChange(table, rows, self.position, "all files", whole=True, files=files)
+        parts, files = self._difference({}, table)
+        return LakeChange(table, parts, self.position, "all files", whole=True, files=files)
 
     def contents_at(self, table: Table, position: str) -> pa.Table:
         """All rows of an earlier snapshot."""
         version = self._require_same(position, table)
-        return together([self._read(self._tasks_at(version).values(), table, 1)], table)
+        return together(self._read(self._tasks_at(version).values(), table, 1), table)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from the snapshot ``since`` to the current one, by the files that only one of them has."""
         version = self._require_same(since, table)
-        rows, files = self._difference(self._tasks_at(version), table)
-        return LakeChange(table, rows, self.position, "difference of files", files=files)
+        parts, files = self._difference(self._tasks_at(version), table)
+        return LakeChange(table, parts, self.position, "difference of files", files=files)
 
     def _require_same(self, position: str, table: Table) -> str:
         """The version of a position; refused if it is of another table, or had other columns of the same names."""
@@ -130,21 +131,21 @@ class IcebergTable:
             planned = self._table.scan(snapshot_id=snapshot).plan_files()
             return {(one.file.file_path, _deletes(one)): one for one in planned}
 
-    def _difference(self, old: Tasks, table: Table) -> tuple[pa.Table, int]:
+    def _difference(self, old: Tasks, table: Table) -> tuple[Iterator[pa.Table], int]:
         """The rows of the files that only one of two snapshots has, signed; and the number of these files."""
         new = {} if self._table.current_snapshot() is None else self._tasks(None)
         added = [new[key] for key in new.keys() - old.keys()]
         removed = [old[key] for key in old.keys() - new.keys()]
-        parts = [self._read(added, table, 1), self._read(removed, table, -1)]
-        return together(parts, table), len(added) + len(removed)
+        parts = chain(self._read(added, table, 1), self._read(removed, table, -1))
+        return parts, len(added) + len(removed)
 
-    def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> pa.Table:
+    def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> Iterator[pa.Table]:
         wanted = {f.name for f in table.fields}
         names = [f.name for f in self._table.schema().fields if f.name.lower() in wanted]
         with translated(self._location):
             scan = ArrowScan(self._table.metadata, self._table.io, self._table.schema().select(*names), AlwaysTrue())
-            rows = scan.to_table(tasks)
-        return weighted(rows, table, weight, self._location)
+            for batch in scan.to_record_batches(tasks):
+                yield weighted(pa.Table.from_batches([batch]), table, weight, self._location)
 
 
 def _deletes(task: FileScanTask) -> frozenset[str]:
