@@ -200,7 +200,8 @@ def lake_rows(state: EngineState, name: str, until: int | None = None) -> pa.Tab
     try:
         return open_lake_table(lake.format, lake.location, lake.options).contents_at(table, position)
     except HistoryGone as error:
-        error.hint = f"REFRESH TABLE {name} takes the newest version, and views go on from there."
+        if until is None:
+            error.hint = f"REFRESH TABLE {name} takes the newest version, and views go on from there."
         raise
 
 
