@@ -16,15 +16,16 @@ from tidemill.model.errors import BadValue, HistoryGone, NullViolation, SourceLo
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, STRING, Field
 from tidemill.sources.lake.data_files import DataFile, read_signed
+from tidemill.sources.lake.lake_table import together
 
 ORDERS = Table("orders", (Field("id", BIGINT, nullable=False), Field("g", STRING)))
 
 
 def signed(root: Path, old: dict[str, DataFile], new: dict[str, DataFile]) -> Counter[Any]:
     """The change from some files to others, summed."""
-    rows, _ = read_signed(old, new, ORDERS, pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem()))
+    parts, _ = read_signed(old, new, ORDERS, pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem()))
     found: Counter[Any] = Counter()
-    for row, weight in from_arrow(rows, ORDERS.fields):
+    for row, weight in from_arrow(together(parts, ORDERS), ORDERS.fields):
         found[row] += weight
     return Counter({row: weight for row, weight in found.items() if weight})
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import tidemill
 from tests.lake.delta_history import FEED, DeltaHistory, commit, rows_of, some_rows
-from tidemill.engine.remote import lake_tables
+from tidemill.engine.remote import lake_tables, staged_rows
 from tidemill.model.errors import (
     DataError,
     HistoryGone,
@@ -33,6 +33,7 @@ from tidemill.model.errors import (
     Unsupported,
 )
 from tidemill.serving.cli.app import app
+from tidemill.sources.lake import data_files
 
 VIEWS = {
     "per_region": "SELECT region, COUNT(*) AS n, SUM(amount) AS total, MAX(id) AS last FROM orders GROUP BY region",
@@ -410,3 +411,19 @@ def test_followed(tmp_path: Path) -> None:
         assert list(wh.troubles()) == ["orders"], "it does not go on by itself"
         wh.sql("DROP VIEW n; DROP TABLE orders")
         assert not wh.troubles()
+
+
+@pytest.mark.parametrize("key", ["", "(PRIMARY KEY (id)) "], ids=["rows", "keyed"])
+def test_a_first_version_goes_through_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setattr(staged_rows, "FILE_ROWS", 300)
+    monkeypatch.setattr(data_files, "PART_ROWS", 90)
+    lake = str(tmp_path / "orders")
+    write_deltalake(lake, pa.table({"id": range(1000), "g": [str(n % 7) for n in range(1000)]}))
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        wh.sql(f"CREATE TABLE orders {key}USING delta LOCATION '{lake}'")
+        assert wh.taken.rows == 1000 and len(wh._engine.store.runs("orders")) >= 3
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT g, COUNT(*) AS n FROM orders GROUP BY g")
+        DeltaTable(lake).delete("id % 3 = 0")
+        wh.sync()
+        assert taken(wh, "orders") == rows_of(lake) and all(one.ok for one in wh.verify())
+    assert len(list((tmp_path / "w").rglob("*.parquet"))) <= 8, "what was staged is gone"

@@ -16,7 +16,7 @@ import pytest
 
 import tidemill
 from tidemill.model.errors import DataError, SetupError, SourceError, Unsupported
-from tidemill.sources.lake import folder_table
+from tidemill.sources.lake import folder_files
 
 REGIONS = ("north", "a b", "50%=x")
 Row = tuple[int | None, str | None]
@@ -90,8 +90,8 @@ def test_only_new_files_are_read(tmp_path: Path, wh: Any, monkeypatch: pytest.Mo
         write(tmp_path / f"{number}.csv", "csv", [(number, "x")], fold=False)
         os.utime(tmp_path / f"{number}.csv", (1, 1))
     read: list[str] = []
-    digest = folder_table.file_digest
-    monkeypatch.setattr(folder_table, "file_digest", lambda file, kind: read.append(file.name) or digest(file, kind))
+    digest = folder_files.file_digest
+    monkeypatch.setattr(folder_files, "file_digest", lambda file, kind: read.append(file.name) or digest(file, kind))
     wh.sql(f"CREATE TABLE t (id INT, region STRING) USING csv LOCATION '{tmp_path}'")
     read.clear()
     epoch = wh.epoch
@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, wh: Any) -> None:
     with pytest.raises(SetupError, match="no such folder"):
         wh.sql(f"CREATE TABLE t (id INT) USING csv LOCATION '{tmp_path / 'nowhere'}'")
     with pytest.raises(SetupError, match="cannot be used"):
-        wh.sql("CREATE TABLE t (id INT) USING csv LOCATION 's3://lake/t'")
+        wh.sql("CREATE TABLE t (id INT) USING csv LOCATION 'hdfs://lake/t'")
     write(tmp_path / "day=1" / "a", "parquet", [(1, "x")], fold=False)
     for format in ("csv", "json", "parquet"):
         with pytest.raises(Unsupported, match="must be declared"):

@@ -248,3 +248,26 @@ def test_places(tmp_path: Path, catalog: SqlCatalog, wh: Any) -> None:
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(Unsupported, match="for Iceberg"):
         wh.sql(f"CREATE TABLE wrong USING delta OPTIONS (catalog = 'x') LOCATION '{tmp_path}'")
+
+
+def test_a_configured_catalog(tmp_path: Path, catalog: SqlCatalog, wh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.create_table("sales.orders", schema=pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2]}))
+    create = "CREATE TABLE orders USING iceberg OPTIONS (catalog_name = 'default') LOCATION 'sales.orders'"
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match='no Iceberg catalog is called "default"'):
+        wh.sql(create)
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  default:\n    type: sql\n    uri: sqlite:///{tmp_path}/catalog.db\n    token: aSecretToken\n"
+        "  remote:\n    uri: http://127.0.0.1:9/aSecretToken\n    token: aSecretToken\n"
+    )
+    wh.sql(create)
+    table.delete(EqualTo("id", 1))
+    wh.sync()
+    assert wh.table("orders").rows() == [(2,)]
+    with pytest.raises(tidemill.TidemillError) as refused:
+        wh.sql("CREATE TABLE t USING iceberg OPTIONS (catalog_name = 'remote') LOCATION 'sales.orders'")
+    assert "aSecretToken" not in refused.value.render()
+    assert "aSecretToken" not in "".join(map(str, wh.sql("SHOW TABLES").rows()))
+    with pytest.raises(Unsupported, match="namespace and name"):
+        wh.sql("CREATE TABLE t USING iceberg OPTIONS (catalog_name = 'default') LOCATION 'lake/orders'")

@@ -92,18 +92,20 @@ class ChangeSet:
         """True if no weight is negative, and none is greater than ``most``."""
         if self._pairs is not None:
             return all(0 < weight <= most for _, weight in self._pairs)
-        bounds = pc.min_max(self.arrow().column(WEIGHT))
-        return not len(self) or (bounds["min"].as_py() > 0 and bounds["max"].as_py() <= most)
+        bounds = [pc.min_max(weights) for weights in self._weights() if len(weights)]
+        return all(one["min"].as_py() > 0 and one["max"].as_py() <= most for one in bounds)
 
     def has_deletions(self) -> bool:
         """True if a weight is negative; of files only the weights are read."""
         if self._pairs is not None:
             return any(weight < 0 for _, weight in self._pairs)
+        return any(len(column) and pc.min(column).as_py() < 0 for column in self._weights())
+
+    def _weights(self) -> list[pa.ChunkedArray]:
+        """The weights; of files nothing else is read."""
         if self._table is None and self.files is not None:
-            columns = [pq.read_table(file, columns=[WEIGHT]).column(WEIGHT) for file in self.files]
-        else:
-            columns = [self.arrow().column(WEIGHT)]
-        return any(len(column) and pc.min(column).as_py() < 0 for column in columns)
+            return [pq.read_table(file, columns=[WEIGHT]).column(WEIGHT) for file in self.files]
+        return [self.arrow().column(WEIGHT)]
 
     def zset(self) -> ZSet:
         """The rows with their weights, summed."""

@@ -34,7 +34,7 @@ from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.refresh.scheduler import Scheduler
 from tidemill.engine.remote.folder_feeds import FolderFeeds
-from tidemill.engine.remote.lake_tables import LakeTables
+from tidemill.engine.remote.lake_tables import LakeTables, lake_rows
 from tidemill.engine.remote.publications import Publications
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.results import EpochCosts
@@ -95,7 +95,7 @@ class Engine:
         self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
         self.settled = self.events.settled
         self.flush = self.events.flush
-        self.reader = reader = WarehouseReader(state, self.settled, self.flush)
+        self.reader = reader = WarehouseReader(state, self.settled, self.flush, partial(lake_rows, state))
         self.contents, self.answer = reader.contents, reader.answer
         self._filler = ViewFiller(state, self.epochs, self.contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler)

@@ -13,7 +13,6 @@ from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.reader import require_epoch
-from tidemill.engine.html_output import Explanation
 from tidemill.engine.inspect.audit import Audit, audit_view, certified
 from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.lineage import Lineage, lineage_of
@@ -117,7 +116,7 @@ class ViewHandle(LazyRows):
 
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, with reasons."""
-        return Explanation(explanation_of(self._engine, self.name))
+        return explanation_of(self._engine, self.name)
 
     def partitions(self) -> list[Partition]:
         """The non-empty partitions in time order, of a view by partitions."""

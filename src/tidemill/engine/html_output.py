@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from html import escape
 from itertools import islice
@@ -32,16 +32,24 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], count: int
 
 
 class Explanation(str):
-    """A text of several lines that a notebook shows as such.
+    """A text of several lines that a notebook shows as such, below the picture that is drawn of it.
 
     >>> Explanation("one line")._repr_html_()
     '<pre>one line</pre>'
+    >>> Explanation("one line", lambda: "<svg></svg>")._repr_html_()
+    '<svg></svg><pre>one line</pre>'
     """
 
-    __slots__ = ()
+    _picture: Callable[[], str] | None
+
+    def __new__(cls, text: str, picture: Callable[[], str] | None = None) -> Explanation:
+        """The text, and what draws the picture: markup, which must be escaped."""
+        made = super().__new__(cls, text)
+        made._picture = picture
+        return made
 
     def _repr_html_(self) -> str:
-        return html_text(self)
+        return ("" if self._picture is None else self._picture()) + html_text(self)
 
 
 def html_text(text: str) -> str:

@@ -13,7 +13,7 @@ from tidemill.changes.arrow import from_arrow, repeat_rows
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
-from tidemill.engine.html_output import SHOWN_ROWS, html_table, html_text
+from tidemill.engine.html_output import SHOWN_ROWS, Explanation, html_table, html_text
 from tidemill.model.coerce import presenter
 from tidemill.model.errors import SetupError
 from tidemill.model.schema import WEIGHT, names_of
@@ -172,6 +172,8 @@ class Result(list[tuple[Any, ...]], ArrowRows):
         return self._frame(self.arrow())
 
     def _repr_html_(self) -> str:
+        if self.columns == ("explanation",) and isinstance(self[0][0], Explanation):
+            return self[0][0]._repr_html_()
         if not self.columns or self.columns == ("explanation",):
             return html_text(str(self))
         return html_table(self.columns, self, len(self))

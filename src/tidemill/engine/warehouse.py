@@ -436,9 +436,17 @@ class Warehouse:
         with self._engine.settled():
             return plan_decisions(self._engine.state, *views)
 
-    def at(self, epoch: int) -> WarehouseSnapshot:
-        """The warehouse as of ``epoch``."""
-        return WarehouseSnapshot(self._engine, epoch)
+    def at(self, epoch: int | None = None, *, lake: Mapping[str, int | str] | None = None) -> WarehouseSnapshot:
+        """The warehouse as of ``epoch``, or of the first epoch that shows these versions of lake tables.
+
+        ``lake`` has the version of each lake table that matters, by its name: ``wh.at(lake={"orders": 17})``.
+        """
+        if (epoch is None) == (not lake):
+            raise InvalidArgument(
+                "an epoch or versions of lake tables are needed", hint='at(12), at(lake={"orders": 17})'
+            )
+        found = self._engine.lakes.epoch_showing(lake or {}) if epoch is None else epoch
+        return WarehouseSnapshot(self._engine, found)
 
     def subscribe(
         self,

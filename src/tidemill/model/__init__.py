@@ -10,5 +10,6 @@
 - ``nested_classes``: classes from nested structs, and back
 - ``update_events``: the update events of MOVIE
 - ``paths``: file and folder names as users write them
+- ``redaction``: texts of errors without secrets
 - ``errors``: the tree of errors; each says what, where, why and what next
 """

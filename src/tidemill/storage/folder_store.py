@@ -45,7 +45,7 @@ from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id, requi
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write
 from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
-from tidemill.storage.position_history import positions_by_epoch
+from tidemill.storage.position_history import positions_by_epoch, positions_since
 from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import RunSegment, write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
@@ -452,7 +452,10 @@ class FolderStore:
                 freed = delete_unnamed_runs(self._layout, named, writer.token)  # first, for the manifest needs room
             oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
             ended = self._now.state.ended(oldest)
-            manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
+            # The manifests that say which positions the epochs that are kept have reached are deleted.
+            reached = tuple(positions_since(self.history(), oldest).items())
+            removed = tuple(run.file for run in ended)
+            manifest = replace(writer.next(self._now), oldest=oldest, removed=removed, reached=reached)
             self._commits.publish(manifest, whole=True)
             self._clear()
             state = self._now.state

@@ -276,7 +276,8 @@ class FolderWriter:
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
         known = now.state.ids.keys() - set(manifest.dropped)
         ids = {name: map_id(name, now.state.ids) for name in added.keys() - known}
-        return replace(manifest, positions=moved, reached=tuple(now.tail.reached), ids=ids, added=added, counts=counts)
+        epochs = manifest.reached or tuple(now.tail.reached)
+        return replace(manifest, positions=moved, reached=epochs, ids=ids, added=added, counts=counts)
 
     def _write_changes(self, now: CommittedState, epoch: Epoch) -> tuple[RunsByMap, CountsByMap]:
         added: dict[str, tuple[RunEntry, ...]] = {}

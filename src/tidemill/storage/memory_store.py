@@ -21,6 +21,7 @@ from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.compaction.consolidate import consolidate
 from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.position_history import positions_since
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import (
     LARGE_CHANGE,
@@ -168,6 +169,7 @@ class MemoryStore:
         self._lock = RLock()
         self._now = _CommittedEpoch(0, 0, {}, {}, {}, RecentEpochs())
         self._unsure = False
+        self._moved: dict[int, Mapping[str, str]] = {}
         self._folder: TemporaryFolder | None = None
         self._files: list[tuple[TableSegment, RunFile]] = []
         self._closed = False
@@ -191,6 +193,12 @@ class MemoryStore:
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch."""
         return self._now.positions
+
+    def history(self) -> dict[int, Mapping[str, str]]:
+        """The source positions of each epoch that moved one, oldest first."""
+        with self._lock:
+            known: Mapping[str, str] = {}
+            return {number: (known := {**known, **self._moved[number]}) for number in sorted(self._moved)}
 
     def read(
         self,
@@ -274,6 +282,8 @@ class MemoryStore:
             self._require_open()
             now = self._now
             check_epoch_number(epoch.number, now.epoch)
+            if epoch.positions:
+                self._moved[epoch.number] = {**self._moved.get(epoch.number, {}), **epoch.positions}
             if epoch.number == now.epoch or epoch.dropped or epoch.replaced or epoch.altered or epoch.renamed:
                 self._now = now.after(epoch)
                 return
@@ -345,6 +355,7 @@ class MemoryStore:
             oldest = max(now.oldest, now.epoch - max(keep, 1) + 1)
             histories = {name: history.reaching(oldest) for name, history in now.histories.items()}
             self._now = now._replace(oldest=oldest, histories=histories)
+            self._moved = positions_since(self.history(), oldest)
             return sum(history.bytes - histories[name].bytes for name, history in now.histories.items())
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The source positions that a warehouse folder remembers, by epoch.
 
 An epoch in the log has a record, an epoch committed by itself a manifest, and a manifest that includes epochs of the
-log lists the positions of each. Epochs dropped by ``vacuum`` are absent.
+log lists the positions of each; that of ``vacuum`` lists those of all epochs that are kept. Others are absent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tidemill.storage.layout import Layout
 from tidemill.storage.log import log_files, replay
 from tidemill.storage.manifest import manifest_sequences, read_manifest
 
-__all__ = ["positions_by_epoch"]
+__all__ = ["positions_by_epoch", "positions_since"]
 
 
 def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
@@ -25,6 +25,16 @@ def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
             known |= moved
             found[epoch] = dict(known)
     return found
+
+
+def positions_since(history: Mapping[int, Mapping[str, str]], oldest: int) -> dict[int, Mapping[str, str]]:
+    """The part of a history that says the positions of epoch ``oldest`` and of all later ones.
+
+    >>> positions_since({1: {"s": "a"}, 3: {"s": "b"}, 7: {"s": "c"}}, oldest=5)
+    {3: {'s': 'b'}, 7: {'s': 'c'}}
+    """
+    first = max((epoch for epoch in history if epoch <= oldest), default=oldest)
+    return {epoch: positions for epoch, positions in history.items() if epoch >= first}
 
 
 def _steps(layout: Layout) -> Iterator[tuple[int, Mapping[str, str]]]:

@@ -111,6 +111,9 @@ class Store(ReadableStore, Protocol):
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch."""
 
+    def history(self) -> Mapping[int, Mapping[str, str]]:
+        """The positions of all sources by the epoch that reached them, oldest first, for epochs that moved one."""
+
     def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
         """The files whose rows (of epochs up to ``until``) make up the map; empty for a map never written."""
 

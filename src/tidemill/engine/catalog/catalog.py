@@ -278,6 +278,14 @@ class Catalog:
             view.name: Table(view.name, view.fields, kept=False) for view in logs
         }
 
+    def is_in_lake(self, name: str) -> bool:
+        """True for a lake table whose rows are not kept: they are read from the lake."""
+        return name in self.lakes and not self.lakes[name].keeps_rows
+
+    def is_stream(self, name: str) -> bool:
+        """True for a table whose rows are neither kept nor anywhere else."""
+        return name in self.tables and not self.tables[name].kept and not self.is_in_lake(name)
+
     def inputs_with_retention(self, view: View) -> list[str]:
         """The inputs of a view that have retention."""
         return [name for name in view.inputs if name in self._entries and self._entries[name].forgets]
@@ -289,7 +297,8 @@ class Catalog:
         if view.remote_subplans:
             return "It reads sources, whose rows are not kept."
         if streams:
-            return f'It reads the stream "{streams[0]}", whose rows are not kept.'
+            kind = "lake table" if self.is_in_lake(streams[0]) else "stream"
+            return f'It reads the {kind} "{streams[0]}", whose rows are not kept.'
         if forgetful:
             return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).'
         return "Its rows are not stored, but computed from its maps when read." if view.computed_on_read else ""

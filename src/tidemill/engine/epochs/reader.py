@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
-from tidemill.compiler.passes import compile_view, streams_of
+from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.keyed_reads import answer_by_keys
@@ -30,13 +31,18 @@ Versions = Mapping[str, tuple[str, int | None]]
 """By the names in a query, the tables and views that they stand for, and the epoch as of which each is read."""
 
 
+ReadLake = Callable[[str, int | None], pa.Table]
+"""Reads the rows of a lake table that are not kept, with their weights, now or as of an epoch."""
+
+
 class WarehouseReader:
     """Reads a warehouse. ``flush`` commits the open epoch of events, so that a reader sees all earlier events."""
 
-    def __init__(self, state: EngineState, settled: Settled, flush: Callable[[], None]) -> None:
+    def __init__(self, state: EngineState, settled: Settled, flush: Callable[[], None], in_lake: ReadLake) -> None:
         self._state = state
         self._settled = settled
         self._flush = flush
+        self._in_lake = in_lake
 
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
         """The rows of a table or view, now or as of an epoch; weights of equal rows may not be summed."""
@@ -46,6 +52,8 @@ class WarehouseReader:
         if view is not None and view.computed_on_read:
             return self._make(view, until)
         fields = catalog.entry(name).fields
+        if catalog.is_in_lake(name):
+            return ChangeSet.of_arrow(self._in_lake(name, until), fields)
         if until is None:
             with self._settled():
                 return self._state.placement.runtime_for(store.rows(name)).contents(name)
@@ -61,6 +69,8 @@ class WarehouseReader:
         view = self._state.catalog.views.get(name)
         if view is not None and view.computed_on_read:
             return self._make(view, until).arrow().select([*(f.name for f in fields), WEIGHT])
+        if self._state.catalog.is_in_lake(name):
+            return self._in_lake(name, until).select([*(f.name for f in fields), WEIGHT])
         return self._state.store.read(name, fields, until=until)
 
     def _make(self, view: View, until: int | None) -> ChangeSet:
@@ -87,7 +97,7 @@ class WarehouseReader:
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
         with self._settled():
-            _require_no_streams(read & streams_of(self._state.catalog.tables))
+            _require_no_streams(filter(self._state.catalog.is_stream, read))
             found = answer_by_keys(self._state, relation, read)
             if found is not None:
                 return found
@@ -96,8 +106,10 @@ class WarehouseReader:
             if placement.answers_in_columns(work):
                 with suppress(NotAnswered):
                     return placement.answer_in_columns(first or relation, self.columns)
-            program = compile_view("query", relation, catalog.tables, strategy="recompute")
-            made = {n: self.contents(n) for n in read if n in catalog.views and catalog.views[n].computed_on_read}
+            lake = {name: replace(catalog.tables[name], kept=True) for name in filter(catalog.is_in_lake, read)}
+            program = compile_view("query", relation, catalog.tables | lake, strategy="recompute")
+            computed = [name for name in read if name in catalog.views and catalog.views[name].computed_on_read]
+            made = {name: self.contents(name) for name in (*computed, *lake)}
             if made:
                 return placement.native.answer(program, made)
             needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
@@ -111,7 +123,7 @@ class WarehouseReader:
         """
         self._flush()
         read = {name for name, _ in versions.values()}
-        _require_no_streams(read & streams_of(self._state.catalog.tables))
+        _require_no_streams(filter(self._state.catalog.is_stream, read))
         placement = self._state.placement
         if placement.answers_in_columns(sum(map(self._state.store.rows, read))):
 
@@ -139,7 +151,7 @@ def require_epoch(store: Store, epoch: int) -> None:
         )
 
 
-def _require_no_streams(streams: Set[str]) -> None:
+def _require_no_streams(streams: Iterable[str]) -> None:
     """Refuse a query over streams."""
     for name in sorted(streams):
         raise Unsupported(

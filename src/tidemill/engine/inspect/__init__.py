@@ -1,6 +1,7 @@
 """Inspection of a view: explanation, verification, lineage of rows, staleness.
 
 - ``explain``: EXPLAIN: strategy, runtime, program, costs
+- ``program_graph``, ``graph_picture``: the program of a view as a graph, and as SVG for notebooks
 - ``source_explain``: the queries that a view over sources sends to them
 - ``partition_facts``: how a view is partitioned by time, and what it retains
 - ``strategy_comparison``: the predicted costs of strategies, by stored sizes

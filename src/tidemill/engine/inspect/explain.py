@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 
 from tidemill.compiler.explain import explain
 from tidemill.compiler.lineage.self_maintenance import event_maintenance
@@ -13,11 +14,15 @@ from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
+from tidemill.engine.html_output import Explanation
+from tidemill.engine.inspect.graph_picture import picture_of
 from tidemill.engine.inspect.partition_facts import partition_facts
+from tidemill.engine.inspect.program_graph import graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.results import MapSize
+from tidemill.program.stages import Program
 from tidemill.sources.lake.lake_table import version_shown
 
 __all__ = ["base_reads_of", "explanation_of", "sizes_of"]
@@ -64,11 +69,15 @@ def _lake_facts(engine: Engine, view: View) -> dict[str, str]:
     """The lake tables that a view reads, with the versions that it shows."""
     found = [engine.catalog.lakes[name] for name in view.inputs if name in engine.catalog.lakes]
     at = {lake.name: version_shown(engine.store.positions.get(lake.position, "")) for lake in found}
-    told = [f"{lake.name} at version {at[lake.name]} of {lake.format} {lake.location}" for lake in found]
-    return {"lake tables": "; ".join(told) + "; their rows are kept here"} if told else {}
+    told = [
+        f"{lake.name} at version {at[lake.name]} of {lake.format} {lake.location}, whose rows are "
+        + ("kept here" if lake.keeps_rows else "not kept")
+        for lake in found
+    ]
+    return {"lake tables": "; ".join(told)} if told else {}
 
 
-def explanation_of(engine: Engine, name: str) -> str:
+def explanation_of(engine: Engine, name: str) -> Explanation:
     """Strategy, runtime, program, predicted and measured cost of a view, with reasons."""
     over_sources = source_facts(engine.source_views, engine.catalog.view(name), engine.secrets)
     with engine.settled():
@@ -114,7 +123,12 @@ def explanation_of(engine: Engine, name: str) -> str:
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         figures = stored_figures(view, engine.catalog, engine.store)
         keys = known_keys(engine.catalog.tables, ())
-        return explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
+        told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
+        return Explanation(told, partial(_picture, view.program, frozenset(engine.catalog.views)))
+
+
+def _picture(program: Program, views: Collection[str]) -> str:
+    return picture_of(graph_of(program, lambda name: "view" if name in views else "table"))
 
 
 def _stored_facts(engine: Engine, placed: PlacedProgram) -> Iterator[tuple[str, str]]:

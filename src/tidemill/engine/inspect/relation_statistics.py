@@ -73,7 +73,7 @@ def relation_statistics(engine: Engine, *names: str) -> Iterator[RelationStatist
 def _statistics_of(engine: Engine, name: str) -> RelationStatistics:
     catalog, store = engine.catalog, engine.store
     entry = catalog.entry(name)
-    kind = "view" if isinstance(entry, View) else "table" if entry.kept else "stream"
+    kind = "view" if isinstance(entry, View) else "stream" if catalog.is_stream(name) else "table"
     used = RelationStatistics(name, kind, reads=engine.reads[name], subscribers=engine.publisher.subscribers(name))
     if not has_stored_rows(catalog, name):
         return used

@@ -112,6 +112,8 @@ def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
     if against is None and engine.placement.answers_in_columns(*_work(engine, view)):
         with suppress(Unsupported):
             return _by_duckdb(engine, view, until)
+    if against is None and _is_in_lake(engine, view):
+        against = EVALUATOR
     if against is None:
         quick = until is not None or _is_open(engine, view) or not _is_on_spark(engine, view)
         against = EVALUATOR if quick or _is_beyond_spark(engine, view) else SPARK
@@ -153,7 +155,7 @@ def _relations_below(engine: Engine, view: View) -> dict[str, Relation]:
 def _translated(engine: Engine, view: View) -> Recomputation:
     """The view computed by Spark from the translated algebra; by the evaluator if Spark cannot express that."""
     until = view.fresh if view.refresh.deferred else None
-    if until is None:
+    if until is None and not _is_in_lake(engine, view):
         program = Program(view.name, tuple(_stages(engine, view)))
         if not any(map(row_wise, program.stages)):
             with suppress(Unsupported):
@@ -184,6 +186,12 @@ def _is_open(engine: Engine, view: View) -> bool:
     if depends_on_row_order(view.relation) or "any_value" in view.query.lower():
         return True
     return any(_is_open(engine, below) for below in _views_below(engine, view))
+
+
+def _is_in_lake(engine: Engine, view: View) -> bool:
+    """True if rows that a view is recomputed from are in a lake table, and not in the store."""
+    below = any(_is_in_lake(engine, one) for one in _views_below(engine, view))
+    return below or any(map(engine.catalog.is_in_lake, view.inputs))
 
 
 def _views_below(engine: Engine, view: View) -> list[View]:
@@ -246,7 +254,8 @@ def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str
     for name in view.inputs:
         below = _below(engine, name, view)
         if below is None or below.refresh.deferred:
-            found[name] = None if until is None else engine.contents(name, until)
+            stored = until is None and not engine.catalog.is_in_lake(name)
+            found[name] = None if stored else engine.contents(name, until)
         else:
             found.update(_definitions(engine, below, until))
             found[name] = below.text
@@ -258,7 +267,7 @@ def _below(engine: Engine, name: str, reader: View) -> View | None:
     below = engine.catalog.views.get(name)
     if below is None:
         table = engine.catalog.table(name)
-        if not table.kept:
+        if engine.catalog.is_stream(name):
             raise _unverifiable(reader, f'the stream "{name}", whose rows are not kept', "Declare it as a TABLE")
         if table.forgets:
             raise _unverifiable(reader, f'"{name}", which forgets rows (RETAIN)', "Leave RETAIN out")

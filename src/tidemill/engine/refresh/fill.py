@@ -41,8 +41,10 @@ class ViewFiller:
         self._contents = contents
 
     def retained_rows(self, view: View) -> dict[str, ChangeSet]:
-        """The retained rows of those inputs of a view that have retention; empty if none has any rows."""
-        rows = {name: self._contents(name) for name in self._state.catalog.inputs_with_retention(view)}
+        """The rows of those inputs of a view that have retention, or are in the lake; empty if none has any rows."""
+        catalog = self._state.catalog
+        named = [*catalog.inputs_with_retention(view), *filter(catalog.is_in_lake, view.inputs)]
+        rows = {name: self._contents(name) for name in named}
         return rows if any(map(len, rows.values())) else {}
 
     def fill(
@@ -65,7 +67,7 @@ class ViewFiller:
         number = state.store.epoch if number is None else number
         work = sum(state.store.rows(name) for name in view.inputs)
         stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending)))
-        in_store = bool(pending) and state.pipeline[view.name].runtime.loads_to_store
+        in_store = bool(pending) and self._is_read_back(view, stored)
         if in_store:
             _require_not_replacing(view, dropped)
         view = replace(view, fresh=number)
@@ -74,7 +76,7 @@ class ViewFiller:
             # Its log ends here, and maps of another layout cannot be read as of an earlier epoch.
             view, replaced, dropped = replace(view, created=number), (), replaced
         if in_store:
-            # Spark reads the state of a view from the store. The view is in the catalog only once all of it is there.
+            # The view is in the catalog only once all of it is there.
             self._epochs.commit(Epoch(number, stored, replaced=replaced, dropped=dropped), ends=False)()
             stored, replaced, dropped = {}, (), ()
         stored = {**left, **merge_changes(stored, self._replay(view, pending, number, work))}
@@ -88,6 +90,13 @@ class ViewFiller:
         for view in outdated:
             self.fill(view, rebuilt=True, ends=False)
         return [view.name for view in outdated]
+
+    def _is_read_back(self, view: View, stored: Mapping[str, ChangeSet]) -> bool:
+        """True if the changes that follow read some of what was loaded from the store: all state of a view on Spark or
+        with shared stages, for which it is placed again, and else the rows of stages before the last."""
+        placed = self._state.pipeline[view.name]
+        inner = stored if view.shares else [stage.name for stage in placed.program.stages[:-1]]
+        return placed.runtime.loads_to_store or any(len(stored.get(name, ())) for name in inner)
 
     def fill_replanned(self, view: View, old: View) -> None:
         """Compute the maps of a view that has a new program for the same rows, and commit them with the catalog.
@@ -199,7 +208,7 @@ class ViewFiller:
 def _require_not_replacing(view: View, replaced: Collection[str]) -> None:
     """Refuse to build a view in several commits if it must replace another in one."""
     if replaced:
-        raise cannot_replace(view, "It reads tables that forget rows, and is built on Spark in several steps.")
+        raise cannot_replace(view, "It reads tables whose rows are not all kept, and is built in several steps.")
 
 
 def cannot_replace(view: View, why: str) -> Unsupported:

@@ -5,5 +5,7 @@
 - ``initial_load``: its first rows, from one state of each source
 - ``folder_feeds``: each file of a folder is an epoch, applied exactly once
 - ``lake_tables``: the change from one version of lake tables to the next is an epoch, applied exactly once
+- ``lake_versions``: versions of lake tables and the epochs that show them
+- ``staged_rows``: many rows as files that the store adopts
 - ``publications``, ``published_changes``: views as lake tables, each epoch committed there exactly once
 """

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,19 +23,21 @@ from tidemill.engine.catalog.entries.lake_entry import ADD, REBUILD, REFUSE, Lak
 from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
+from tidemill.engine.remote.lake_versions import epoch_of_versions
 from tidemill.engine.remote.source_maintainer import ApplyChanges
+from tidemill.engine.remote.staged_rows import staged
 from tidemill.engine.workers import Trouble, WorkerGroup
-from tidemill.model.errors import HistoryGone, UnknownName, Unsupported
+from tidemill.model.errors import EpochGone, HistoryGone, UnknownName, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 from tidemill.program.maps import Map
 from tidemill.sources.lake.columns import fields_of_schema
-from tidemill.sources.lake.lake_table import LakeChange, LakeTable
+from tidemill.sources.lake.lake_table import LakeChange, LakeTable, together
 from tidemill.sources.lake.registry import open_lake_table
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["LakeTables"]
+__all__ = ["LakeTables", "lake_rows"]
 
 POLL_SECONDS = 1.0
 """Seconds between two looks at the versions of a continuous lake table."""
@@ -95,19 +99,24 @@ class LakeTables(WorkerGroup):
             newer = {position: change for position, change in found.items() if change is not None}
             return self._commit(newer) if newer else IntakeCounts()
 
+    def epoch_showing(self, versions: Mapping[str, int | str]) -> int:
+        """The first epoch that shows these versions of lake tables, by their names."""
+        wanted = [(self.find(name), str(version)) for name, version in versions.items()]
+        return epoch_of_versions(self._state.store, wanted)
+
     def alone(self) -> AbstractContextManager[bool]:
         """Context in which no lake table is taken: for dropping one, or creating another of its name."""
         return self._lock
 
     def _commit(self, found: Mapping[str, LakeChange]) -> IntakeCounts:
-        changes = {change.table.name: self._net(change) for change in found.values()}
-        changed = {name: change for name, change in changes.items() if change.rows}
-        rows = sum(pc.sum(pc.abs(change.arrow().column(WEIGHT))).as_py() for change in changed.values())
-        came = IntakeCounts(rows, sum(change.files for change in found.values()))
-        fault("lake-read")
-        with self.tally.counting(came):
-            self._apply(changed, {name: change.position for name, change in found.items()})
-        fault("lake-taken")
+        with ExitStack() as stack:
+            changes = {change.table.name: self._net(change, stack) for change in found.values()}
+            changed = {name: change for name, change in changes.items() if change.rows}
+            came = IntakeCounts(sum(map(_size, changed.values())), sum(change.files for change in found.values()))
+            fault("lake-read")
+            with self.tally.counting(came):
+                self._apply(changed, {name: change.position for name, change in found.items()})
+            fault("lake-taken")
         return came
 
     def _read(self, lake: LakeEntry, rebuild: bool) -> LakeChange | None:
@@ -119,14 +128,22 @@ class LakeTables(WorkerGroup):
         if source.HAS_SCHEMA:
             self._follow_columns(lake, source)
         since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
+        if not since and not lake.keeps_rows:
+            return LakeChange(table, (), source.position, "no rows")
         if not since or rebuild:
+            _require_kept(lake)
             return source.contents(table)
         try:
-            return source.change(table, since)
+            change = source.change(table, since)
+            if not change.whole:
+                _ = change.rows  # read here, where a file that is gone is known to be a matter of history
+            return change
         except HistoryGone as error:
             if lake.rebuilds:
                 return source.contents(table)
             error.hint = f"REFRESH TABLE {lake.name} REBUILD compares its rows with all of the newest version."
+            if not lake.keeps_rows:
+                error.hint = "Its rows are not kept: DROP it with the views that read it, and CREATE all of them again."
             raise
 
     def _follow_columns(self, lake: LakeEntry, source: LakeTable) -> None:
@@ -147,9 +164,12 @@ class LakeTables(WorkerGroup):
         self._alter(with_fields(table, found), {} if only_new else {lake.position: ""})
         fault("lake-altered")
 
-    def _net(self, change: LakeChange) -> ChangeSet:
-        """The change of the rows that are kept, summed."""
-        name, fields = change.table.name, change.table.fields
+    def _net(self, change: LakeChange, stack: ExitStack) -> ChangeSet:
+        """The change of the rows that are kept, summed. A first version goes through files, as it may be large."""
+        name, fields, state = change.table.name, change.table.fields, self._state
+        if change.whole and not state.store.rows(name) and not state.placement.in_memory:
+            folder = stack.enter_context(TemporaryDirectory(dir=state.store.temporary_folder()))
+            return staged(change.parts, fields, Path(folder))
         before = self._kept(name, fields) if change.whole else change.rows.slice(0, 0)
         return ChangeSet.of_arrow(difference(before, change.rows, Map(name, fields)), fields)
 
@@ -157,6 +177,41 @@ class LakeTables(WorkerGroup):
         """The lake tables that should be followed but cannot at present, with the reason."""
         wanted = () if self._state.read_only else self._state.catalog.lakes.values()
         return self.worker_troubles((lake.name, sync_interval(lake.options)) for lake in wanted)
+
+
+def _size(change: ChangeSet) -> int:
+    """The number of rows that come and go; in files there are no others than rows that come once."""
+    if change.files is not None:
+        return change.rows
+    return int(pc.sum(pc.abs(change.arrow().column(WEIGHT))).as_py())
+
+
+def lake_rows(state: EngineState, name: str, until: int | None = None) -> pa.Table:
+    """The rows of a lake table that are not kept, weighted, read from the lake as of the version of an epoch."""
+    lake, table, positions = state.catalog.lakes[name], state.catalog.table(name), state.store.positions
+    if until is not None:
+        reached = [at for epoch, at in state.store.history().items() if epoch <= until]
+        if not reached:
+            raise EpochGone(f'which version of lake table "{name}" epoch {until} shows is no longer known')
+        positions = reached[-1]
+    position = positions.get(lake.position, "")
+    if not position:
+        return together([], table)
+    try:
+        return open_lake_table(lake.format, lake.location, lake.options).contents_at(table, position)
+    except HistoryGone as error:
+        if until is None:
+            error.hint = f"REFRESH TABLE {name} takes the newest version, and views go on from there."
+        raise
+
+
+def _require_kept(lake: LakeEntry) -> None:
+    if not lake.keeps_rows:
+        raise Unsupported(
+            f'lake table "{lake.name}" cannot be rebuilt',
+            detail="Its rows are not kept, so there is nothing to compare its newest version with.",
+            hint="DROP it with the views that read it, and CREATE all of them again.",
+        )
 
 
 def _other_columns(lake: LakeEntry, taken: Mapping[str, Type], found: Mapping[str, Type]) -> Unsupported:

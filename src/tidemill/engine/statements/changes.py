@@ -63,6 +63,8 @@ def apply_rows(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Re
 def kept_table(engine: Engine, name: str, statement: sql.Statement) -> Table:
     """The table of that name, if its rows are kept and can be changed."""
     table = engine.catalog.table(name)
+    if engine.catalog.is_in_lake(name):
+        raise engine.catalog.lakes[name].not_changed_here()
     if not table.kept:
         raise UnknownName(
             f'"{name}" is a stream',

@@ -28,7 +28,7 @@ from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.alter import alter_table, rename
 from tidemill.engine.statements.changes import delete, insert, update
-from tidemill.engine.statements.lake_tables import create_lake_table, refresh_table
+from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
@@ -126,8 +126,8 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         engine.definitions.drop(engine.catalog.view(name).name, readers=readers)
     else:
         table = engine.catalog.table(statement.name)
-        if table.kept != (statement.kind == "table"):
-            kind = "table" if table.kept else "stream"
+        kind = "stream" if engine.catalog.is_stream(table.name) else "table"
+        if kind != statement.kind:
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
         with engine.lakes.alone() if table.name in engine.catalog.lakes else nullcontext(), engine.settled():
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
@@ -224,6 +224,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateTableAs: named.create_table_as,
     sql.DeclareVariable: named.declare_variable,
     sql.DescribeFunction: named.describe_function,
+    sql.DescribeHistory: describe_history,
     sql.DescribeTable: named.describe_table,
     sql.DropFunction: named.drop_function,
     sql.ExecuteImmediate: execute_immediate,

@@ -1,4 +1,4 @@
-"""CREATE TABLE ... USING and REFRESH TABLE: tables whose rows are those of a lake table."""
+"""CREATE TABLE ... USING, REFRESH TABLE and DESCRIBE HISTORY: tables whose rows are those of a lake table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.engine import Engine
+from tidemill.engine.remote.lake_versions import version_spans
 from tidemill.engine.results import Result
-from tidemill.model.errors import NameTaken, TypeMismatch
+from tidemill.model.errors import NameTaken, TypeMismatch, Unsupported
 from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, STRING, Field
 from tidemill.sources.lake.columns import fields_of_schema
 from tidemill.sources.lake.lake_table import LakeTable, version_shown
 from tidemill.sources.lake.registry import checked_place, open_lake_table
 
-__all__ = ["create_lake_table", "refresh_table"]
+__all__ = ["create_lake_table", "describe_history", "refresh_table"]
 
 
 def create_lake_table(engine: Engine, statement: sql.CreateLakeTable) -> Result:
@@ -29,7 +31,11 @@ def create_lake_table(engine: Engine, statement: sql.CreateLakeTable) -> Result:
         raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
     location, options = checked_place(statement.format, statement.location, statement.options)
     lake = LakeEntry(name, statement.format, location, options, declared=statement.table is not None)
-    table = _table_of(statement, location, open_lake_table(lake.format, location, options))
+    source = open_lake_table(lake.format, location, options)
+    table = _table_of(statement, location, source)
+    if not lake.keeps_rows:
+        _require_no_rows_needed(table, lake, source)
+        table = replace(table, kept=False)
     with engine.lakes.alone():
         engine.sources.create_lake_table(table, lake)
         try:
@@ -41,11 +47,36 @@ def create_lake_table(engine: Engine, statement: sql.CreateLakeTable) -> Result:
     return Result(message=f"created table {name} at version {_version(engine, lake)}: {came}")
 
 
+def _require_no_rows_needed(table: Table, lake: LakeEntry, source: LakeTable) -> None:
+    """Refuse what cannot do without the rows of a table: keys, checks, and folders."""
+    if not source.HAS_HISTORY:
+        raise Unsupported(
+            f"a table of {lake.format} files needs its rows",
+            where=lake.location,
+            detail="Of a file that is gone or has changed, the rows before are nowhere else.",
+            hint="Leave out keep = 'none'.",
+        )
+    if table.primary_key or table.references or table.checks_rows or table.append_only or table.partitioning:
+        raise Unsupported(
+            f'lake table "{lake.name}" cannot have keys, checks or clauses without its rows',
+            detail="They are compared with the rows that are kept, and none are.",
+            hint="Leave them out, or leave out keep = 'none'.",
+        )
+
+
 def refresh_table(engine: Engine, statement: sql.RefreshTable) -> Result:
     """Take the newest version of a lake table."""
     lake = engine.lakes.find(statement.name)
     came = engine.lakes.sync(lake.name, rebuild=statement.rebuild)
     return Result(message=f"{lake.name} shows version {_version(engine, lake)} in epoch {engine.store.epoch}: {came}")
+
+
+def describe_history(engine: Engine, statement: sql.DescribeHistory) -> Result:
+    """List the versions of a lake table that were taken, and the epochs that show them, the newest first."""
+    engine.flush()
+    spans = version_spans(engine.store, engine.lakes.find(statement.name))
+    rows = [(span.version, span.first, span.last) for span in reversed(spans)]
+    return Result(rows, (Field("version", STRING), Field("first_epoch", BIGINT), Field("last_epoch", BIGINT)))
 
 
 def _version(engine: Engine, lake: LakeEntry) -> str | None:

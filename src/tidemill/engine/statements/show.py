@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.compiler.plan import Decision
@@ -45,7 +47,7 @@ def definition_of(engine: Engine, name: str) -> str:
     if isinstance(entry, View):
         return view_definition(entry)
     lake = engine.catalog.lakes.get(entry.name)
-    return ddl(entry) + (lake.clause if lake else "")
+    return ddl(replace(entry, kept=True)) + lake.clause if lake else ddl(entry)
 
 
 def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
@@ -133,7 +135,7 @@ def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
     rows = [
         (
             table.name,
-            "table" if table.kept else "stream",
+            "stream" if engine.catalog.is_stream(table.name) else "table",
             ", ".join(table.primary_key),
             *_lake_cells(engine, table.name),
         )

@@ -40,6 +40,7 @@ __all__ = [
     "KeyAdmission",
     "Reject",
     "RowCheck",
+    "file_batches",
     "format_of",
     "read_file",
     "read_files",
@@ -156,6 +157,12 @@ def read_files(
             done += one.file.stat().st_size
     change = _together(parts, table, columnar=kinds == {"parquet"})
     return IngestedFiles(change, len(found.files), found.skipped, rejected)
+
+
+def file_batches(table: Table, path: Path, format: str) -> Iterator[FileBatch]:
+    """The rows of one file, with the columns in the names of its folders, batch by batch."""
+    (one,) = list_files([path], table).files
+    return read_file(one.file, table, format, values=_parsed(one.values, table))
 
 
 def _parsed(texts: Mapping[str, str | None], table: Table) -> PartitionValues:

@@ -1,4 +1,4 @@
-"""Lake tables: Delta tables and folders of files, which tell what changed between two versions.
+"""Lake tables: Delta tables, Iceberg tables and folders of files, which tell what changed between two versions.
 
 - ``lake_table``: what the engine asks of a lake table, of whatever format
 - ``location``: locations as users write them, checked
@@ -7,7 +7,9 @@
 - ``delta_table``: Delta, by its change data feed or the difference of its files
 - ``delta_package``: what is used of the package deltalake, and its errors as ours
 - ``iceberg_table``: Iceberg, by the difference of its files and delete files
+- ``iceberg_package``: what is used of the package pyiceberg, how tables are opened, and its errors as ours
 - ``folder_table``: plain folders of Parquet, CSV or JSON files
+- ``folder_files``: the files of such a folder, on a disk or in an object store
 - ``publication``: lake tables that views are published as
 - ``registry``: lake tables by format
 """

@@ -6,19 +6,21 @@ those of the files that only the old one has. Rows that were merely rewritten co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from tidemill.changes.arrow import arrow_schema
 from tidemill.model.errors import HistoryGone, SourceLost, TidemillError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.sources.ingest.frames import changes_of
 
-__all__ = ["DataFile", "FileSet", "read_signed", "together", "weighted"]
+__all__ = ["DataFile", "FileSet", "read_signed", "weighted"]
+
+PART_ROWS = 128 * 1024
+"""Rows of a data file that are read at a time."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +41,30 @@ FileSet = Mapping[str, DataFile]
 """The files of a version by a key that is different if a file, or which of its rows count, is."""
 
 
-def read_signed(old: FileSet, new: FileSet, table: Table, files: pa_fs.FileSystem) -> tuple[pa.Table, int]:
-    """The rows of the files that only one of two versions has, signed; and the number of these files."""
-    added = [new[key] for key in new.keys() - old.keys()]
-    removed = [old[key] for key in old.keys() - new.keys()]
-    parts = [_read(one, table, files, 1) for one in added] + [_read(one, table, files, -1) for one in removed]
-    return together(parts, table), len(parts)
+def read_signed(old: FileSet, new: FileSet, table: Table, files: pa_fs.FileSystem) -> tuple[Iterator[pa.Table], int]:
+    """The rows of the files that only one of two versions has, signed, in parts; and the number of these files."""
+    signed = [(new[key], 1) for key in new.keys() - old.keys()] + [(old[key], -1) for key in old.keys() - new.keys()]
+    parts = (part for one, weight in signed for part in _read(one, table, files, weight))
+    return parts, len(signed)
 
 
-def together(parts: Sequence[pa.Table], table: Table) -> pa.Table:
-    """One table of weighted rows."""
-    return pa.concat_tables([arrow_schema(table.fields).empty_table(), *parts])
-
-
-def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> pa.Table:
+def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> Iterator[pa.Table]:
     """The rows of a file that count, with a weight."""
+    first = 0
+    for part in _opened(one, table, files):
+        found = part
+        if one.kept is not None:
+            found = part.filter(_mask(one.kept.slice(first, part.num_rows), part.num_rows))
+        for name, value in one.constants.items():
+            found = found.append_column(name, pa.repeat(value, found.num_rows))
+        yield weighted(found, table, weight, one.path)
+        first += part.num_rows
+
+
+def _opened(one: DataFile, table: Table, files: pa_fs.FileSystem) -> Iterator[pa.Table]:
     try:
         with files.open_input_file(one.path) as source:
-            found = _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one)
+            yield from _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one)
     except FileNotFoundError:
         raise HistoryGone(
             "a data file that is needed is gone",
@@ -65,14 +73,9 @@ def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> 
         ) from None
     except (OSError, pa.ArrowException) as error:
         raise SourceLost("a data file cannot be read", where=one.path, detail=str(error)) from error
-    if one.kept is not None:
-        found = found.filter(_mask(one.kept, found.num_rows))
-    for name, value in one.constants.items():
-        found = found.append_column(name, pa.repeat(value, found.num_rows))
-    return weighted(found, table, weight, one.path)
 
 
-def _columns(file: pq.ParquetFile, table: Table, one: DataFile) -> pa.Table:
+def _columns(file: pq.ParquetFile, table: Table, one: DataFile) -> Iterator[pa.Table]:
     """The columns of a file that the table has; those that it lacks are NULL, as in files older than a column.
 
     Some writers have the columns of partitions in files, too: they are taken from the log all the same.
@@ -80,10 +83,13 @@ def _columns(file: pq.ParquetFile, table: Table, one: DataFile) -> pa.Table:
     told = {name.lower() for name in one.constants}
     wanted = {one.names.get(f.name, f.name).lower(): f.name for f in table.fields if f.name not in told}
     held = [name for name in file.schema_arrow.names if name.lower() in wanted]
-    if held:
-        return file.read(columns=held).rename_columns([wanted[name.lower()] for name in held])
-    # Without columns a table of Arrow forgets how many rows it has.
-    return pa.table({WEIGHT: pa.repeat(pa.scalar(1, pa.int64()), file.metadata.num_rows)})
+    if not held:
+        # Without columns a table of Arrow forgets how many rows it has.
+        yield pa.table({WEIGHT: pa.repeat(pa.scalar(1, pa.int64()), file.metadata.num_rows)})
+        return
+    for batch in file.iter_batches(PART_ROWS, columns=held):
+        part = pa.Table.from_batches([batch])
+        yield part.rename_columns([wanted[name.lower()] for name in part.column_names])
 
 
 def _mask(kept: pa.BooleanArray, rows: int) -> pa.BooleanArray:

@@ -8,7 +8,7 @@ numbers of rows that the log has for both versions are compared with what the fe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar
@@ -22,10 +22,10 @@ from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
 from tidemill.model.paths import url_scheme
 from tidemill.model.schema import Table
 from tidemill.model.types import Array, Map, Struct, Type
-from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, together, weighted
+from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, weighted
 from tidemill.sources.lake.delta_package import DeltaError, DeltaStorageHandler, first_line, translated
 from tidemill.sources.lake.delta_package import DeltaTable as RawTable
-from tidemill.sources.lake.lake_table import LakeChange
+from tidemill.sources.lake.lake_table import LakeChange, together
 
 __all__ = ["DeltaTable"]
 
@@ -44,6 +44,7 @@ _WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage":
 class DeltaTable:
     """A Delta table at its newest version."""
 
+    HAS_HISTORY: ClassVar[bool] = True
     HAS_SCHEMA: ClassVar[bool] = True
 
     def __init__(self, location: str) -> None:
@@ -68,10 +69,10 @@ class DeltaTable:
 
     def is_newer(self, since: str) -> bool:
         """True if there is a version that was not taken."""
-        return self._position != since
+        return self.position != since
 
     @property
-    def _position(self) -> str:
+    def position(self) -> str:
         """The newest version, and the identity of the table: another one at this location has another history.
 
         Where files have other names for columns, these too: such a column can be renamed without a change of files.
@@ -88,9 +89,16 @@ class DeltaTable:
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the newest version."""
+        parts, files = self._difference({}, table)
+        return LakeChange(table, parts, self.position, "all files", whole=True, files=files)
+
+    def contents_at(self, table: Table, position: str) -> pa.Table:
+        """All rows of an earlier version."""
+        old = self._at(position, table)
+        self._require_flat(table)
         with translated(self._location):
-            rows, files = self._difference({}, table)
-        return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
+            parts, _ = read_signed({}, _file_set(old, self._names), table, self._files)
+            return together(parts, table)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from ``since`` to the newest version: by the change feed if possible, or else by files."""
@@ -130,8 +138,20 @@ class DeltaTable:
                 f"version {version} of the Delta table is gone", where=self._location, detail=first_line(error)
             ) from error
 
-    def _difference(self, old: FileSet, table: Table) -> tuple[pa.Table, int]:
+    def _difference(self, old: FileSet, table: Table) -> tuple[Iterator[pa.Table], int]:
         """The rows of the files that only one of two versions has, signed; and the number of these files."""
+        self._require_flat(table)
+        with translated(self._location):
+            parts, files = read_signed(old, _file_set(self._table, self._names), table, self._files)
+        return self._translated(parts), files
+
+    def _translated(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The same parts, with errors of the package as ours."""
+        with translated(self._location):
+            yield from parts
+
+    def _require_flat(self, table: Table) -> None:
+        """Refuse members of structs that have other names in files."""
         for field in table.fields if self._names else ():
             if _holds_struct(field.type):
                 raise Unsupported(
@@ -139,11 +159,10 @@ class DeltaTable:
                     where=self._location,
                     hint="Name the columns to take in CREATE TABLE, without this one.",
                 )
-        return read_signed(old, _file_set(self._table, self._names), table, self._files)
 
     def _by_files(self, table: Table, old: RawTable) -> LakeChange:
-        rows, files = self._difference(_file_set(old, self._names), table)
-        return LakeChange(table, rows, self._position, "difference of files", files=files)
+        parts, files = self._difference(_file_set(old, self._names), table)
+        return LakeChange(table, parts, self.position, "difference of files", files=files)
 
     def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
         """The change by the change data feed; None if it is off, cannot be read, or does not add up.
@@ -162,8 +181,7 @@ class DeltaTable:
         weights = _weights(rows.column("_change_type"))
         if weights is None or before is None or after is None or (pc.sum(weights).as_py() or 0) != after - before:
             return None
-        taken = together([weighted(rows, table, weights, self._location)], table)
-        return LakeChange(table, taken, self._position, "change data feed")
+        return LakeChange(table, [weighted(rows, table, weights, self._location)], self.position, "change data feed")
 
 
 def _has_feed(table: RawTable) -> bool:

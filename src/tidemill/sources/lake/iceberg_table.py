@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
 from hashlib import sha256
-from pathlib import Path
+from itertools import chain
 from typing import ClassVar
 
 import pyarrow as pa
 
-from tidemill.model.errors import HistoryGone, SetupError, SourceLost, TidemillError, Unsupported
+from tidemill.model.errors import HistoryGone, Unsupported
 from tidemill.model.schema import Table
-from tidemill.sources.lake.data_files import together, weighted
-from tidemill.sources.lake.lake_table import LakeChange
-
-try:
-    from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
-    from pyiceberg.table import FileScanTask, StaticTable
-    from pyiceberg.table import Table as RawTable
-except ModuleNotFoundError as missing:
-    raise SetupError(
-        "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
-    ) from missing
+from tidemill.sources.lake.data_files import weighted
+from tidemill.sources.lake.iceberg_package import (
+    AlwaysTrue,
+    ArrowScan,
+    FileScanTask,
+    open_table,
+    schema_to_pyarrow,
+    translated,
+)
+from tidemill.sources.lake.lake_table import LakeChange, together
 
 __all__ = ["IcebergTable"]
 
@@ -48,31 +43,32 @@ Tasks = Mapping[tuple[str, frozenset[str]], FileScanTask]
 class IcebergTable:
     """An Iceberg table at its current snapshot.
 
-    ``location`` is its name in a catalog, an SQLite file; without a catalog it is a metadata file, or the folder of a
-    table with a version hint.
+    ``location`` is its name in a catalog; without a catalog it is a metadata file, or the folder of a table with a
+    version hint.
     """
 
+    HAS_HISTORY: ClassVar[bool] = True
     HAS_SCHEMA: ClassVar[bool] = True
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
         self._location = location
-        with _translated(location):
-            self._table = _open(location, options)
+        with translated(location):
+            self._table = open_table(location, options)
         version = self._table.metadata.format_version
         if version not in READABLE_VERSIONS:
             raise Unsupported(f"version {version} of the Iceberg format is not supported", where=location)
 
     def schema(self) -> pa.Schema:
         """The current columns, in order."""
-        with _translated(self._location):
+        with translated(self._location):
             return schema_to_pyarrow(self._table.schema())
 
     def is_newer(self, since: str) -> bool:
         """True if there is a snapshot that was not taken."""
-        return self._position != since
+        return self.position != since
 
     @property
-    def _position(self) -> str:
+    def position(self) -> str:
         """The current snapshot, and the identity of the table: another one of its name has another history."""
         current = self._table.current_snapshot()
         version = EMPTY if current is None else current.snapshot_id
@@ -86,18 +82,24 @@ class IcebergTable:
 
     def contents(self, table: Table) -> LakeChange:
         """All rows of the current snapshot."""
-        rows, files = self._difference({}, table)
-        return LakeChange(table, rows, self._position, "all files", whole=True, files=files)
+        parts, files = self._difference({}, table)
+        return LakeChange(table, parts, self.position, "all files", whole=True, files=files)
+
+    def contents_at(self, table: Table, position: str) -> pa.Table:
+        """All rows of an earlier snapshot."""
+        version = self._require_same(position, table)
+        return together(self._read(self._tasks_at(version).values(), table, 1), table)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from the snapshot ``since`` to the current one, by the files that only one of them has."""
-        version, identity, columns = since.split(" ", 2)
-        self._require_same(identity, json.loads(columns), table)
-        rows, files = self._difference(self._tasks_at(version), table)
-        return LakeChange(table, rows, self._position, "difference of files", files=files)
+        version = self._require_same(since, table)
+        parts, files = self._difference(self._tasks_at(version), table)
+        return LakeChange(table, parts, self.position, "difference of files", files=files)
 
-    def _require_same(self, identity: str, columns: Mapping[str, str], table: Table) -> None:
-        """Refuse to compare snapshots of different tables, or with different columns of the same names."""
+    def _require_same(self, position: str, table: Table) -> str:
+        """The version of a position; refused if it is of another table, or had other columns of the same names."""
+        version, identity, told = position.split(" ", 2)
+        columns: dict[str, str] = json.loads(told)
         if identity != str(self._table.metadata.table_uuid):
             raise HistoryGone(
                 "another Iceberg table has this name",
@@ -112,6 +114,7 @@ class IcebergTable:
                     where=self._location,
                     detail="It was dropped or renamed, so rows that no snapshot changed have other values.",
                 )
+        return version
 
     def _tasks_at(self, version: str) -> Tasks:
         """The files of the snapshot that was taken last."""
@@ -124,60 +127,27 @@ class IcebergTable:
         return self._tasks(int(version))
 
     def _tasks(self, snapshot: int | None) -> Tasks:
-        with _translated(self._location):
+        with translated(self._location):
             planned = self._table.scan(snapshot_id=snapshot).plan_files()
             return {(one.file.file_path, _deletes(one)): one for one in planned}
 
-    def _difference(self, old: Tasks, table: Table) -> tuple[pa.Table, int]:
+    def _difference(self, old: Tasks, table: Table) -> tuple[Iterator[pa.Table], int]:
         """The rows of the files that only one of two snapshots has, signed; and the number of these files."""
         new = {} if self._table.current_snapshot() is None else self._tasks(None)
         added = [new[key] for key in new.keys() - old.keys()]
         removed = [old[key] for key in old.keys() - new.keys()]
-        parts = [self._read(added, table, 1), self._read(removed, table, -1)]
-        return together(parts, table), len(added) + len(removed)
+        parts = chain(self._read(added, table, 1), self._read(removed, table, -1))
+        return parts, len(added) + len(removed)
 
-    def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> pa.Table:
+    def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> Iterator[pa.Table]:
         wanted = {f.name for f in table.fields}
         names = [f.name for f in self._table.schema().fields if f.name.lower() in wanted]
-        with _translated(self._location):
+        with translated(self._location):
             scan = ArrowScan(self._table.metadata, self._table.io, self._table.schema().select(*names), AlwaysTrue())
-            rows = scan.to_table(tasks)
-        return weighted(rows, table, weight, self._location)
-
-
-def _open(location: str, options: Mapping[str, str]) -> RawTable:
-    catalog = options.get("catalog")
-    if catalog is None:
-        return StaticTable.from_metadata(location)
-    if not Path(catalog).is_file():
-        raise SetupError("there is no such catalog", where=catalog, hint="It is the SQLite file of a SQL catalog.")
-    name = options.get("catalog_name", "default")
-    # A file that is no catalog stays as it is: the package would make its tables there.
-    with closing(SqlCatalog(name, uri=f"sqlite:///{catalog}", init_catalog_tables="false")) as opened:
-        return opened.load_table(location)
+            for batch in scan.to_record_batches(tasks):
+                yield weighted(pa.Table.from_batches([batch]), table, weight, self._location)
 
 
 def _deletes(task: FileScanTask) -> frozenset[str]:
     """The delete files that apply to a data file; several deletion vectors may be in one file."""
     return frozenset(f"{one.file_path}@{getattr(one, 'content_offset', None)}" for one in task.delete_files)
-
-
-@contextmanager
-def _translated(location: str) -> Iterator[None]:
-    """Context in which errors of the package become ours."""
-    try:
-        yield
-    except TidemillError:
-        raise
-    except NoSuchTableError as error:
-        raise SetupError("there is no Iceberg table", where=location, detail=str(error)) from error
-    except FileNotFoundError as error:
-        raise HistoryGone("a file of the Iceberg table is gone", where=location, detail=str(error)) from error
-    except Exception as error:  # of the package, of its catalog and of its files: their kinds are not documented
-        if "equality deletes" in str(error):
-            raise Unsupported(
-                "the Iceberg table has equality deletes, which are not supported",
-                where=location,
-                hint="Rewrite its data files without them (CALL system.rewrite_data_files).",
-            ) from error
-        raise SourceLost("the Iceberg table cannot be read", where=location, detail=str(error)) from error

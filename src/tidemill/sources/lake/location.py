@@ -16,7 +16,7 @@ OBJECT_STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """Schemes of object stores that packages of lake formats read."""
 
 
-def checked_location(given: str, *, object_stores: bool = True) -> str:
+def checked_location(given: str) -> str:
     """The location in full: a folder with its whole path, or an address without credentials.
 
     >>> checked_location("file:///lake/orders"), checked_location("s3://lake/orders")
@@ -29,7 +29,7 @@ def checked_location(given: str, *, object_stores: bool = True) -> str:
     hint: Give them in the environment.
     """
     scheme = url_scheme(given)
-    if scheme in (None, "file") or not object_stores:
+    if scheme in (None, "file"):
         return str(local_path(given, "location").resolve())
     if scheme not in OBJECT_STORES:
         raise SetupError(

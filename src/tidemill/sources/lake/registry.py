@@ -94,23 +94,25 @@ def _open_folder(format: str, location: str, options: Options) -> LakeTable:
     return FolderTable(location, format)
 
 
-def _check_path(location: str, options: dict[str, str], *, object_stores: bool) -> tuple[str, dict[str, str]]:
+def _check_path(location: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
     for name in CATALOG_OPTIONS:
         if name in options:
             raise Unsupported(f'the option "{name}" is for Iceberg tables', hint="Leave it out.")
-    return checked_location(location, object_stores=object_stores), options
+    return checked_location(location), options
 
 
 def _check_iceberg(location: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """A name in a catalog, whose path is stored in full, or a location."""
-    if "catalog" not in options:
-        return _check_path(location, options, object_stores=True)
+    """A name in a catalog, which is a file, stored with its full path, or known by its name; or a location."""
+    if not any(name in options for name in CATALOG_OPTIONS):
+        return _check_path(location, options)
     if not re.fullmatch(r"[\w-]+(\.[\w-]+)+", location):
         raise Unsupported(
             "a table in a catalog is called by its namespace and name",
             where=location,
             hint="LOCATION 'sales.orders'",
         )
+    if "catalog" not in options:
+        return location, options
     catalog = str(local_path(options["catalog"], "catalog").resolve())
     if "?" in catalog:
         raise Unsupported("the path of a catalog cannot have a question mark", where=catalog)
@@ -120,13 +122,10 @@ def _check_iceberg(location: str, options: dict[str, str]) -> tuple[str, dict[st
 CATALOG_OPTIONS = ("catalog", "catalog_name")
 """Options that say in which catalog an Iceberg table is."""
 
-_FILES = {
-    one: LakeFormat(partial(_open_folder, one), partial(_check_path, object_stores=False))
-    for one in ("csv", "json", "parquet")
-}
+_FILES = {one: LakeFormat(partial(_open_folder, one), _check_path) for one in ("csv", "json", "parquet")}
 
 LAKE_FORMATS: dict[str, LakeFormat] = _FILES | {
-    "delta": LakeFormat(_open_delta, partial(_check_path, object_stores=True)),
+    "delta": LakeFormat(_open_delta, _check_path),
     "iceberg": LakeFormat(_open_iceberg, _check_iceberg),
 }
 """Formats by name."""

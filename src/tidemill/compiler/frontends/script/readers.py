@@ -309,8 +309,10 @@ def read_describe_function(cursor: StatementCursor, place: TextLocation) -> st.D
     return st.DescribeFunction(place, cursor.name("function"))
 
 
-def read_describe_table(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
-    """``DESCRIBE [TABLE] [EXTENDED] name``."""
+def read_describe_table(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable | st.DescribeHistory:
+    """``DESCRIBE [TABLE] [EXTENDED] name``, or ``DESCRIBE HISTORY name``."""
+    if len(cursor.rest) > 1 and cursor.accept("HISTORY"):
+        return st.DescribeHistory(place, cursor.name("lake table"))
     cursor.accept("TABLE")
     extended = cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
     return st.DescribeTable(place, cursor.name("table or view"), extended=extended)

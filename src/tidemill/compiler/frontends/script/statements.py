@@ -407,6 +407,13 @@ class DescribeTable(Statement):
 
 
 @dataclass(frozen=True)
+class DescribeHistory(Statement):
+    """``DESCRIBE HISTORY name``: the versions of a lake table and the epochs that show them."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class ShowFeeds(Statement):
     """``SHOW FEEDS``."""
 

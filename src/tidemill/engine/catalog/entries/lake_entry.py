@@ -12,6 +12,7 @@ from tidemill.model.errors import DataError, Unsupported
 __all__ = ["ADD", "REBUILD", "REFUSE", "LakeEntry"]
 
 REFUSE, ADD, REBUILD = "refuse", "add", "rebuild"
+ROWS, NONE = "rows", "none"
 
 WITH_SCHEMA = ("delta", "iceberg")
 """The formats in which a version has one set of columns."""
@@ -20,8 +21,9 @@ LAKE_OPTIONS = {
     "sync": "continuous, manual or every N seconds, minutes, hours",
     "on_history_gone": f"{REFUSE} or {REBUILD}: what to do if the history from the version taken on is gone",
     "on_schema_change": f"{REFUSE}, {ADD} or {REBUILD}: what to do if the columns have changed",
+    "keep": f"{ROWS} or {NONE}: what the warehouse keeps of the table, beside what views need",
     "catalog": "the SQLite file of an Iceberg catalog",
-    "catalog_name": "the name of that catalog, default",
+    "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
 }
 
 
@@ -49,6 +51,7 @@ class LakeEntry:
                 f'"{self.options["on_history_gone"]}" is no value of the option on_history_gone',
                 hint=f"'{REFUSE}' or '{REBUILD}'",
             )
+        self._require_keep()
         self._require_schema_change()
         sync_interval(self.options)
 
@@ -62,6 +65,8 @@ class LakeEntry:
         reason = ""
         if self.declared:
             reason = "Its columns are named: those that are added later are left out."
+        elif not self.keeps_rows:
+            reason = "Its rows are not kept, so there are none to give other columns to."
         elif self.format not in WITH_SCHEMA:
             reason = "The columns of a folder are those of its first file, or declared."
         if wanted != REFUSE and reason:
@@ -71,6 +76,21 @@ class LakeEntry:
     def on_schema_change(self) -> str:
         """What to do if the columns of the lake table have changed."""
         return self.options.get("on_schema_change", REFUSE)
+
+    def _require_keep(self) -> None:
+        if self.options.get("keep", ROWS) not in (ROWS, NONE):
+            raise Unsupported(f'"{self.options["keep"]}" is no value of the option keep', hint=f"'{ROWS}' or '{NONE}'")
+        if self.rebuilds and not self.keeps_rows:
+            raise Unsupported(
+                f'lake table "{self.name}" cannot be rebuilt, since its rows are not kept',
+                detail="What differs from the newest version is found by comparing it with the rows that are kept.",
+                hint=f"Leave out on_history_gone, or keep = '{NONE}'.",
+            )
+
+    @property
+    def keeps_rows(self) -> bool:
+        """True if the rows are stored; else they are read from the lake where they are needed."""
+        return self.options.get("keep", ROWS) == ROWS
 
     @property
     def sync(self) -> str:

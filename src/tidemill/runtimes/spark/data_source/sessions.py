@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
@@ -18,9 +19,16 @@ def prepare(spark: SparkSession) -> None:
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a data source with a session, in place of an earlier one of its name, and make it the active session."""
+    """Register a data source with a session, in place of an earlier one of its name, and make it the active session.
+
+    One that Spark has found by itself, by the package ``pyspark_tidemill``, cannot be replaced; it is the same.
+    """
     activate(spark)
-    spark.dataSource.register(source)
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 def temporary_views(spark: SparkSession) -> set[str]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tidemill.model.errors import SetupError
+from tidemill.model.redaction import redacted
 from tidemill.storage.filesystem.durable_files import OutcomeUnknown
 from tidemill.storage.filesystem.objects.object_files import ObjectFiles, ObjectPath
 from tidemill.storage.filesystem.objects.store_access import granted_variables, in_environment, no_boto3
@@ -27,7 +28,7 @@ from tidemill.storage.filesystem.objects.store_access import granted_variables, 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-__all__ = ["SCHEMES", "BucketObjects", "open_address"]
+__all__ = ["SCHEMES", "BucketObjects", "TaggedObject", "open_address", "open_bucket"]
 
 SCHEMES = ("s3", "gs", "az", "abfss")
 """Schemes of the addresses of warehouses in object stores."""
@@ -37,8 +38,13 @@ _RETRIES: RetryConfig = {"max_retries": 1, "retry_timeout": timedelta(seconds=60
 
 _NO_BUCKET = "there is no such bucket"
 
-_SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|KEY|SAS|CREDENTIAL")
-"""Parts of the names of variables whose values are in no error."""
+
+@dataclass(frozen=True, slots=True)
+class TaggedObject:
+    """An object as it is listed: its size, and the tag that another content of its name does not have."""
+
+    size: int
+    tag: str | None
 
 
 class BucketObjects:
@@ -65,10 +71,10 @@ class BucketObjects:
         with self._translated(name):
             return bytes(self._store.get(name).bytes())
 
-    def fetch(self, name: str, file: Path) -> None:
-        """Copy an object to a file, piece by piece."""
+    def fetch(self, name: str, file: Path, *, tag: str | None = None) -> None:
+        """Copy an object to a file, piece by piece; if it has another ``tag``, ``FileExistsError``."""
         with self._translated(name), file.open("wb") as stream:
-            for piece in self._store.get(name).stream():
+            for piece in self._store.get(name, options={"if_match": tag} if tag else {}).stream():
                 stream.write(piece)
 
     def put(self, name: str, content: bytes | Path, *, new: bool) -> None:
@@ -86,6 +92,12 @@ class BucketObjects:
         with self._translated(prefix, missing=_NO_BUCKET):
             return {str(entry["path"]): entry["size"] for page in self._store.list(prefix) for entry in page}
 
+    def tagged(self) -> dict[str, TaggedObject]:
+        """List all objects, with their tags."""
+        with self._translated("", missing=_NO_BUCKET):
+            pages = self._store.list()
+            return {str(one["path"]): TaggedObject(one["size"], one["e_tag"]) for page in pages for one in page}
+
     @contextmanager
     def _translated(self, name: str, missing: str = "there is no such object") -> Iterator[None]:
         """Raise errors of obstore as those of the operating system."""
@@ -96,7 +108,7 @@ class BucketObjects:
         except FileNotFoundError:
             raise FileNotFoundError(errno.ENOENT, missing, name) from None
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise FileExistsError(errno.EEXIST, "the object exists", name) from None
+            raise FileExistsError(errno.EEXIST, "there is another object of this name", name) from None
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise PermissionError(errno.EACCES, _first_line(error, self._address), name) from None
         except exceptions.BaseError as error:
@@ -108,10 +120,7 @@ class BucketObjects:
 def _first_line(error: Exception, address: str) -> str:
     """The first line of an error, without what the environment keeps secret."""
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    for variable, value in {**os.environ, **granted_variables(address)}.items():
-        if len(value) > 3 and _SECRET.search(variable.upper()):
-            text = text.replace(value, "***")
-    return text[:300]
+    return redacted(text, {**os.environ, **granted_variables(address)})[:300]
 
 
 def open_address(address: str) -> ObjectPath:
@@ -128,7 +137,12 @@ def open_address(address: str) -> ObjectPath:
         raise SetupError(
             "the address has no bucket", where=address, hint=f"Write {parts.scheme}://bucket/path of the warehouse."
         )
-    return ObjectFiles(BucketObjects(address, _store(address)), address).root
+    return ObjectFiles(open_bucket(address), address).root
+
+
+def open_bucket(address: str) -> BucketObjects:
+    """The objects below an address without credentials, of whatever is there."""
+    return BucketObjects(address, _store(address))
 
 
 @lru_cache(maxsize=16)
@@ -150,7 +164,7 @@ def _store(address: str) -> ObjectStore:
         from obstore.store import from_url
     except ImportError:
         raise SetupError(
-            "a warehouse in an object store needs the package obstore",
+            "files in an object store need the package obstore",
             where=address,
             hint="pip install 'tidemill[cloud]'",
         ) from None

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 
 from tidemill.storage.filesystem.durable_files import OutcomeUnknown
 
-__all__ = ["Objects", "RepeatedRequests"]
+__all__ = ["Objects", "RepeatedRequests", "answered"]
 
 T = TypeVar("T")
 
@@ -55,15 +55,15 @@ class RepeatedRequests:
 
     def get(self, name: str) -> bytes:
         """The content of an object; ``FileNotFoundError`` if there is none."""
-        return _answered(lambda: self.objects.get(name))
+        return answered(lambda: self.objects.get(name))
 
     def fetch(self, name: str, file: Path) -> None:
         """Write the content of an object to a file; ``FileNotFoundError`` if there is none."""
-        _answered(lambda: self.objects.fetch(name, file))
+        answered(lambda: self.objects.fetch(name, file))
 
     def replace(self, name: str, content: bytes | Path) -> None:
         """Write an object, whether or not it exists."""
-        _answered(lambda: self.objects.put(name, content, new=False))
+        answered(lambda: self.objects.put(name, content, new=False))
 
     def create(self, name: str, content: bytes) -> None:
         """Write a new object; ``FileExistsError`` if its name has other content, ``OutcomeUnknown`` without an answer.
@@ -85,14 +85,14 @@ class RepeatedRequests:
 
     def delete(self, name: str) -> None:
         """Delete an object, if there is one."""
-        _answered(lambda: self.objects.delete(name))
+        answered(lambda: self.objects.delete(name))
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The objects below a folder, with their sizes."""
-        return _answered(lambda: self.objects.sizes(prefix))
+        return answered(lambda: self.objects.sizes(prefix))
 
 
-def _answered(request: Callable[[], T]) -> T:
+def answered(request: Callable[[], T]) -> T:
     """The answer of a request that can be made any number of times; ``OSError`` if there is none."""
     try:
         return _repeated(request)
