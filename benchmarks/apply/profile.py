@@ -56,8 +56,8 @@ def _profiled(name: str, subject: Tidemill, prepared: list[object]) -> Iterator[
 def _function(file: str, line: int, name: str) -> str:
     """A function by its module.
 
-    >>> _function("/somewhere/src/tidemill/storage/log.py", 12, "append")
-    'tidemill/storage/log.py append'
+    >>> _function("/somewhere/src/tidemill/storage/commits/log.py", 12, "append")
+    'tidemill/storage/commits/log.py append'
     """
     if file == "~":
         return name

@@ -30,7 +30,7 @@ from tests.interruptions import (
     world,
 )
 from tidemill.model.errors import ArithmeticFault, BadValue, CommitUnknown, InvalidArgument, StorageError
-from tidemill.storage.manifest import manifest_sequences
+from tidemill.storage.commits.manifest import manifest_sequences
 
 SEED = int(os.environ.get("INTERRUPTIONS_SEED", "0"))
 ON_DISK = ("epoch of runs", "checkpoint", "vacuum")

@@ -19,8 +19,8 @@ import pytest
 import tidemill
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, EpochGone, LockHeld, StorageError
+from tidemill.storage.commits.log import replay
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.log import replay
 from tidemill.storage.repair.salvage import SalvagedRows, salvage
 from tidemill.storage.runs import ROW_GROUP, RunSegment, write_run
 

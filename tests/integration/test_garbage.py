@@ -16,7 +16,7 @@ import tidemill
 from tests.storage.samples import child_environment
 from tidemill.model.errors import Corrupt, FormatMismatch, StorageError
 from tidemill.serving.cli.app import main
-from tidemill.storage.format import _encoded
+from tidemill.storage.commits.format import _encoded
 
 SPEND = [("ann", 12, 2), ("bob", 3, 1)]
 

@@ -17,8 +17,8 @@ import pytest
 import tidemill
 from tidemill.engine.catalog.entries import source_entry
 from tidemill.model.errors import Corrupt, TidemillError
+from tidemill.storage.commits.manifest import manifest_file, manifest_sequences
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.manifest import manifest_file, manifest_sequences
 
 
 @pytest.fixture

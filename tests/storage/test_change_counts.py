@@ -12,8 +12,8 @@ import pytest
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.types import BIGINT, Field
 from tidemill.storage.change_counts import HALF_LIFE, NO_CHANGES, ChangeCounts
+from tidemill.storage.commits.manifest import Manifest, WarehouseState, read_manifest, write_manifest
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.manifest import Manifest, WarehouseState, read_manifest, write_manifest
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.runs import RunEntry
 from tidemill.storage.store import Store

@@ -18,11 +18,11 @@ import pytest
 from tests.storage.flipping import LAST, MAPS, TAKEN_IN, Campaign, build, files_of, read
 from tests.storage.samples import child_environment, older_record
 from tidemill.model.errors import Corrupt, StorageError
-from tidemill.storage.commit_mark import read_mark
+from tidemill.storage.commits.commit_mark import read_mark
+from tidemill.storage.commits.log import replay
+from tidemill.storage.commits.manifest import read_manifest, write_manifest
 from tidemill.storage.filesystem.checksums import _compared
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.log import replay
-from tidemill.storage.manifest import read_manifest, write_manifest
 from tidemill.storage.runs import translate_read_errors
 
 TRIES = 7

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.model.errors import Corrupt, FormatMismatch, StorageError
-from tidemill.storage import format as format_
+from tidemill.storage.commits import format as format_
 from tidemill.storage.folder_store import FolderStore
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.storage import group_sync
+from tidemill.storage.commits import group_sync
+from tidemill.storage.commits.group_sync import GroupSync
 from tidemill.storage.filesystem.small_writes import SMALL_BYTES, pwrite
-from tidemill.storage.group_sync import GroupSync
 
 WAIT = 5
 

@@ -14,8 +14,8 @@ from tests.storage.samples import FIELDS, commit, contents, files
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, StorageError
+from tidemill.storage.commits.manifest import Manifest, manifest_file, read_manifest, write_manifest
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.manifest import Manifest, manifest_file, read_manifest, write_manifest
 
 ANN, BOB = (1, "ann"), (2, "bob")
 REFUSED = "a symbolic link in a warehouse is not followed"

@@ -13,9 +13,9 @@ import pytest
 from tests.storage.samples import child_environment, commit, contents
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import LockHeld, StorageError
+from tidemill.storage.commits.manifest import latest_state
 from tidemill.storage.filesystem.writer_lock import WriterLock, read_owner
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.manifest import latest_state
 
 ANN, BOB = (1, "ann"), (2, "bob")
 

@@ -33,9 +33,9 @@ from tidemill.model.types import (
     Type,
 )
 from tidemill.storage import folder_writer
+from tidemill.storage.commits.log import Log, LogEnd, LoggedSchemas, decode_record, encode_epoch, encode_record, replay
 from tidemill.storage.filesystem.writer_lock import WriterLock
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.log import Log, LogEnd, LoggedSchemas, decode_record, encode_epoch, encode_record, replay
 
 ANN, BOB = (1, "ann"), (2, "bob")
 

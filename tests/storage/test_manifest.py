@@ -11,8 +11,7 @@ from tests.storage.samples import ANY_TIME, commit, contents
 from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, LockHeld
-from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.manifest import (
+from tidemill.storage.commits.manifest import (
     FULL_EVERY,
     Manifest,
     WarehouseState,
@@ -22,6 +21,7 @@ from tidemill.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.runs import RunEntry
 
 

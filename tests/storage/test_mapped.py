@@ -25,8 +25,8 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.storage import runs
+from tidemill.storage.commits.layout import Layout
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.layout import Layout
 from tidemill.storage.mapped import derived_files, lookup_costs
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
 from tidemill.storage.memory_store import MemoryStore

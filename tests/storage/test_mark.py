@@ -11,8 +11,8 @@ import pytest
 from tests.storage.samples import commit, contents, files
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, StorageError
-from tidemill.storage import commit_mark as mark_
-from tidemill.storage.commit_mark import CommitMark, encode_mark, read_mark
+from tidemill.storage.commits import commit_mark as mark_
+from tidemill.storage.commits.commit_mark import CommitMark, encode_mark, read_mark
 from tidemill.storage.filesystem.disk import DiskMark
 from tidemill.storage.folder_store import FolderStore
 

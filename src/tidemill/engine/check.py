@@ -12,10 +12,10 @@ from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.model.errors import TidemillError
 from tidemill.model.paths import Progress
+from tidemill.storage.commits.format import require_warehouse
+from tidemill.storage.commits.layout import Layout
 from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.durable_files import translate_os_errors
-from tidemill.storage.format import require_warehouse
-from tidemill.storage.layout import Layout
 from tidemill.storage.repair.examine import Damage, Examination, examine
 from tidemill.storage.runs import epoch_range_text
 

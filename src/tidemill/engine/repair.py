@@ -20,9 +20,9 @@ from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_o
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError
 from tidemill.model.paths import Progress
+from tidemill.storage.commits.manifest import LostEpochs
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.filesystem.file_path import FilePath
-from tidemill.storage.manifest import LostEpochs
 from tidemill.storage.repair.examine import Damage, Examination, FileKind, examine
 from tidemill.storage.repair.salvage import salvage
 from tidemill.storage.repair.write_repair import RepairContent, exclusive_lock, unrepairable, write_repair

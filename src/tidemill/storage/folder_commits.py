@@ -12,11 +12,11 @@ from threading import RLock
 from typing import TypeVar
 
 from tidemill.model.errors import CommitUnknown, Corrupt, LockHeld, StorageError
+from tidemill.storage.commits.layout import CommittedState, Layout, commit_fingerprint, recover
+from tidemill.storage.commits.manifest import Manifest, manifest_file
 from tidemill.storage.filesystem.durable_files import OutcomeUnknown, storage_error_of
 from tidemill.storage.filesystem.file_system import FilePath
 from tidemill.storage.folder_writer import FolderWriter
-from tidemill.storage.layout import CommittedState, Layout, commit_fingerprint, recover
-from tidemill.storage.manifest import Manifest, manifest_file
 from tidemill.storage.snapshot import OpenSnapshots
 
 T = TypeVar("T")

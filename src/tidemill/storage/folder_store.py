@@ -1,4 +1,4 @@
-"""A store in a folder: epochs on disk, one atomic commit for all maps. ``layout.py`` draws the folder."""
+"""A store in a folder: epochs on disk, one atomic commit for all maps. ``commits/layout.py`` draws it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import ChangeCounts
+from tidemill.storage.commits.format import migrate, read_format, require_current, require_warehouse
+from tidemill.storage.commits.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write
+from tidemill.storage.commits.position_history import positions_by_epoch, positions_since
 from tidemill.storage.compaction.consolidate import choose_runs
 from tidemill.storage.compaction.expired_rows import expire_map_rows
 from tidemill.storage.compaction.run_merge import RunMerge, merge_map, rewrite_altered, trim_runs
@@ -42,10 +45,7 @@ from tidemill.storage.filesystem.durable_files import (
 from tidemill.storage.filesystem.file_system import Access, FilePath, system_of
 from tidemill.storage.folder_commits import FolderCommits
 from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id, require_durability
-from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
-from tidemill.storage.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write
 from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
-from tidemill.storage.position_history import positions_by_epoch, positions_since
 from tidemill.storage.row_group_cache import RowGroupCache
 from tidemill.storage.runs import RunSegment, write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at

@@ -22,13 +22,13 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.errors import LockHeld, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
-from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
+from tidemill.storage.commits.commit_mark import CommitMark, CommitMarkFile, boot_id
+from tidemill.storage.commits.layout import CommittedState, Layout, recover
+from tidemill.storage.commits.log import Log, LogEnd, log_file, replay
+from tidemill.storage.commits.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
 from tidemill.storage.filesystem.durable_files import damaged, fault
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.filesystem.writer_lock import taken_over
-from tidemill.storage.layout import CommittedState, Layout, recover
-from tidemill.storage.log import Log, LogEnd, log_file, replay
-from tidemill.storage.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
 from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
 from tidemill.storage.segments import with_epoch
 from tidemill.storage.shared_staging import StagedFile

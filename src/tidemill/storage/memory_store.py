@@ -18,10 +18,10 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
+from tidemill.storage.commits.position_history import positions_since
 from tidemill.storage.compaction.consolidate import consolidate
 from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
-from tidemill.storage.position_history import positions_since
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import (
     LARGE_CHANGE,

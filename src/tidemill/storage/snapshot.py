@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.model.errors import EpochGone
 from tidemill.model.types import Field
-from tidemill.storage.manifest import LostEpochs, WarehouseState
+from tidemill.storage.commits.manifest import LostEpochs, WarehouseState
 from tidemill.storage.segments import RecentEpochs, Segment, check_readable, read_segments, stored_schema
 from tidemill.storage.store import ColumnValues
 

@@ -12,10 +12,10 @@ from tidemill.changes.alterations import present_columns
 from tidemill.changes.arrow import instants
 from tidemill.model.schema import WEIGHT
 from tidemill.program.state_expiry import ExpiredEntries, number_of
+from tidemill.storage.commits.layout import CommittedState
 from tidemill.storage.compaction.run_merge import RunMerge
 from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.folder_writer import FolderWriter
-from tidemill.storage.layout import CommittedState
 from tidemill.storage.runs import RunEntry, RunSegment, open_run, translate_read_errors
 
 

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from tidemill.model.schema import EPOCH
 from tidemill.program.maps import Map, map_fields
+from tidemill.storage.commits.layout import CommittedState
+from tidemill.storage.commits.manifest import WarehouseState
 from tidemill.storage.compaction.consolidate import choose_runs, consolidate
 from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.folder_writer import FolderWriter
-from tidemill.storage.layout import CommittedState
-from tidemill.storage.manifest import WarehouseState
 from tidemill.storage.runs import RunEntry, RunSegment, open_run, translate_read_errors
 from tidemill.storage.segments import is_visible_at, stored_schema
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from tidemill.model.errors import Corrupt
+from tidemill.storage.commits.layout import CommittedState, Layout
+from tidemill.storage.commits.log import log_files
+from tidemill.storage.commits.manifest import WarehouseState, manifest_file, manifest_sequences
 from tidemill.storage.filesystem.durable_files import RESTORE_HINT, fault
 from tidemill.storage.filesystem.file_system import FilePath, system_of
-from tidemill.storage.layout import CommittedState, Layout
-from tidemill.storage.log import log_files
-from tidemill.storage.manifest import WarehouseState, manifest_file, manifest_sequences
 from tidemill.storage.mapped.run_lookups import delete_unnamed
 
 

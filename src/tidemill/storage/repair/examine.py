@@ -15,13 +15,9 @@ import pyarrow.compute as pc
 from tidemill.model.errors import Corrupt, StorageError
 from tidemill.model.paths import Progress
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.storage.commit_mark import MARK_FILE, CommitMark, read_mark
-from tidemill.storage.compaction.vacuum import unnamed_files
-from tidemill.storage.filesystem.checksums import MISSING_DETAIL
-from tidemill.storage.filesystem.file_path import FilePath
-from tidemill.storage.filesystem.writer_lock import LOCK_FILE, WRITERS_FOLDER
-from tidemill.storage.format import FORMAT_FILE, read_format
-from tidemill.storage.layout import (
+from tidemill.storage.commits.commit_mark import MARK_FILE, CommitMark, read_mark
+from tidemill.storage.commits.format import FORMAT_FILE, read_format
+from tidemill.storage.commits.layout import (
     CommittedState,
     Layout,
     has_data_without_manifest,
@@ -29,8 +25,8 @@ from tidemill.storage.layout import (
     unacknowledged,
     with_log,
 )
-from tidemill.storage.log import ReplayedLog, log_files
-from tidemill.storage.manifest import (
+from tidemill.storage.commits.log import ReplayedLog, log_files
+from tidemill.storage.commits.manifest import (
     Manifest,
     WarehouseState,
     is_whole,
@@ -39,6 +35,10 @@ from tidemill.storage.manifest import (
     read_manifest,
     state_at,
 )
+from tidemill.storage.compaction.vacuum import unnamed_files
+from tidemill.storage.filesystem.checksums import MISSING_DETAIL
+from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.filesystem.writer_lock import LOCK_FILE, WRITERS_FOLDER
 from tidemill.storage.runs import RunSegment, open_run, translate_read_errors
 
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.commit_mark import read_mark
+from tidemill.storage.commits.commit_mark import read_mark
+from tidemill.storage.commits.format import write_format
+from tidemill.storage.commits.layout import CommittedState, Layout
+from tidemill.storage.commits.log import log_files
+from tidemill.storage.commits.manifest import LostEpochs, manifest_file, manifest_sequences, read_manifest
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.folder_writer import FolderWriter
-from tidemill.storage.format import write_format
-from tidemill.storage.layout import CommittedState, Layout
-from tidemill.storage.log import log_files
-from tidemill.storage.manifest import LostEpochs, manifest_file, manifest_sequences, read_manifest
 from tidemill.storage.repair.examine import Damage, Examination, FileKind
 from tidemill.storage.repair.salvage import salvage
 from tidemill.storage.runs import RunEntry, RunSegment

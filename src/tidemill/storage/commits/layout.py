@@ -28,13 +28,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.commit_mark import MARK_FILE, CommitMark, read_mark
+from tidemill.storage.commits.commit_mark import MARK_FILE, CommitMark, read_mark
+from tidemill.storage.commits.format import FORMAT_FILE
+from tidemill.storage.commits.log import ReplayedLog, log_file, log_files, replay
+from tidemill.storage.commits.manifest import (
+    WarehouseState,
+    latest_state,
+    manifest_file,
+    manifest_sequences,
+    read_manifest,
+)
 from tidemill.storage.filesystem.durable_files import damaged, missing
 from tidemill.storage.filesystem.file_system import DISK, FilePath, system_of
 from tidemill.storage.filesystem.writer_lock import LOCK_FILE
-from tidemill.storage.format import FORMAT_FILE
-from tidemill.storage.log import ReplayedLog, log_file, log_files, replay
-from tidemill.storage.manifest import WarehouseState, latest_state, manifest_file, manifest_sequences, read_manifest
 from tidemill.storage.mapped.run_lookups import RunLookups
 from tidemill.storage.runs import RunSegment
 from tidemill.storage.segments import RecentEpochs

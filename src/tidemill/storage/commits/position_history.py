@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tidemill.storage.layout import Layout
-from tidemill.storage.log import log_files, replay
-from tidemill.storage.manifest import manifest_sequences, read_manifest
+from tidemill.storage.commits.layout import Layout
+from tidemill.storage.commits.log import log_files, replay
+from tidemill.storage.commits.manifest import manifest_sequences, read_manifest
 
 __all__ = ["positions_by_epoch", "positions_since"]
 

@@ -29,10 +29,10 @@ from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import Row
 from tidemill.model.types import Field
+from tidemill.storage.commits.group_sync import GroupSync
+from tidemill.storage.commits.logged_rows import encode_value, table_of
 from tidemill.storage.filesystem.durable_files import armed, fault
 from tidemill.storage.filesystem.file_system import FilePath, system_of
-from tidemill.storage.group_sync import GroupSync
-from tidemill.storage.logged_rows import encode_value, table_of
 
 MAGIC, _STREAM_MAGIC = b"TdM3", b"TdM2"
 """Magic number of records, and that of format 2, where each change of a map is a whole Arrow stream."""
