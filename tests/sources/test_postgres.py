@@ -494,6 +494,6 @@ def check_under_fire(shop: Shop, source: PostgresSource, transactions: int, writ
     killer.join()
     if not follower.asked:
         follower.ask(query)
-    follower.catch_up()
+    follower.catch_up(timeout=3.0)  # the last connection may have been killed, too
     assert follower.state == shop.contents("orders", "customers")
     assert follower.answers and follower.notifications > transactions * writers / 2

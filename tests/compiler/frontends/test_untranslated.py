@@ -232,7 +232,7 @@ STATEMENTS = [
     "CREATE MATERIALIZED VIEW x WITH (strategy = 'delta', strategy = 'viewlet') AS SELECT 1 AS a",
     "CREATE MATERIALIZED VIEW x AS SELECT 1 AS a garbage more",
     "DROP MATERIALIZED TABLE r",
-    "DROP TABLE r CASCADE",
+    "DROP TABLE r CASCADE more",
     "EXPLAIN 'VIEW' v",
     "SHOW TABLES LIKE 'a'",
 ]

@@ -63,4 +63,4 @@ def test_the_archive_has_every_module_compiled() -> None:
     source = ROOT / "src"
     with zipfile.ZipFile(worker_packages.archive()) as archive:
         names = set(archive.namelist())
-    assert names == {str(file.relative_to(source).with_suffix(".pyc")) for file in source.rglob("*.py")}
+    assert names == {str(file.relative_to(source).with_suffix(".pyc")) for file in source.glob("tidemill/**/*.py")}
