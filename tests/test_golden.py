@@ -12,7 +12,7 @@ import pytest
 
 from tests.answers import differ
 from tests.conversation import read
-from tests.matrix.cases import FILES, Way, drawn, groups, run
+from tests.matrix.cases import FILES, Way, drawn, groups, leading, run
 from tests.matrix.expected import expected, require_duckdb_agrees
 from tests.matrix.table import FORMS, STRATEGIES
 from tests.ways import AGAIN, MOVING, NATIVE, STORED
@@ -96,9 +96,9 @@ def test_driver(strategy: str, form: str, group: list[Path], spark: SparkSession
 
 
 @pytest.mark.spark
-def test_tasks(spark: SparkSession, random_seed: int) -> None:
+def test_tasks(spark: SparkSession) -> None:
     """In tasks, which are other processes: a file of every third kind, since operators are those of ``test_native``."""
-    for part in groups(drawn(FILES, 3, random_seed)):
+    for part in groups(leading(FILES)[::3]):
         require_right(run(Way("delta", "tasks", "whole"), part, spark))
 
 
@@ -127,9 +127,9 @@ def test_frames(
 
 
 @pytest.mark.spark
-def test_refilled(spark: SparkSession, random_seed: int) -> None:
+def test_refilled(spark: SparkSession) -> None:
     """Computed again as DataFrames: a file of every seventh kind, since fills are those of all ways on Spark."""
-    for part in groups(drawn(FILES, 7, random_seed)):
+    for part in groups(leading(FILES)[1::7]):
         require_right(run(Way("delta", "refilled", "whole"), part, spark))
 
 
