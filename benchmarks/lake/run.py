@@ -140,7 +140,7 @@ class _Days:
 
 
 def _costs(figure: Any, days: Sequence[Refresh], rows: int, size: int, merging: float) -> Iterator[Figure]:
-    """What the refreshes took and wrote: medians, beside the last day's change."""
+    """Seconds and bytes of the refreshes: medians, beside the last day's change."""
     stored, published = _median(days, "stored"), _median(days, "published")
     yield figure("rows", rows, "rows", "deleted and inserted in the lake")
     yield figure("merge_s", merging, "s", "MERGE into the lake, by whoever writes it")

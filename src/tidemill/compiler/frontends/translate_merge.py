@@ -161,7 +161,7 @@ class _MergeTranslator:
         return ClauseRows(Project(rows, (*old, *new)), updates, True)
 
     def _assignments(self, clause: MergeClause) -> list[tuple[Path, exp.Expr]]:
-        """What each column, or member of one, is set to."""
+        """The new value of each column, or member of one, that a clause sets."""
         if clause.assignments is None:
             return [((name,), _column(name, self._source.alias_or_name)) for name in self._names]
         found: list[tuple[Path, exp.Expr]] = []

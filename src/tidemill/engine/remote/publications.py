@@ -51,7 +51,7 @@ class Publications(WorkerGroup):
         self._lock = threading.RLock()
         self._all = False
         self.last: dict[str, PublishedTable] = {}
-        """What the last commit for each view wrote since the warehouse was opened."""
+        """Rows and bytes of the last commit for each view since the warehouse was opened."""
 
     def follow(self, view: View) -> None:
         """Start a worker for a published view, if it is not manual or all are followed."""
@@ -113,7 +113,7 @@ class Publications(WorkerGroup):
         return view.fresh if view.refresh.deferred else self._state.store.epoch
 
     def _change(self, view: View, seen: Shown | None) -> PublishedChange | None:
-        """What brings a table from the version that was seen to what the view shows: its rows are read now."""
+        """The commit that brings a table from the version that was seen to what the view shows: its rows are read now."""
         now = self._now(view)
         if seen is not None and seen.epoch == now:
             return None

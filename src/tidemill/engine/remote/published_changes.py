@@ -1,4 +1,4 @@
-"""What a published table gets: the rows of a view, or its changes since an epoch, as one commit."""
+"""Commits of published tables: the rows of a view, or its changes since an epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SQL file of a pipeline can define, as plain data."""
+"""The definitions of a SQL file of a pipeline, as plain data."""
 
 from __future__ import annotations
 

@@ -258,4 +258,4 @@ CREATED: dict[tuple[str, ...], Callable[[StatementCursor, TextLocation], Pipelin
     ("VIEW",): _view,
     ("FLOW",): _flow,
 }
-"""What a pipeline can CREATE, by the words behind it."""
+"""Readers of the kinds of definition that follow CREATE, by their words."""

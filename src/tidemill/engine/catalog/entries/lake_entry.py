@@ -74,7 +74,7 @@ class LakeEntry:
 
     @property
     def on_schema_change(self) -> str:
-        """What to do if the columns of the lake table have changed."""
+        """The option ``on_schema_change``: the reaction to changed columns of the lake table."""
         return self.options.get("on_schema_change", REFUSE)
 
     def _require_keep(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -125,15 +126,15 @@ class TableWriter(Protocol[Told]):
         """Delete the files of versions that are no longer shown for so many seconds."""
 
 
-class CommittedBy(Generic[Said]):
+class CommittedBy(ABC, Generic[Said]):
     """The part of a publication that writes: commits by a writer, each of which says its epoch by ``_at``."""
 
     def __init__(self, writer: TableWriter[Said]) -> None:
         self._commits = writer
 
+    @abstractmethod
     def _at(self, epoch: int) -> Said:
-        """What a commit of an epoch says."""
-        raise NotImplementedError
+        """The note of a commit of an epoch."""
 
     def replace(self, rows: pa.Table, epoch: int) -> Written:
         """Replace all rows, and the columns."""
