@@ -113,7 +113,7 @@ class Publications(WorkerGroup):
         return view.fresh if view.refresh.deferred else self._state.store.epoch
 
     def _change(self, view: View, seen: Shown | None) -> PublishedChange | None:
-        """The commit that brings a table from the version that was seen to what the view shows: its rows are read now."""
+        """The commit that brings a table from the version seen to what the view shows: its rows are read now."""
         now = self._now(view)
         if seen is not None and seen.epoch == now:
             return None
