@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidemill.engine.check import check
     from tidemill.engine.objects.database import Objects, objects, odl_from
+    from tidemill.engine.open_warehouse import open
     from tidemill.engine.repair import repair
-    from tidemill.engine.warehouse import Warehouse, open
+    from tidemill.engine.warehouse import Warehouse
     from tidemill.model.errors import TidemillError
     from tidemill.serving.pipelines.run import plan_pipeline, run_pipeline
 
@@ -51,7 +52,7 @@ _MODULES = {
     "check": "tidemill.engine.check",
     "objects": "tidemill.engine.objects.database",
     "odl_from": "tidemill.engine.objects.database",
-    "open": "tidemill.engine.warehouse",
+    "open": "tidemill.engine.open_warehouse",
     "plan_pipeline": "tidemill.serving.pipelines.run",
     "repair": "tidemill.engine.repair",
     "run_pipeline": "tidemill.serving.pipelines.run",

@@ -20,8 +20,8 @@ from tidemill.changes.zset import ZSet
 from tidemill.compiler import choose, choose_recomputation
 from tidemill.engine.epochs import placement
 from tidemill.engine.handles import ViewHandle
+from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.engine.results import Verification
-from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError
 from tidemill.runtimes.spark.sessions import session
 from tidemill.serving.cli.app import main

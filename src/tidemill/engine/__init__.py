@@ -1,6 +1,7 @@
 """The engine: one warehouse, its catalog, and the epochs that maintain its views.
 
-- ``warehouse``: ``open`` and ``Warehouse``, the public class; thin
+- ``open_warehouse``: ``open``
+- ``warehouse``: ``Warehouse``, the public class; thin
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired

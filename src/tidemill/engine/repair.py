@@ -17,7 +17,7 @@ from tidemill.algebra.user_functions import functions_in
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.view import View
 from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_of
-from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError
 from tidemill.model.paths import Progress
 from tidemill.storage.commits.manifest import LostEpochs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +13,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Decision
-from tidemill.engine.boundary import public_class, public_function
+from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.entries.user_functions import (
     register_aggregate,
     register_function,
@@ -23,13 +23,10 @@ from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
-from tidemill.engine.epochs.memory_budget import parse_size, resident_bytes
-from tidemill.engine.epochs.placement import Placement, check_runtime_name, reads_files_only
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
-from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
 from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
 from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.published_epochs import PublishedEpochs
@@ -41,35 +38,27 @@ from tidemill.engine.streams.stream import Stream
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.engine.workers import Trouble
-from tidemill.model.errors import InvalidArgument, SetupError, StorageError
+from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.model.schema import Table
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
 from tidemill.sources.ingest.files import read_files
 from tidemill.sources.ingest.frames import changes_of
-from tidemill.sources.secrets import Secrets
 from tidemill.storage.compaction.vacuum import Inspection
-from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.memory_store import MemoryStore
-from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
-
-MEMORY = ":memory:"
-
-CACHED_PART = 8
-"""The part of what a memory budget leaves for what lookups have read of files: one of so many."""
 
 
 @public_class
 class Warehouse:
     """Tables, and materialized views over them that are maintained with every change.
 
-    >>> with open(":memory:") as wh:
+    >>> import tidemill
+    >>> with tidemill.open(":memory:") as wh:
     ...     _ = wh.sql("CREATE TABLE t (a INT)")
     ...     _ = wh.sql("CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
     ...     _ = wh.apply({"t": [(+1, (7,)), (+1, (7,))]})
@@ -150,7 +139,8 @@ class Warehouse:
         ``form="pandas"`` they are Series, with ``form="arrow"`` Arrow arrays, and so is the result. An
         exception refuses the epoch. After ``open`` it must be registered again before views that call it continue.
 
-        >>> with open(":memory:") as wh:
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
         ...     wh.register_function("shout", lambda text: text.upper() + "!", arguments=["STRING"], returns="STRING")
         ...     wh.sql("SELECT shout('hello') AS text")
         [('HELLO!',)]
@@ -492,63 +482,3 @@ class Warehouse:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@public_function
-def open(  # shadows the builtin for the public name tidemill.open
-    path: str | Path = MEMORY,
-    *,
-    spark: SparkSession | None = None,
-    runtime: str = "auto",
-    read_only: bool = False,
-    durability: str = "epoch",
-    memory: str | int | None = None,
-    backend: str | None = None,
-    follow: bool = False,
-    secrets: Iterable[str] = (),
-) -> Warehouse:
-    """Open a warehouse folder, created if necessary; ``":memory:"`` stores nothing on disk, and only the last epochs.
-
-    ``path`` may be in an object store, such as ``s3://bucket/shop``, with credentials from the environment.
-    ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
-    ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
-    ``memory``, such as ``"4GB"``, limits the memory of this process: state that does not fit stays on disk.
-    ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough work.
-    With ``follow`` sources and feeds that are not manual start at once; otherwise when ``Warehouse.follow`` is called.
-    ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
-    """
-    check_runtime_name(runtime)
-    limit = None if memory is None else parse_size(memory)
-    in_memory = str(path) == MEMORY
-    temporary = TemporaryFolder() if in_memory else None
-    folder: FilePath = _folder_named(path) if temporary is None else temporary.path
-    store: Store
-    if in_memory and not reads_files_only(runtime):
-        store = MemoryStore()
-    else:
-        cached = 0 if limit is None else max(limit - resident_bytes(), 0) // CACHED_PART
-        store = FolderStore.open(folder, read_only=read_only, durability=durability, cached_bytes=cached)
-    try:
-        keep = MEMORY_EPOCHS if in_memory else None
-        placement = Placement(store, runtime, spark, in_memory, backend)
-        allowed = Secrets.of(secrets)
-        engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit, follow=follow, secrets=allowed)
-    except BaseException:
-        store.close()
-        raise
-    return Warehouse(engine, folder, temporary)
-
-
-def _folder_named(path: str | Path) -> FilePath:
-    """The folder of a warehouse."""
-    folder, text = warehouse_root(path), str(path)
-    if text.startswith(":") and text.endswith(":"):
-        raise SetupError("there is no such kind of warehouse", where=text, hint=f'In memory it is "{MEMORY}".')
-    if isinstance(folder, Path) and folder.exists() and not folder.is_dir():
-        raise StorageError(
-            "a warehouse is a folder, and this is a file",
-            where=str(folder),
-            detail="It is left as it is.",
-            hint="Give an empty folder, or one that does not exist yet.",
-        )
-    return folder

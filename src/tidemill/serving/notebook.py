@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.engine.results import Result
 from tidemill.engine.warehouse import Warehouse
-from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import InvalidArgument, TidemillError
 
 __all__ = ["load_magic"]

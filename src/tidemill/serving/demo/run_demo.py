@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.engine.warehouse import Warehouse
-from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError
 from tidemill.serving.demo.arrivals import Deliver, applied, streamed
 from tidemill.serving.demo.board import Board, DemoStatistics, WorkDone, board_for, work_table

@@ -1,0 +1,90 @@
+"""Opening a warehouse: its store, its runtimes and its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill.engine.boundary import public_function
+from tidemill.engine.engine import Engine
+from tidemill.engine.epochs.memory_budget import parse_size, resident_bytes
+from tidemill.engine.epochs.placement import Placement, check_runtime_name, reads_files_only
+from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import SetupError, StorageError
+from tidemill.sources.secrets import Secrets
+from tidemill.storage.filesystem.addresses import warehouse_root
+from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
+from tidemill.storage.store import Store
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.spark.execution.spark_types import SparkSession
+
+MEMORY = ":memory:"
+
+CACHED_PART = 8
+"""The part of what a memory budget leaves for what lookups have read of files: one of so many."""
+
+
+@public_function
+def open(  # shadows the builtin for the public name tidemill.open
+    path: str | Path = MEMORY,
+    *,
+    spark: SparkSession | None = None,
+    runtime: str = "auto",
+    read_only: bool = False,
+    durability: str = "epoch",
+    memory: str | int | None = None,
+    backend: str | None = None,
+    follow: bool = False,
+    secrets: Iterable[str] = (),
+) -> Warehouse:
+    """Open a warehouse folder, created if necessary; ``":memory:"`` stores nothing on disk, and only the last epochs.
+
+    ``path`` may be in an object store, such as ``s3://bucket/shop``, with credentials from the environment.
+    ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
+    ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
+    ``memory``, such as ``"4GB"``, limits the memory of this process: state that does not fit stays on disk.
+    ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough work.
+    With ``follow`` sources and feeds that are not manual start at once; otherwise when ``Warehouse.follow`` is called.
+    ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
+    """
+    check_runtime_name(runtime)
+    limit = None if memory is None else parse_size(memory)
+    in_memory = str(path) == MEMORY
+    temporary = TemporaryFolder() if in_memory else None
+    folder: FilePath = _folder_named(path) if temporary is None else temporary.path
+    store: Store
+    if in_memory and not reads_files_only(runtime):
+        store = MemoryStore()
+    else:
+        cached = 0 if limit is None else max(limit - resident_bytes(), 0) // CACHED_PART
+        store = FolderStore.open(folder, read_only=read_only, durability=durability, cached_bytes=cached)
+    try:
+        keep = MEMORY_EPOCHS if in_memory else None
+        placement = Placement(store, runtime, spark, in_memory, backend)
+        allowed = Secrets.of(secrets)
+        engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit, follow=follow, secrets=allowed)
+    except BaseException:
+        store.close()
+        raise
+    return Warehouse(engine, folder, temporary)
+
+
+def _folder_named(path: str | Path) -> FilePath:
+    """The folder of a warehouse."""
+    folder, text = warehouse_root(path), str(path)
+    if text.startswith(":") and text.endswith(":"):
+        raise SetupError("there is no such kind of warehouse", where=text, hint=f'In memory it is "{MEMORY}".')
+    if isinstance(folder, Path) and folder.exists() and not folder.is_dir():
+        raise StorageError(
+            "a warehouse is a folder, and this is a file",
+            where=str(folder),
+            detail="It is left as it is.",
+            hint="Give an empty folder, or one that does not exist yet.",
+        )
+    return folder
