@@ -36,18 +36,13 @@ from tidemill.storage.compaction.vacuum import (
     vacuum_files,
 )
 from tidemill.storage.filesystem.checksums import UNREAD_HINT
-from tidemill.storage.filesystem.durable_files import (
-    TemporaryFolder,
-    fault,
-    is_disk_full,
-    translate_os_errors,
-)
+from tidemill.storage.filesystem.durable_files import TemporaryFolder, fault, is_disk_full, translate_os_errors
 from tidemill.storage.filesystem.file_system import Access, FilePath, system_of
 from tidemill.storage.folder_commits import FolderCommits
-from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id, require_durability
+from tidemill.storage.folder_writer import FolderWriter, goes_to_log, map_id, require_durability
 from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
 from tidemill.storage.row_group_cache import RowGroupCache
-from tidemill.storage.runs import RunSegment, write_table
+from tidemill.storage.scans.temporary_runs import TemporaryRuns
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
 from tidemill.storage.shared_staging import SharedStaging
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
@@ -73,11 +68,10 @@ class FolderStore:
         self._merging = RLock()
         self._staged: list[Path] = []
         self._spent: list[Path] = []
-        self._spill: TemporaryFolder | None = None
+        self._temporary_runs = TemporaryRuns()
         self._temporary: TemporaryFolder | None = None
         self._lookups = RunLookups(layout.root, cache)
         self._forgotten: dict[str, ExpiredEntries] = {}
-        self._copies: dict[tuple[str, int], RunFile] = {}
 
     @classmethod
     def open(
@@ -218,7 +212,7 @@ class FolderStore:
             if self._now.state.alterations.get(name):
                 self._rewrite_altered(name, bound)
             parts = self._now.parts(self._layout.maps, name, self._lookups)
-            return (*(self._run_file(part) for part in parts if is_visible_at(part, bound)), *spilled)
+            return (*(self._temporary_runs.present(part) for part in parts if is_visible_at(part, bound)), *spilled)
 
     def _rewrite_altered(self, name: str, until: int) -> None:
         """Rewrite the runs of a map that lack its present columns, for runtimes that read files themselves."""
@@ -227,15 +221,6 @@ class FolderStore:
             with self._merged(), translate_os_errors("rewrite runs", self._layout.maps):
                 rewritten = rewrite_altered(self._layout.maps, writer, self._now, name, until)
                 self._install(writer, [rewritten] if rewritten.before else [])
-
-    def _run_file(self, part: RunSegment) -> RunFile:
-        """A run for runtimes that read files themselves. A reader cannot rewrite it: it makes a copy of its own."""
-        if not part.alterations:
-            return part.as_run()
-        key = part.run.file, len(part.alterations) + part.run.altered
-        if key not in self._copies:
-            self._copies[key] = self._spill_table(part.load(part.present_schema), part.first, part.last)
-        return self._copies[key]
 
     def _spilled(self, name: str, until: int) -> list[RunFile]:
         """Temporary file with the map's rows from the log, since a reader may not checkpoint; a writer does, and needs
@@ -247,14 +232,7 @@ class FolderStore:
         part = self._now.tail.part(name, until=until)
         if part is None:
             return []
-        return [self._spill_table(part.table, part.first, part.last)]
-
-    def _spill_table(self, table: pa.Table, first: int, last: int) -> RunFile:
-        """A temporary file with rows of these epochs."""
-        self._spill = self._spill or TemporaryFolder()
-        file = Path(mkdtemp(dir=self._spill.path)) / "waiting.parquet"
-        write_table(table, file)
-        return RunFile(file, table.num_rows, file.stat().st_size, first, last, file.parent / "mapped" / file.stem)
+        return [self._temporary_runs.write(part.table, part.first, part.last)]
 
     def rows(self, name: str) -> int:
         """Number of stored rows of the map before summing: an upper bound of its size."""
@@ -330,7 +308,7 @@ class FolderStore:
             if now.tail.epochs and not writer.logs:
                 self.checkpoint()  # the previous writer's log must be in a manifest before a new log is started
                 now = self._commits.now
-            if _may_wait(epoch, now.epoch):
+            if goes_to_log(epoch, now.epoch):
                 durable = self._commits.advance(f"commit epoch {epoch.number}", partial(writer.append, now, epoch))
                 if writer.full(self._commits.now):
                     self._tidy(self.checkpoint)
@@ -480,7 +458,7 @@ class FolderStore:
         process.
         """
         with self._merging, self._lock:
-            writer, spill, temporary = self._commits.writer, self._spill, self._temporary
+            writer, temporary = self._commits.writer, self._temporary
             try:
                 if writer is not None and not self._commits.is_broken and not writer.forked:
                     self.checkpoint()
@@ -490,10 +468,10 @@ class FolderStore:
                 if not is_disk_full(refused):
                     raise  # else the log is kept, and checkpointed once there is space
             finally:
-                self._commits.writer, self._spill, self._temporary = None, None, None
+                self._commits.writer, self._temporary = None, None
                 if writer is not None:
                     writer.close()
-                for folder in (spill, temporary, self._lookups):
+                for folder in (self._temporary_runs, temporary, self._lookups):
                     if folder is not None:
                         folder.cleanup()
 
@@ -516,16 +494,6 @@ class FolderStore:
         """Refuse if nothing can be committed: by a reader, in a forked process, or after a failed sync."""
         with self._lock:
             self._commits.require_writer()
-
-
-def _may_wait(epoch: Epoch, last: int) -> bool:
-    """True if an epoch can go to the log: it is small, in memory rather than in files, and changes only data."""
-    if epoch.number <= last or epoch.catalog is not None or epoch.dropped or epoch.replaced:
-        return False
-    rows = 0
-    for change in epoch.changes.values():
-        rows += change.rows if change.files is None else LOG_ROWS + 1
-    return rows <= LOG_ROWS
 
 
 def _durable() -> None:

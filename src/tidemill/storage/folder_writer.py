@@ -368,3 +368,13 @@ def require_durability(durability: str, root: FilePath) -> None:
             detail="There a killed process leaves its last epochs to the system. In an object store they are lost.",
             hint='Leave durability as it is ("epoch").',
         )
+
+
+def goes_to_log(epoch: Epoch, last: int) -> bool:
+    """True if an epoch can go to the log: it is small, in memory rather than in files, and changes only data."""
+    if epoch.number <= last or epoch.catalog is not None or epoch.dropped or epoch.replaced:
+        return False
+    rows = 0
+    for change in epoch.changes.values():
+        rows += change.rows if change.files is None else LOG_ROWS + 1
+    return rows <= LOG_ROWS
