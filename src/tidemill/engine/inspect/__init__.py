@@ -7,6 +7,7 @@
 - ``strategy_comparison``: the predicted costs of strategies, by stored sizes
 - ``verify``: a view compared with its recomputation by Spark or the evaluator; ``differences``: two multisets compared
 - ``audit``: a view over sources compared with the answers of these
+- ``information_schema``: the catalog as rows, which one-off queries read
 - ``lineage``: the base rows of a row
 - ``map_statistics``: entries, bytes and lookups of the maps of a view
 - ``relation_statistics``: rows, changes, rates, reads and analyzed columns of tables and views

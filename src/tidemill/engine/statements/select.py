@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidemill.algebra.expressions.ordering import SortOrder
@@ -17,6 +18,7 @@ from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS, with_information
 from tidemill.engine.results import Result, present_rows
 from tidemill.engine.statements.clock import now
 from tidemill.engine.statements.versions import versions_read
@@ -28,7 +30,9 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     versions = versions_read(engine, query) if until is None else {}
     relations = {**engine.catalog.relations}
     relations |= {version: relations[name] for version, (name, _) in versions.items()}
-    translated = translate(query, relations, functions=engine.registry.keys, named=engine.named, moment=now())
+    readable = relations | INFORMATION_RELATIONS if until is None else relations
+    translated = translate(query, readable, functions=engine.registry.keys, named=engine.named, moment=now())
+    translated = replace(translated, relation=with_information(engine, translated.relation))
     first = _first_rows(translated)
     read = scans(translated.relation)
     engine.reads.update(versions[name][0] if name in versions else name for name in read)

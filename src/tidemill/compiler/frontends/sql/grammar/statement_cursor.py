@@ -15,6 +15,9 @@ from tidemill.model.errors import ParseError
 SCHEMA_NAMES = ((), ("default",), ("spark_catalog", "default"))
 """Qualifiers that may stand before the name of a table or view."""
 
+INFORMATION_SCHEMA = "information_schema"
+"""The schema whose tables show the catalog."""
+
 ONE_SCHEMA = "A warehouse is one schema, called default, or spark_catalog.default."
 
 

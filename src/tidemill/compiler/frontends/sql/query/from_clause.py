@@ -15,7 +15,7 @@ from tidemill.compiler.frontends.sql.expressions.generators import is_generator
 from tidemill.compiler.frontends.sql.expressions.single_row import condition_with_checks
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import INFORMATION_SCHEMA, SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.sql.names.scope import Scope
@@ -28,7 +28,7 @@ from tidemill.compiler.frontends.sql.query.pivot import with_pivots
 from tidemill.compiler.frontends.sql.query.samples import from_sample
 from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
 from tidemill.compiler.frontends.text.names import unknown_name
-from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
 
 
 def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
@@ -134,12 +134,25 @@ def from_table(context: QueryContext, node: exp.Table, alias: str) -> NamedRelat
     if name not in context.tables and name not in context.relations:
         schema = tuple(part.lower() for part in (node.catalog, node.db) if part)
         name = node.name.lower() if schema in SCHEMA_NAMES else name
+        if schema == ("spark_catalog", INFORMATION_SCHEMA):
+            name = f"{INFORMATION_SCHEMA}.{node.name.lower()}"
     if name in context.tables:
         return context.tables[name](alias)
     if name not in context.relations:
+        if name.startswith(f"{INFORMATION_SCHEMA}.") and not any(INFORMATION_SCHEMA in n for n in context.relations):
+            raise _no_information_here(name, context.source.place(node))
         raise unknown_name("table or view", name, [*context.tables, *context.relations], context.source.place(node))
     fields = context.relations[name]
     return NamedRelation(Scan(name, alias, fields), tuple(f.name for f in fields))
+
+
+def _no_information_here(name: str, place: TextLocation) -> Unsupported:
+    return Unsupported(
+        f'"{name}" cannot be read here',
+        where=place,
+        detail="It shows the catalog at the moment of a statement; a view, and what is stored, follows rows of tables.",
+        hint="Use it in a SELECT that is run as a statement.",
+    )
 
 
 def from_subquery(context: QueryContext, node: exp.Subquery, alias: str) -> NamedRelation:
