@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from tidemill.model.errors import UnknownName
-from tidemill.serving.cli.prompt import is_complete, prompt
+from tidemill.serving.cli.shell.session import run_session
+from tidemill.serving.cli.shell.statement_end import is_complete
 from tidemill.serving.demo.board import DemoStatistics, board_for
 from tidemill.serving.render import as_text, json_line, print_table
 
@@ -32,13 +33,13 @@ def typed(*lines: str | type[BaseException]) -> Callable[[str], str]:
 
 def test_a_statement_ends_with_its_semicolon() -> None:
     run: list[str] = []
-    prompt(run.append, typed("SELECT 1", "FROM t;", "", "SELECT 'a;", "b';", ";"))
+    run_session(run.append, typed("SELECT 1", "FROM t;", "", "SELECT 'a;", "b';", ";"))
     assert run == ["SELECT 1\nFROM t;", "SELECT 'a;\nb';"]
 
 
 def test_ctrl_c_gives_up_the_statement_and_quit_the_session() -> None:
     run: list[str] = []
-    prompt(run.append, typed("SELECT wrong", KeyboardInterrupt, "SELECT 1;", "QUIT;", "SELECT 2;"))
+    run_session(run.append, typed("SELECT wrong", KeyboardInterrupt, "SELECT 1;", "QUIT;", "SELECT 2;"))
     assert run == ["SELECT 1;"]
 
 
@@ -48,7 +49,7 @@ def test_an_error_does_not_end_the_session(capsys: pytest.CaptureFixture[str]) -
             raise UnknownName('there is no table "wrong"')
         print("fine")
 
-    prompt(run, typed("SELECT * FROM wrong;", "SELECT 1;"))
+    run_session(run, typed("SELECT * FROM wrong;", "SELECT 1;"))
     out, err = capsys.readouterr()
     assert out == "fine\n"
     assert err == 'error: there is no table "wrong"\n'

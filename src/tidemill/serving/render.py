@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tidemill.model.intervals import write_interval
@@ -21,7 +22,20 @@ if TYPE_CHECKING:
     from tidemill.engine.results import Result
     from tidemill.model.errors import TidemillError
 
-__all__ = ["as_text", "cell", "console", "fail", "json_line", "print_json", "print_result", "print_table"]
+__all__ = [
+    "OutputForm",
+    "as_text",
+    "cell",
+    "console",
+    "csv_line",
+    "fail",
+    "json_line",
+    "print_json",
+    "print_result",
+    "print_rows",
+    "print_table",
+    "row_count",
+]
 
 _WIDE = 10_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -50,17 +64,59 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     console().print(table)
 
 
-def print_result(result: Result, as_json: bool) -> None:
-    """Print the result of a statement: rows, an explanation, or a message."""
-    if as_json:
-        print_json(result.columns, result)
-    elif result.columns == ("explanation",):
+class OutputForm(StrEnum):
+    """The form in which rows are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: OutputForm) -> None:
+    """Rows as a table, as JSON lines, or as CSV with a header."""
+    match form:
+        case OutputForm.table:
+            print_table(columns, rows)
+        case OutputForm.json:
+            print_json(columns, rows)
+        case OutputForm.csv:
+            print(csv_line(columns))
+            for row in rows:
+                print(csv_line(row))
+
+
+def print_result(result: Result, form: OutputForm) -> None:
+    """Print the rows of a statement, or an explanation."""
+    if result.columns == ("explanation",) and form is OutputForm.table:
         print(result[0][0])
     elif result.columns:
-        print_table(result.columns, result)
-        print(f"{len(result)} row{'' if len(result) == 1 else 's'}")
-    elif result.message:
-        print(result.message)
+        print_rows(result.columns, result, form)
+
+
+def row_count(rows: Sequence[Any]) -> str:
+    """The number of rows, in words.
+
+    >>> row_count([1]), row_count(range(1200))
+    ('1 row', '1,200 rows')
+    """
+    return f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    """Values as a line of CSV: NULL is nothing, an empty text is two quotes, arrays and structs are JSON.
+
+    >>> print(csv_line(["a,b", None, "", Decimal("9.50"), True, [1, None], 'say "no" twice']))
+    "a,b",,"",9.50,true,"[1, null]","say ""no"" twice"
+    """
+    return ",".join(map(_csv_cell, values))
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = base64.b64encode(value).decode() if isinstance(value, bytes) else as_text(value)
+    special = not text or any(character in text for character in ',"\r\n')
+    return '"' + text.replace('"', '""') + '"' if special else text
 
 
 def cell(value: Any) -> Text:

@@ -25,10 +25,18 @@ __all__ = ["INFORMATION_RELATIONS", "INFORMATION_TABLES", "information_rows", "w
 
 CATALOG, SCHEMA = "spark_catalog", "default"
 
-_NUMBERS = frozenset(
-    "ordinal_position character_maximum_length numeric_precision numeric_precision_radix numeric_scale datetime_precision "
-    "position_in_unique_constraint rows created_epoch shown_epoch".split()
-)
+_NUMBERS = {
+    "ordinal_position",
+    "character_maximum_length",
+    "numeric_precision",
+    "numeric_precision_radix",
+    "numeric_scale",
+    "datetime_precision",
+    "position_in_unique_constraint",
+    "rows",
+    "created_epoch",
+    "shown_epoch",
+}
 
 
 def _columns(text: str) -> tuple[Field, ...]:

@@ -1,14 +1,16 @@
 """The command line: each command opens a warehouse folder, makes one request and prints the result.
 
-- ``app``: the list of commands, and ``main``
-- ``input_commands``: ``sql``, ``load``, ``objects``, ``apply``
+- ``entry``: where the command begins; ``app``: the list of commands, and how they end
+- ``input_commands``: ``sql``, ``shell``, ``load``, ``objects``, ``apply``
 - ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
-- ``prompt``: the SQL prompt
-- ``data_input``: input of scripts, files and change records
+- ``shell``: the SQL shell
+- ``terminal``: Ctrl-C, progress and completion
+- ``run_script``: scripts of statements, each reported
+- ``data_input``: input of files and change records
 - ``watch_changes``, ``watch_staleness``: a view, or the staleness of all, followed from another process
 - ``keep_in_sync``: following sources, feeds and the schedule
 - ``audit``: histories checked against the levels of consistency, and views against their sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,13 @@ from tidemill import __version__
 from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.cli.bench import bench
 from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
-from tidemill.serving.cli.input_commands import apply, load, objects, sql
+from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
 from tidemill.serving.cli.pipeline_commands import pipelines
+from tidemill.serving.cli.terminal.completion import completion, prepare_completion
+from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
+from tidemill.serving.cli.terminal.suggestions import usage_error
 from tidemill.serving.cli.warehouse_options import RuntimeName, RuntimeOption
 from tidemill.serving.render import fail
 
@@ -48,12 +51,21 @@ def about(
     """Keep SQL views fresh at the cost of the change, not at the cost of the data."""
 
 
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""The errors of usage of the library that reads the command line, which it does not always export."""
+
+
 def main() -> None:
     """Run the command line: errors are printed with exit code 1, internal faults with 70, never a traceback."""
+    prepare_completion()
     try:
-        app(prog_name="tidemill")
+        code = app(prog_name="tidemill", standalone_mode=False)
+    except UsageError as error:
+        _wrong_usage(error)
     except TidemillError as error:
         _stop(error)
+    except (KeyboardInterrupt, typer.Abort):
+        _interrupted()
     except BrokenPipeError:
         # The reader of the pipe, such as head, has closed it. Python must not write to it again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,6 +79,23 @@ def main() -> None:
         fault = InternalError("the command failed because of a fault in Tidemill")
         fault.reported(fault_report(error, f"tidemill {' '.join(sys.argv[1:2])}", {}, None))
         _stop(fault)
+    else:
+        if code == INTERRUPTED:
+            _interrupted()
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupted() -> None:
+    INTERRUPTS.report()
+    sys.exit(INTERRUPTED)
+
+
+def _wrong_usage(error: Any) -> None:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        fail(usage_error(error))
+    sys.exit(error.exit_code)
 
 
 def _stop(error: TidemillError) -> None:
@@ -110,6 +139,7 @@ def demo(
 COMMANDS = (
     demo,
     sql,
+    shell,
     load,
     objects,
     apply,
@@ -126,6 +156,7 @@ COMMANDS = (
     check,
     repair,
     bench,
+    completion,
 )
 """The commands in the order in which ``tidemill --help`` lists them."""
 

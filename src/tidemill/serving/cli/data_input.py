@@ -1,9 +1,9 @@
-"""Input from the command line: scripts, files with a progress bar, change records from a file or a pipe."""
+"""Input from the command line: files with a progress bar, change records from a file or a pipe."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
@@ -12,33 +12,26 @@ from typing import TYPE_CHECKING, TextIO
 import tidemill
 from tidemill.model.errors import SetupError, Unsupported
 from tidemill.model.paths import local_path
-from tidemill.serving.render import console, print_result
+from tidemill.serving.cli.terminal.progress import bytes_progress
 
 if TYPE_CHECKING:
     from tidemill.changes.zset import Row
-    from tidemill.engine.results import Result
     from tidemill.engine.warehouse import Warehouse
     from tidemill.sources.ingest.debezium import RowLookup
 
-__all__ = ["FORMATS", "apply_file", "load_with_progress", "run_script", "take_files"]
+__all__ = ["FORMATS", "apply_file", "load_with_progress", "take_files"]
 
 FORMATS = ("debezium", "pairs")
 
 
-def run_script(wh: Warehouse, text: str, name: str, as_json: bool) -> None:
-    """Run statements; print the message of each, and the rows of the last. With JSON only rows go to stdout."""
-
-    def say(result: Result) -> None:
-        if result.message:
-            print(result.message, file=sys.stderr if as_json else sys.stdout, flush=True)
-
-    last = wh.sql(text, name=name, each=say)
-    if last.columns:
-        print_result(last, as_json)
-
-
 def load_with_progress(
-    wh: Warehouse, table: str, files: Sequence[str], *, format: str | None, reject: Path | None
+    wh: Warehouse,
+    table: str,
+    files: Sequence[str],
+    *,
+    format: str | None,
+    reject: Path | None,
+    quiet: bool = False,
 ) -> str:
     """Load files, with a progress bar on a terminal; returns a summary."""
     from tidemill.engine.intake_counts import with_noun
@@ -46,25 +39,13 @@ def load_with_progress(
     if wh.has_objects(table):
         if reject is not None:
             raise Unsupported("--reject is not supported for objects", hint="Leave --reject out.")
-        with progress_bar(f"loading {table}") as progress:
+        with bytes_progress(f"loading {table}", quiet) as progress:
             taken = tidemill.objects(wh).load(table, *files, format=format, progress=progress)
         return f"epoch {taken}: {with_noun(taken.counts.rows, 'object')} loaded for {table}"
-    with progress_bar(f"loading {table}") as progress:
+    with bytes_progress(f"loading {table}", quiet) as progress:
         taken = wh.load(table, *files, format=format, reject=reject, progress=progress)
     told = f"epoch {taken}: loaded into {table} {taken.counts}"
     return f"{told}: {reject}" if taken.counts.rejected else told
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal; the function takes the bytes done and the total."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    output = console(stderr=True)
-    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as shown:
-        task = shown.add_task(what, total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def take_files(wh: Warehouse, table: str, folder: str, format: str | None) -> str:

@@ -10,16 +10,23 @@ import typer
 
 from tidemill.serving.cli.data_input import take_files
 from tidemill.serving.cli.keep_in_sync import Reporter, keep_in_sync
+from tidemill.serving.cli.terminal.completion import complete_table, complete_view
+from tidemill.serving.cli.terminal.progress import counted_progress
 from tidemill.serving.cli.warehouse_options import (
     DEFAULT_FOLDER,
+    CsvOption,
     FolderOption,
     JsonOption,
+    QuietOption,
     RuntimeName,
     RuntimeOption,
     open_folder,
+    output_form,
+    say,
 )
-from tidemill.serving.cli.watch_changes import as_json_lines, as_text_lines, watch_changes
+from tidemill.serving.cli.watch_changes import as_csv_lines, as_json_lines, as_text_lines, watch_changes
 from tidemill.serving.cli.watch_staleness import watch_staleness
+from tidemill.serving.render import OutputForm
 
 if TYPE_CHECKING:
     from tidemill.engine.warehouse import Warehouse
@@ -28,7 +35,10 @@ __all__ = ["feed", "schedule", "sync", "watch"]
 
 
 def watch(
-    view: Annotated[str | None, typer.Argument(help="The view to follow; default: the staleness of all views.")] = None,
+    view: Annotated[
+        str | None,
+        typer.Argument(help="The view to follow; default: the staleness of all views.", autocompletion=complete_view),
+    ] = None,
     since: Annotated[int | None, typer.Option(help="Begin after this epoch; default: the next one.")] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows with this value, as in customer=ann; may be repeated.")
@@ -41,6 +51,7 @@ def watch(
     ] = False,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Print the changes of a view as they come, or how far each view is behind.
 
@@ -56,19 +67,29 @@ def watch(
       tidemill watch spend --where customer=ann --where customer=bob
       tidemill watch spend --since 120 --timeout 10
       tidemill watch open_orders --sync
+      tidemill watch spend --since 0 --csv > changes.csv
       tidemill watch spend --since 0 --json | tidemill apply - --format pairs -w copy
     """
-    open_folder(warehouse, RuntimeName.native, read_only=True).close()
+    form = output_form(as_json, as_csv)
+    with open_folder(warehouse, RuntimeName.native, read_only=True):
+        pass
     with ExitStack() as stack:
         between = _in_sync(stack.enter_context(open_folder(warehouse))) if follow else lambda: None
         if view is None:
-            watch_staleness(warehouse, interval=interval, timeout=timeout, as_json=as_json, between=between)
+            watch_staleness(warehouse, interval=interval, timeout=timeout, form=form, between=between)
             return
         heard = watch_changes(
             warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout, between=between
         )
-        for batch, columns in heard:
-            for line in as_json_lines(batch, view, columns) if as_json else as_text_lines(batch):
+        for number, (batch, columns) in enumerate(heard):
+            match form:
+                case OutputForm.json:
+                    lines = as_json_lines(batch, view, columns)
+                case OutputForm.csv:
+                    lines = as_csv_lines(batch, columns, header=number == 0)
+                case OutputForm.table:
+                    lines = as_text_lines(batch)
+            for line in lines:
                 print(line, flush=True)
 
 
@@ -86,6 +107,7 @@ def sync(
     timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
+    quiet: QuietOption = False,
 ) -> None:
     """Sync views with their sources, ingest waiting files of feeds, and take the newest versions of lake tables.
 
@@ -100,16 +122,19 @@ def sync(
     """
     with open_folder(warehouse, runtime) as wh:
         if follow:
-            keep_in_sync(wh, timeout)
+            keep_in_sync(wh, timeout, quiet=quiet)
         else:
-            taken = wh.sync(name, timeout=timeout)
-            print(f"epoch {taken}: {taken.counts}")
+            with counted_progress("syncing", lambda: str(wh.taken), quiet):
+                taken = wh.sync(name, timeout=timeout)
+            say(f"epoch {taken}: {taken.counts}", quiet=quiet)
             if taken.published:
-                print(f"published {taken.published}")
+                say(f"published {taken.published}", quiet=quiet)
 
 
 def feed(
-    table: Annotated[str, typer.Argument(help="The table or stream that takes the rows.")],
+    table: Annotated[
+        str, typer.Argument(help="The table or stream that takes the rows.", autocompletion=complete_table)
+    ],
     folder: Annotated[str, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
     follow: Annotated[
         bool, typer.Option("--follow", help="Then follow sources, feeds and the schedule until interrupted.")
@@ -118,6 +143,7 @@ def feed(
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; default: by the file extension.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
+    quiet: QuietOption = False,
 ) -> None:
     """Ingest the files of a folder, each once.
 
@@ -130,9 +156,11 @@ def feed(
       tidemill feed losses inbox --follow
     """
     with open_folder(warehouse, runtime) as wh:
-        print(take_files(wh, table, folder, format))
+        with counted_progress(f"feeding {table}", lambda: str(wh.taken), quiet):
+            told = take_files(wh, table, folder, format)
+        say(told, quiet=quiet)
         if follow:
-            keep_in_sync(wh, timeout)
+            keep_in_sync(wh, timeout, quiet=quiet)
 
 
 def schedule(
@@ -143,6 +171,7 @@ def schedule(
     timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
+    quiet: QuietOption = False,
 ) -> None:
     """Refresh scheduled views, the most urgent first.
 
@@ -154,7 +183,9 @@ def schedule(
       tidemill schedule --follow --limit 4
     """
     with open_folder(warehouse, runtime) as wh:
-        for name in wh.schedule(limit):
+        with counted_progress("refreshing", lambda: "", quiet):
+            names = wh.schedule(limit)
+        for name in names:
             print(name)
         if follow:
-            keep_in_sync(wh, timeout, limit=limit)
+            keep_in_sync(wh, timeout, limit=limit, quiet=quiet)

@@ -1,4 +1,4 @@
-"""Commands that bring statements and data in: ``sql``, ``load``, ``objects`` and ``apply``."""
+"""Commands that bring statements and data in: ``sql``, ``shell``, ``load``, ``objects`` and ``apply``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from typing import Annotated
 
 import typer
 
-from tidemill.serving.cli.data_input import FORMATS, apply_file, load_with_progress, run_script
+from tidemill.serving.cli.data_input import FORMATS, apply_file, load_with_progress
 from tidemill.serving.cli.object_classes import CLASS_COLUMNS, declare_classes, list_classes
-from tidemill.serving.cli.prompt import prompt
+from tidemill.serving.cli.run_script import run_script
+from tidemill.serving.cli.shell.open_shell import open_shell
+from tidemill.serving.cli.terminal.completion import complete_table
 from tidemill.serving.cli.warehouse_options import (
     DEFAULT_FOLDER,
+    CsvOption,
     FolderOption,
     JsonOption,
+    QuietOption,
     RuntimeName,
     RuntimeOption,
     open_folder,
+    output_form,
+    say,
 )
-from tidemill.serving.render import print_json, print_table
+from tidemill.serving.render import print_rows
 
-__all__ = ["apply", "load", "objects", "sql"]
+__all__ = ["apply", "load", "objects", "shell", "sql"]
+
+
+ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Read only: works beside a writer.")]
 
 
 def sql(
@@ -29,40 +38,67 @@ def sql(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the statements from this file.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Read only: works beside a writer.")] = False,
+    read_only: ReadOnlyOption = False,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Run SQL.
 
-    From the argument, a file, standard input, or at a prompt.
+    From the argument, a file, standard input, or in a shell. Every statement is reported, and its rows are printed.
 
     \b
     Examples:
       tidemill sql "SELECT * FROM spend"
       tidemill sql -f views.sql -w shop
       echo "SHOW VIEWS" | tidemill sql --json
-      tidemill sql                    (on a terminal: a prompt)
+      tidemill sql "SELECT * FROM information_schema.columns" --csv > columns.csv
+      tidemill sql                    (on a terminal: a shell)
     """
+    form = output_form(as_json, as_csv)
     if statements is not None and file is not None:
         raise typer.BadParameter("give statements or --file, not both")
     with open_folder(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
         if statements is not None:
-            run_script(wh, statements, "sql", as_json)
+            run_script(wh, statements, "sql", form, quiet=quiet)
         elif file is not None:
-            run_script(wh, file.read_text(encoding="utf-8"), str(file), as_json)
+            run_script(wh, file.read_text(encoding="utf-8"), str(file), form, quiet=quiet)
         elif sys.stdin.isatty():
-            prompt(lambda statement: run_script(wh, statement, "sql", as_json))
+            open_shell(wh, form, quiet=quiet)
         else:
-            run_script(wh, sys.stdin.read(), "stdin", as_json)
+            run_script(wh, sys.stdin.read(), "stdin", form, quiet=quiet)
+
+
+def shell(
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    runtime: RuntimeOption = RuntimeName.auto,
+    read_only: ReadOnlyOption = False,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Open a shell for SQL.
+
+    It has history, highlighting and completion; a statement ends with a semicolon, help lists the other commands.
+
+    \b
+    Examples:
+      tidemill shell -w shop
+      tidemill shell -w shop --read-only     (beside a writer)
+    """
+    form = output_form(as_json, as_csv)
+    with open_folder(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
+        open_shell(wh, form, quiet=quiet)
 
 
 def load(
-    table: Annotated[str, typer.Argument(help="The table that takes the rows.")],
+    table: Annotated[str, typer.Argument(help="The table that takes the rows.", autocompletion=complete_table)],
     files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet; or folders of them.")],
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; default: by the file extension.")] = None,
     reject: Annotated[Path | None, typer.Option(help="Write bad rows to this file and load the others.")] = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Load files into a table, and print the number of rows.
 
@@ -76,7 +112,7 @@ def load(
       tidemill load orders orders.jsonl --reject bad.jsonl
     """
     with open_folder(warehouse, runtime) as wh:
-        print(load_with_progress(wh, table, files, format=format, reject=reject))
+        say(load_with_progress(wh, table, files, format=format, reject=reject, quiet=quiet), quiet=quiet)
 
 
 def objects(
@@ -84,6 +120,7 @@ def objects(
     odl: Annotated[bool, typer.Option("--odl", help="Print the module itself.")] = False,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Declare classes of objects, or list them.
 
@@ -98,12 +135,13 @@ def objects(
       tidemill sql "DEFINE old() AS select c.id from c in CompositeParts where c.buildDate < 1000" -w design
       tidemill sql "OQL count(CompositeParts)" -w design
     """
+    form = output_form(as_json, as_csv)
     with open_folder(warehouse, RuntimeName.native, new=file is not None, read_only=file is None) as wh:
         db = declare_classes(wh, file)
         if odl:
             print(db.text)
         else:
-            (print_json if as_json else print_table)(CLASS_COLUMNS, list(list_classes(db)))
+            print_rows(CLASS_COLUMNS, list(list_classes(db)), form)
 
 
 def apply(
@@ -111,6 +149,7 @@ def apply(
     format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "debezium",
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
+    quiet: QuietOption = False,
 ) -> None:
     """Apply change records to their tables, as one epoch.
 
@@ -123,4 +162,4 @@ def apply(
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     with open_folder(warehouse, runtime) as wh:
-        print(apply_file(wh, file, format))
+        say(apply_file(wh, file, format), quiet=quiet)

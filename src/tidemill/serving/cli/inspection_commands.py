@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidemill.serving.cli.terminal.completion import complete_relation, complete_view
 from tidemill.serving.cli.warehouse_options import (
     DEFAULT_FOLDER,
+    CsvOption,
     FolderOption,
     JsonOption,
     OracleName,
+    QuietOption,
     RuntimeName,
     RuntimeOption,
     find_relation,
     list_relations,
     open_folder,
+    output_form,
+    say,
 )
-from tidemill.serving.render import json_line, print_json, print_table
+from tidemill.serving.render import OutputForm, print_rows, row_count
 
 __all__ = ["audit", "explain", "show", "verify"]
 
 
 def show(
-    name: Annotated[str | None, typer.Argument(help="A table or view; default: list all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A table or view; default: list all.", autocompletion=complete_relation)
+    ] = None,
     at: Annotated[int | None, typer.Option(help="As it was at this epoch.")] = None,
     limit: Annotated[int, typer.Option(help="Maximum number of rows; 0 is all.", min=0)] = 50,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Show all tables and views, or the rows of one.
 
@@ -38,22 +46,25 @@ def show(
       tidemill show
       tidemill show spend --at 12
       tidemill show spend --limit 0 --json > spend.jsonl
+      tidemill show spend --limit 0 --csv > spend.csv
     """
+    form = output_form(as_json, as_csv)
     with open_folder(warehouse, RuntimeName.native, read_only=True) as wh:
         if name is None:
-            rows = list(list_relations(wh))
-            (print_json if as_json else print_table)(("name", "kind", "rows"), rows)
+            print_rows(("name", "kind", "rows"), list(list_relations(wh)), form)
             return
         relation = find_relation(wh, name, at)
         rows = relation.rows()
         shown = rows[:limit] if limit else rows
-        (print_json if as_json else print_table)(relation.columns, shown)
-        if len(shown) < len(rows) and not as_json:
-            print(f"{len(shown)} of {len(rows)} rows; --limit 0 shows all")
+        print_rows(relation.columns, shown, form)
+        if len(shown) < len(rows):
+            say(f"{len(shown)} of {row_count(rows)}; --limit 0 shows all", quiet=quiet, form=form)
+        else:
+            say(row_count(rows), quiet=quiet or form is not OutputForm.table)
 
 
 def explain(
-    view: Annotated[str, typer.Argument(help="The view.")],
+    view: Annotated[str, typer.Argument(help="The view.", autocompletion=complete_view)],
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
@@ -70,7 +81,9 @@ def explain(
 
 
 def verify(
-    views: Annotated[list[str] | None, typer.Argument(help="The views; default: all.")] = None,
+    views: Annotated[
+        list[str] | None, typer.Argument(help="The views; default: all.", autocompletion=complete_view)
+    ] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
     files: Annotated[bool, typer.Option("--files", help="First compare every file with its checksum.")] = False,
@@ -78,10 +91,13 @@ def verify(
         OracleName | None, typer.Option(help="Who recomputes: spark takes each view's own text. Left out: by size.")
     ] = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Compare views with their recomputation.
 
-    In both directions, duplicates counted; prints which engine recomputed them. The exit code is 1 if one differs.
+    In both directions, duplicates counted; prints which engine recomputed them. The exit code is 1 if one differs;
+    quiet prints those alone.
 
     \b
     Examples:
@@ -90,19 +106,16 @@ def verify(
       tidemill verify --against spark
       tidemill verify --files
     """
+    form = output_form(as_json, as_csv)
     with open_folder(warehouse, runtime, read_only=True) as wh:
         if files:
             seen = wh.check_files()
-            print(
-                f"{seen.files:,} files, {seen.bytes:,} bytes: all checksums match",
-                file=sys.stderr if as_json else sys.stdout,
-            )
+            say(f"{seen.files:,} files, {seen.bytes:,} bytes: all checksums match", quiet=quiet, form=form)
         checks = wh.verify(*(views or ()), against=against and against.value)
-    for one in checks:
-        if as_json:
-            print(json_line({"view": one.view, "ok": one.ok, "rows": one.rows, "oracle": one.oracle}))
-        else:
-            print(one)
+    if form is not OutputForm.table:
+        print_rows(("view", "ok", "rows", "oracle"), [(one.view, one.ok, one.rows, one.oracle) for one in checks], form)
+    for one in checks if form is OutputForm.table else ():
+        say(one, quiet=quiet and one.ok)
     if not all(checks):
         raise typer.Exit(1)
 

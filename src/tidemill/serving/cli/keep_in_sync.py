@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from tidemill.serving.cli.warehouse_options import say
+
 if TYPE_CHECKING:
     from tidemill.engine.warehouse import Warehouse
 
@@ -31,18 +33,22 @@ class Reporter:
             print(f"{view}: goes on", file=sys.stderr, flush=True)
 
 
-def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2, limit: int | None = None) -> None:
+def keep_in_sync(
+    warehouse: Warehouse,
+    seconds: float | None,
+    interval: float = 0.2,
+    limit: int | None = None,
+    *,
+    quiet: bool = False,
+) -> None:
     """Follow everything for so many seconds or until interrupted; prints epochs and their row counts."""
     reporter, epoch, began = Reporter(warehouse), warehouse.epoch, time.monotonic()
     before = warehouse.taken
     warehouse.follow(limit)
-    try:
-        while seconds is None or time.monotonic() - began < seconds:
-            time.sleep(interval)
-            reporter.report()
-            if warehouse.epoch != epoch:
-                epoch, taken = warehouse.epoch, warehouse.taken
-                print(f"epoch {epoch}: {taken - before}", flush=True)
-                before = taken
-    except KeyboardInterrupt:
-        print(f"stopped at epoch {warehouse.epoch}", file=sys.stderr)
+    while seconds is None or time.monotonic() - began < seconds:
+        time.sleep(interval)
+        reporter.report()
+        if warehouse.epoch != epoch:
+            epoch, taken = warehouse.epoch, warehouse.taken
+            say(f"epoch {epoch}: {taken - before}", quiet=quiet)
+            before = taken

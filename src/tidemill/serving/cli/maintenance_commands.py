@@ -11,14 +11,22 @@ from typing import Annotated
 import typer
 
 import tidemill
-from tidemill.serving.cli.data_input import progress_bar
-from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption, RuntimeName, open_folder
+from tidemill.serving.cli.terminal.progress import bytes_progress
+from tidemill.serving.cli.warehouse_options import (
+    DEFAULT_FOLDER,
+    FolderOption,
+    JsonOption,
+    QuietOption,
+    RuntimeName,
+    open_folder,
+    say,
+)
 from tidemill.serving.render import json_line
 
 __all__ = ["check", "compact", "repair", "vacuum"]
 
 
-def compact(warehouse: FolderOption = DEFAULT_FOLDER) -> None:
+def compact(warehouse: FolderOption = DEFAULT_FOLDER, quiet: QuietOption = False) -> None:
     """Merge files and drop rows that cancel.
 
     \b
@@ -26,12 +34,13 @@ def compact(warehouse: FolderOption = DEFAULT_FOLDER) -> None:
       tidemill compact -w shop
     """
     with open_folder(warehouse, RuntimeName.native) as wh:
-        print(f"{wh.compact():,} bytes freed")
+        say(f"{wh.compact():,} bytes freed", quiet=quiet)
 
 
 def vacuum(
     keep: Annotated[int, typer.Option(help="Number of epochs that stay readable.", min=1)] = 1,
     warehouse: FolderOption = DEFAULT_FOLDER,
+    quiet: QuietOption = False,
 ) -> None:
     """Forget old epochs and delete their files.
 
@@ -40,13 +49,14 @@ def vacuum(
       tidemill vacuum --keep 100
     """
     with open_folder(warehouse, RuntimeName.native) as wh:
-        print(f"{wh.vacuum(keep):,} bytes freed")
+        say(f"{wh.vacuum(keep):,} bytes freed", quiet=quiet)
 
 
 def check(
     warehouse: FolderOption = DEFAULT_FOLDER,
     full: Annotated[bool, typer.Option("--full", help="Also read every row, and count.")] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Read every file and compare it with its checksum.
 
@@ -58,9 +68,12 @@ def check(
       tidemill check -w shop
       tidemill check -w shop --full --json
     """
-    with progress_bar("reading") as progress:
+    with bytes_progress("reading", quiet) as progress:
         found = tidemill.check(warehouse, full=full, progress=progress)
-    print(json_line({**asdict(found), "ok": found.ok}) if as_json else found)
+    if as_json:
+        print(json_line({**asdict(found), "ok": found.ok}))
+    elif not (quiet and found.ok):
+        print(found)
     if not found.ok:
         raise typer.Exit(1)
 
@@ -70,6 +83,7 @@ def repair(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     accept_loss: Annotated[bool, typer.Option("--accept-loss", help="Continue without what cannot be read.")] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Rebuild damaged views, and set damaged files aside.
 
@@ -83,8 +97,11 @@ def repair(
       tidemill repair -w shop
       tidemill repair -w shop --accept-loss
     """
-    with progress_bar("reading") as progress:
+    with bytes_progress("reading", quiet) as progress:
         told = tidemill.repair(warehouse, accept_loss=accept_loss, dry_run=dry_run, progress=progress)
-    print(json_line(asdict(told)) if as_json else told)
+    if as_json:
+        print(json_line(asdict(told)))
+    else:
+        say(told, quiet=quiet)
     if not (told.done or told.check.ok):
         raise typer.Exit(1)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.serving.cli.warehouse_options import JsonOption
-from tidemill.serving.render import json_line, print_table
+from tidemill.serving.cli.warehouse_options import CsvOption, JsonOption, QuietOption, output_form, say
+from tidemill.serving.render import OutputForm, json_line, print_rows
 
 if TYPE_CHECKING:
     from tidemill.serving.pipelines.report import PipelineReport
@@ -41,6 +41,8 @@ def run(
     full_refresh_all: Annotated[bool, typer.Option("--full-refresh-all", help="Make all datasets anew.")] = False,
     refresh: Annotated[list[str] | None, typer.Option("--refresh", help="Refresh only these datasets.")] = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Refresh the datasets of a pipeline, and report what became of each.
 
@@ -51,18 +53,24 @@ def run(
     """
     from tidemill.serving.pipelines.run import run_pipeline
 
+    form = output_form(as_json, as_csv)
     report = run_pipeline(
         spec,
         refresh=_names(refresh or []),
         full_refresh=_names(full_refresh or []),
         full_refresh_all=full_refresh_all,
-        progress=_tell,
+        progress=(lambda _: None) if quiet else _tell,
     )
-    _print(report, as_json)
+    _print(report, form, quiet=quiet)
 
 
 @pipelines.command("dry-run")
-def dry_run(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def dry_run(
+    spec: SpecOption = None,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Validate a pipeline without writing anything: names, types, cycles, and what can be refreshed.
 
     \b
@@ -71,11 +79,11 @@ def dry_run(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """
     from tidemill.serving.pipelines.run import plan_pipeline
 
-    _print(plan_pipeline(spec), as_json, planned=True)
+    _print(plan_pipeline(spec), output_form(as_json, as_csv), planned=True, quiet=quiet)
 
 
 @pipelines.command()
-def show(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def show(spec: SpecOption = None, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """Print the datasets of a pipeline in their order, what each reads, and how it is refreshed.
 
     \b
@@ -84,9 +92,9 @@ def show(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """
     from tidemill.serving.pipelines.run import plan_pipeline
 
-    report = plan_pipeline(spec)
-    if as_json:
-        _print(report, as_json=True)
+    report, form = plan_pipeline(spec), output_form(as_json, as_csv)
+    if form is not OutputForm.table:
+        _print(report, form)
         return
     for dataset in report.datasets:
         print(f"{dataset.dataset} ({dataset.kind}, {dataset.how})" + (f" <- {dataset.reads}" if dataset.reads else ""))
@@ -98,17 +106,18 @@ def _tell(what: str) -> None:
     print(f"{what} ...", file=sys.stderr, flush=True)
 
 
-def _print(report: PipelineReport, as_json: bool, *, planned: bool = False) -> None:
-    if as_json:
+def _print(report: PipelineReport, form: OutputForm, *, planned: bool = False, quiet: bool = False) -> None:
+    if form is OutputForm.json:
         for dataset in report.datasets:
             print(json_line(dataset.as_dict()))
         return
     if planned:
-        print_table(
-            ("dataset", "kind", "how", "reason"),
-            [(d.dataset, d.kind, d.how, d.reason or None) for d in report.datasets],
-        )
-        print(f"pipeline {report.name} is valid: {len(report.datasets)} datasets, nothing was written")
-        return
-    print_table(report.datasets[0].COLUMNS if report.datasets else (), [d.values() for d in report.datasets])
-    print(f"pipeline {report.name} at epoch {report.epoch}: {report.taken:,} rows taken, {report.seconds:.2f} seconds")
+        rows = [(d.dataset, d.kind, d.how, d.reason or None) for d in report.datasets]
+        print_rows(("dataset", "kind", "how", "reason"), rows, form)
+        told = f"pipeline {report.name} is valid: {len(report.datasets)} datasets, nothing was written"
+    else:
+        columns = report.datasets[0].COLUMNS if report.datasets else ()
+        print_rows(columns, [d.values() for d in report.datasets], form)
+        taken = f"{report.taken:,} rows taken, {report.seconds:.2f} seconds"
+        told = f"pipeline {report.name} at epoch {report.epoch}: {taken}"
+    say(told, quiet=quiet, form=form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ import typer
 
 import tidemill
 from tidemill.model.errors import SetupError, UnknownName
+from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
+from tidemill.serving.render import OutputForm
 from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 
@@ -29,6 +32,23 @@ FolderOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for other programs to read.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print rows as CSV with a header.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print rows and errors only: no messages, counts or progress.")
+]
+
+
+def output_form(as_json: bool, as_csv: bool) -> OutputForm:
+    """The form that a command was asked for."""
+    if as_json and as_csv:
+        raise typer.BadParameter("give --json or --csv, not both")
+    return OutputForm.json if as_json else OutputForm.csv if as_csv else OutputForm.table
+
+
+def say(message: object, *, quiet: bool = False, form: OutputForm = OutputForm.table) -> None:
+    """Print a message: on standard output, unless programs read rows from that; none if quiet was asked for."""
+    if not quiet:
+        print(message, file=sys.stdout if form is OutputForm.table else sys.stderr, flush=True)
 
 
 class RuntimeName(StrEnum):
@@ -53,19 +73,27 @@ DEFAULT_FOLDER = "warehouse"
 """The folder of the warehouse if none is given."""
 
 
+@contextmanager
 def open_folder(
     folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
-) -> Warehouse:
-    """Open a folder; only commands that may create tables create it, so that a misspelled name is an error."""
+) -> Iterator[Warehouse]:
+    """Open a folder; only commands that may create tables create it, so that a misspelled name is an error.
+
+    If the command is interrupted, what it has committed is found out before the warehouse is closed.
+    """
     if not new and not _is_there(folder):
         raise SetupError(
             "there is no warehouse here",
             where=folder,
             hint='Name its folder with -w, or create one: tidemill sql "CREATE TABLE ...".',
         )
-    warehouse = tidemill.open(folder, runtime=runtime.value, read_only=read_only)
-    warehouse.before_spark(_tell_spark)
-    return warehouse
+    with tidemill.open(folder, runtime=runtime.value, read_only=read_only) as warehouse:
+        warehouse.before_spark(_tell_spark)
+        if read_only:
+            yield warehouse
+        else:
+            with INTERRUPTS.telling_commits(warehouse, folder):
+                yield warehouse
 
 
 def _is_there(folder: str) -> bool:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tidemill
 from tidemill.model.errors import BadValue
-from tidemill.serving.render import json_line
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.serving.render import csv_line, json_line
 
 if TYPE_CHECKING:
     from tidemill.engine.handles import ViewHandle
     from tidemill.engine.subscriptions.change_batches import ChangeBatch
 
-__all__ = ["EpochChanges", "as_json_lines", "as_text_lines", "watch_changes"]
+__all__ = ["EpochChanges", "as_csv_lines", "as_json_lines", "as_text_lines", "watch_changes"]
 
 
 class EpochChanges(NamedTuple):
@@ -59,6 +60,14 @@ def as_json_lines(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iter
     for weight, row in batch:
         record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": batch.epoch}
         yield json_line(record)
+
+
+def as_csv_lines(batch: ChangeBatch, columns: Sequence[str], *, header: bool) -> Iterator[str]:
+    """The changes of an epoch as CSV: the columns of the view, its weight and epoch; a header if told so."""
+    if header:
+        yield csv_line((*columns, WEIGHT, EPOCH))
+    for weight, row in batch:
+        yield csv_line((*row, weight, batch.epoch))
 
 
 def as_text_lines(batch: ChangeBatch) -> Iterator[str]:

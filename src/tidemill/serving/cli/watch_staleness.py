@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import tidemill
-from tidemill.serving.render import cell, console, json_line
+from tidemill.serving.render import OutputForm, cell, console, csv_line, json_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["watch_staleness"]
 
 STALENESS_COLUMNS = ("view", "refresh", "epoch", "epochs behind", "partitions behind", "seconds behind")
+_NAMES = tuple(column.replace(" ", "_") for column in STALENESS_COLUMNS)
 
 
 def watch_staleness(
@@ -23,24 +24,28 @@ def watch_staleness(
     *,
     interval: float = 1.0,
     timeout: float | None = None,
-    as_json: bool = False,
+    form: OutputForm = OutputForm.table,
     between: Callable[[], None] = lambda: None,
 ) -> None:
     """Show every ``interval`` seconds how far each view is behind, until nothing changed for ``timeout`` seconds."""
     from rich.live import Live
 
     output = console()
-    live = Live(console=output, auto_refresh=False) if output.is_terminal and not as_json else None
+    as_table = form is OutputForm.table
+    live = Live(console=output, auto_refresh=False) if output.is_terminal and as_table else None
+    if form is OutputForm.csv:
+        print(csv_line(("epoch_now", *_NAMES)))
     with live or nullcontext():
         seen, quiet_from = -1, time.monotonic()
         while timeout is None or time.monotonic() - quiet_from < timeout:
             epoch, rows = _look(folder)
             if live is not None:
                 live.update(_table(epoch, rows), refresh=True)
-            elif as_json:
+            elif not as_table:
                 for row in rows:
+                    as_json = form is OutputForm.json
                     print(
-                        json_line({name.replace(" ", "_"): v for name, v in zip(STALENESS_COLUMNS, row, strict=True)}),
+                        json_line(dict(zip(_NAMES, row, strict=True))) if as_json else csv_line((epoch, *row)),
                         flush=True,
                     )
             else:

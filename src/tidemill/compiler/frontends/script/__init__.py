@@ -2,6 +2,7 @@
 
 - ``statements``: one class for each statement, with its place in the text
 - ``readers``: from tokens to statements, by their first words
+- ``keywords``: the words that a shell completes
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``merge_reader``: MERGE INTO, parsed by sqlglot
 - ``definition_readers``: views that are not materialized, functions in SQL, variables

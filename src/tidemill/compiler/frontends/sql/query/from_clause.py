@@ -141,7 +141,10 @@ def from_table(context: QueryContext, node: exp.Table, alias: str) -> NamedRelat
     if name not in context.relations:
         if name.startswith(f"{INFORMATION_SCHEMA}.") and not any(INFORMATION_SCHEMA in n for n in context.relations):
             raise _no_information_here(name, context.source.place(node))
-        raise unknown_name("table or view", name, [*context.tables, *context.relations], context.source.place(node))
+        known = (*context.tables, *context.relations)
+        if INFORMATION_SCHEMA not in name:
+            known = tuple(one for one in known if not one.startswith(INFORMATION_SCHEMA))
+        raise unknown_name("table or view", name, known, context.source.place(node))
     fields = context.relations[name]
     return NamedRelation(Scan(name, alias, fields), tuple(f.name for f in fields))
 
