@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
+from typer.main import get_command
 
 from tests.ways import tasks_if_possible
 from tidemill.changes.zset import ZSet
@@ -24,7 +27,7 @@ from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.engine.results import Verification
 from tidemill.model.errors import SetupError
 from tidemill.runtimes.spark.sessions import session
-from tidemill.serving.cli.app import main
+from tidemill.serving.cli.app import app, main
 from tidemill.serving.cli.watch_changes import watch_changes
 from tidemill.serving.demo import recompute, run_demo
 from tidemill.serving.demo.shop import SHOP_TABLES, SHOP_VIEWS, Shop
@@ -75,25 +78,18 @@ def shop(tidemill: Tidemill) -> Tidemill:
     return tidemill
 
 
-COMMANDS = (
-    "demo",
-    "sql",
-    "load",
-    "objects",
-    "apply",
-    "feed",
-    "schedule",
-    "watch",
-    "show",
-    "explain",
-    "verify",
-    "audit",
-    "compact",
-    "vacuum",
-    "check",
-    "repair",
-    "bench",
-)
+def untimed(text: str) -> str:
+    """A report without the seconds that statements took."""
+    return re.sub(r" \(\d+\.\d{3} s\)", "", text)
+
+
+def _paths(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All commands, those of groups included."""
+    for name, command in group.commands.items():
+        yield from _paths(command, (*path, name)) if hasattr(command, "commands") else [(*path, name)]
+
+
+COMMANDS = list(_paths(get_command(app)))
 
 
 def test_audit_fails_where_a_promise_is_broken(tidemill: Tidemill) -> None:
@@ -107,11 +103,23 @@ def test_audit_fails_where_a_promise_is_broken(tidemill: Tidemill) -> None:
     assert "there is no warehouse here" in tidemill("audit", "v").err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_examples(tidemill: Tidemill, command: str) -> None:
-    outcome = tidemill(command, "--help")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_has_examples(tidemill: Tidemill, command: tuple[str, ...]) -> None:
+    outcome = tidemill(*command, "--help")
     assert outcome.code == 0
-    assert f"Examples:\n    tidemill {command}" in outcome.out
+    assert re.search(rf"Examples:\n    .*tidemill {' '.join(command)}", outcome.out)
+
+
+def test_rows_have_all_forms() -> None:
+    """Whatever prints rows as JSON prints them as CSV, but for reports of one object."""
+    one_object = {("audit",), ("check",), ("repair",), ("bench",)}
+    for path in COMMANDS:
+        command: Any = get_command(app)
+        for name in path:
+            command = command.commands[name]
+        options = {option for parameter in command.params for option in parameter.opts}
+        if "--json" in options and path not in one_object:
+            assert "--csv" in options, path
 
 
 def test_sql_prints_a_table(shop: Tidemill) -> None:
@@ -132,15 +140,16 @@ def test_sql_prints_json_lines(shop: Tidemill) -> None:
 
 def test_sql_reads_files_and_pipes(tidemill: Tidemill, tmp_path: Path) -> None:
     (tmp_path / "schema.sql").write_text(SCHEMA)
-    assert tidemill("sql", "-f", "schema.sql", "-w", "w").out.splitlines() == [
-        "created table orders",
-        "created view spend",
+    assert untimed(tidemill("sql", "-f", "schema.sql", "-w", "w").out).splitlines() == [
+        "[1/2] created table orders",
+        "[2/2] created view spend",
     ]
     assert "spend" in tidemill("sql", "-w", "w", stdin="SHOW VIEWS").out
     inserted = "INSERT INTO orders VALUES (1, 'ann', 1); INSERT INTO orders VALUES (2, 'bob', 1); SELECT 7 AS n"
     assert tidemill("sql", inserted, "-w", "w", "--json").out == '{"n": 7}\n'
     again = tidemill("sql", "DELETE FROM orders; INSERT INTO orders VALUES (1, 'x', 1), (1, 'y', 1)", "-w", "w")
-    assert (again.code, again.out) == (1, "2 row changes in epoch 3\n")
+    assert (again.code, untimed(again.out)) == (1, "[1/2] 2 row changes in epoch 3\n")
+    assert again.err.startswith("statement 2 of 2 failed; 1 before it was run\nerror: ")
     (tmp_path / "bad.sql").write_text("SELECT 1;\nSELEC 2;")
     outcome = tidemill("sql", "-f", "bad.sql", "-w", "w")
     assert outcome.code == 1

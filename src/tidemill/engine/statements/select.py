@@ -30,7 +30,7 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     versions = versions_read(engine, query) if until is None else {}
     relations = {**engine.catalog.relations}
     relations |= {version: relations[name] for version, (name, _) in versions.items()}
-    readable = relations | INFORMATION_RELATIONS if until is None else relations
+    readable = {**relations, **INFORMATION_RELATIONS} if until is None else relations
     translated = translate(query, readable, functions=engine.registry.keys, named=engine.named, moment=now())
     translated = replace(translated, relation=with_information(engine, translated.relation))
     first = _first_rows(translated)

@@ -88,5 +88,9 @@ class ScriptReport:
         """Tell how far a script came before the error that follows."""
         if self._done and not self._quiet:
             left = self._total - self._done - 1
-            told = f"statement {self._done + 1} of {self._total} failed; {self._done} before it were run"
-            print(f"{told}, {left} after it were not" if left else told, file=sys.stderr, flush=True)
+            told = f"statement {self._done + 1} of {self._total} failed; {_were(self._done, 'before')} run"
+            print(f"{told}, {_were(left, 'after')} not" if left else told, file=sys.stderr, flush=True)
+
+
+def _were(count: int, where: str) -> str:
+    return f"{count} {where} it {'was' if count == 1 else 'were'}"

@@ -123,6 +123,19 @@ class KeyAdmission:
             self._taken.add(key)
 
 
+class BytesRead(int):
+    """A number of bytes read, with the ``rows`` that were in them."""
+
+    rows: int
+
+    @classmethod
+    def with_rows(cls, count: int, rows: int) -> BytesRead:
+        """So many bytes with so many rows."""
+        read = cls(count)
+        read.rows = rows
+        return read
+
+
 def read_files(
     table: Table,
     paths: Sequence[str | Path],
@@ -137,13 +150,14 @@ def read_files(
 
     Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
     line, reason and text; a duplicate primary key is bad as well, and ``taken`` are the existing keys; so is a row that
-    ``judge`` refuses. ``progress`` is called with the bytes read so far, and in all.
+    ``judge`` refuses. ``progress`` is called with the bytes read so far,
+    which have the ``rows`` in them, and in all.
     """
     found = list_files(paths, table)
     kinds = {format_of(one.file, format) for one in found.files}
     total = sum(one.file.stat().st_size for one in found.files)
     keys = None if reject is None else KeyAdmission(table, taken, judge)
-    parts, done, rejected = [], 0, 0
+    parts, done, rows, rejected = [], 0, 0, 0
     with ExitStack() as stack:
         rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
         for one in found.files:
@@ -152,8 +166,9 @@ def read_files(
                 if rejects is not None:
                     rejected += len(batch.rejects)
                     rejects.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in batch.rejects)
+                rows += len(batch.changes)
                 if progress is not None:
-                    progress(done + batch.bytes, total)
+                    progress(BytesRead.with_rows(done + batch.bytes, rows), total)
             done += one.file.stat().st_size
     change = _together(parts, table, columnar=kinds == {"parquet"})
     return IngestedFiles(change, len(found.files), found.skipped, rejected)

@@ -19,7 +19,8 @@ def usage_error(error: Any) -> TidemillError:
     name = getattr(error, "option_name", None) or _mistyped_command(message)
     near = _near(name, context) if name else None
     hint = f'Did you mean "{near}"? ' if near else ""
-    return InvalidArgument(message, where=path, hint=f"{hint}{path} --help has examples.")
+    usage = " ".join(context.get_usage().split()) if context is not None else None
+    return InvalidArgument(message, where=path, detail=usage, hint=f"{hint}{path} --help has examples.")
 
 
 def _plain(message: str) -> str:
