@@ -85,9 +85,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-FILL = (
-    "CREATE MATERIALIZED VIEW pairs AS SELECT a.customer, COUNT(*) AS n FROM orders a JOIN orders b USING (customer) "
-)
+JOIN = "SELECT a.customer, COUNT(*) AS n FROM orders a JOIN orders b USING (customer) GROUP BY a.customer"
 COMMANDS: dict[str, list[str]] = {
     "load": ["load", "empty", "orders.csv", "-r", "native"],
     "fill": ["sql", f"CREATE MATERIALIZED VIEW pairs AS {JOIN}", "-r", "native"],
