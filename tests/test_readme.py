@@ -21,6 +21,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = [page for page in PAGES if "```python" in page.read_text()]
 ON_SPARK = [page for page in EXAMPLES if re.search(r'runtime="spark"\)|import tidemill\.spark', page.read_text())]
+TUTORIALS = sorted((ROOT / "docs/tutorial").glob("*.md"), key=lambda page: int(page.stem.split("-")[0]))
+PASSING_FILES = ("more.csv", "parts.jsonl")
+"""Files that a page writes anew whenever it is run, and that nothing else reads."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
@@ -66,15 +69,40 @@ def test_readme_commands_run(tmp_path: Path) -> None:
     command.chmod(0o755)
     search = {"PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
     (text,) = _shell_blocks(ROOT / "README.md")
-    run = subprocess.run(["bash", "-ec", text], cwd=tmp_path, env=os.environ | search, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "ann" in run.stdout and "9.50" in run.stdout and "equal" in run.stdout
+    for again in (text, text.splitlines()[0] + "\n" + text.splitlines()[1]):
+        run = subprocess.run(
+            ["bash", "-ec", again], cwd=tmp_path, env=os.environ | search, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        assert again != text or all(told in run.stdout for told in ("ann", "9.50", "equal"))
 
 
 @pytest.mark.parametrize("page", [p for p in EXAMPLES if p not in ON_SPARK], ids=lambda page: page.stem)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _run(page)
+    if any(tmp_path.iterdir()) and page in TUTORIALS:  # it can be run again where it has been
+        os.chdir(tmp_path)
+        _run(page)
+
+
+def test_tutorials_leave_each_other_alone() -> None:
+    """Each writes below names of its own, so that they can be followed one after another in one folder."""
+    for page in TUTORIALS:
+        code = "".join(text for language, text in BLOCK.findall(page.read_text()) if language == "python")
+        named = re.findall(r'(?:open|Path|connect|rmtree|mkdir)\("([^":]+)"', code)
+        number = page.stem.split("-")[0]
+        folder = f"tutorial-{number}"
+        inside = f'os.chdir("{folder}")' in code
+        assert inside or all(name.startswith(folder) or name in PASSING_FILES for name in named), page.name
+
+
+@pytest.mark.long
+def test_tutorials_one_after_another_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for page in [page for page in TUTORIALS if page not in ON_SPARK] * 2:
+        os.chdir(tmp_path)
+        _run(page)
 
 
 @pytest.mark.spark

@@ -115,11 +115,15 @@ def demo(
     cluster: Annotated[
         bool, typer.Option("--cluster", help="On a standalone cluster of Spark that it starts and stops here.")
     ] = False,
+    files: Annotated[
+        Path | None, typer.Option(help="Only write orders.csv and shop.sql, the files of the README, to this folder.")
+    ] = None,
 ) -> None:
     """Watch views stay fresh while orders stream in.
 
     Six views over a small shop follow every change for a minute; at the end each is verified. On Spark the changes
-    come by a streaming query, and it is shown what this process and what Spark did.
+    come by a streaming query, and it is shown what this process and what Spark did. Ctrl-C ends the changes, and what
+    is there is verified; a second one ends the process.
 
     \b
     Examples:
@@ -127,12 +131,20 @@ def demo(
       tidemill demo --cluster
       tidemill demo --seconds 15 --runtime native
       tidemill demo --folder shop     (then: tidemill show -w shop)
+      tidemill demo --files .         (then: tidemill sql -f shop.sql; tidemill load orders orders.csv)
     """
+    if files is not None:
+        from tidemill.serving.demo.example_files import write_example_files
+
+        print(f"wrote {', '.join(write_example_files(files))} to {files}")
+        return
     from tidemill.serving.demo.run_demo import run_demo
 
     if cluster and runtime is not RuntimeName.spark:
         raise typer.BadParameter(f"a cluster is of Spark, not of runtime {runtime.value}", param_hint="--cluster")
-    if not run_demo(seconds=seconds, runtime=runtime.value, folder=folder, seed=seed, cluster=cluster):
+    with INTERRUPTS.answered_here():
+        good = run_demo(seconds=seconds, runtime=runtime.value, folder=folder, seed=seed, cluster=cluster)
+    if not good:
         raise typer.Exit(1)
 
 

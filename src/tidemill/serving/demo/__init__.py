@@ -5,4 +5,5 @@
 - ``arrivals``: changes given to the warehouse, or as files that a streaming query follows
 - ``recompute``: the views recomputed, by the runtime and by DuckDB
 - ``board``: what is shown meanwhile
+- ``example_files``: the files that the README begins with
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Protocol
 
 from tidemill.model.errors import TidemillError
 from tidemill.serving.cli.shell.statement_end import FAREWELLS, ends_at_once, is_complete
@@ -18,11 +17,8 @@ Reader = Callable[[str], str]
 """Reads a line, or several that the user has edited as one, after a prompt."""
 
 
-class Interruptible(Protocol):
-    """Runs a function; where Ctrl-C ends it, it says what was committed and returns."""
-
-    def __call__(self, run: Callable[[], None]) -> None:
-        """Run a function."""
+Interruptible = Callable[[Callable[[], None]], None]
+"""Runs a function; where Ctrl-C ends it, it says what was committed and returns."""
 
 
 def run_at_once(run: Callable[[], None]) -> None:

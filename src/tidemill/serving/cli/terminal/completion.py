@@ -35,7 +35,7 @@ def completion(shell: Annotated[ShellName, typer.Argument(help="The shell.")]) -
       source <(tidemill completion zsh)                                     (in ~/.zshrc, after compinit)
       tidemill completion fish > ~/.config/fish/completions/tidemill.fish
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     print(get_completion_script(prog_name="tidemill", complete_var=VARIABLE, shell=shell.value))
 
@@ -43,7 +43,7 @@ def completion(shell: Annotated[ShellName, typer.Argument(help="The shell.")]) -
 def prepare_completion() -> None:
     """Let the shells be known that can ask for completions; does nothing in an ordinary run."""
     if VARIABLE in os.environ:
-        from typer.completion import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
 

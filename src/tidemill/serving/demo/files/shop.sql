@@ -1,0 +1,3 @@
+CREATE TABLE IF NOT EXISTS orders (id BIGINT PRIMARY KEY, customer STRING, amount DECIMAL(12,2));
+CREATE MATERIALIZED VIEW IF NOT EXISTS spend AS
+  SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer;
