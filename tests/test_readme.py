@@ -22,8 +22,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = [page for page in PAGES if "```python" in page.read_text()]
 ON_SPARK = [page for page in EXAMPLES if re.search(r'runtime="spark"\)|import tidemill\.spark', page.read_text())]
 TUTORIALS = sorted((ROOT / "docs/tutorial").glob("*.md"), key=lambda page: int(page.stem.split("-")[0]))
-PASSING_FILES = ("more.csv", "parts.jsonl")
-"""Files that a page writes anew whenever it is run, and that nothing else reads."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
@@ -88,13 +86,13 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_tutorials_leave_each_other_alone() -> None:
     """Each writes below names of its own, so that they can be followed one after another in one folder."""
+    written: dict[str, str] = {}
     for page in TUTORIALS:
         code = "".join(text for language, text in BLOCK.findall(page.read_text()) if language == "python")
+        inside = re.search(r'os\.chdir\("([^"]+)"\)', code)
         named = re.findall(r'(?:open|Path|connect|rmtree|mkdir)\("([^":]+)"', code)
-        number = page.stem.split("-")[0]
-        folder = f"tutorial-{number}"
-        inside = f'os.chdir("{folder}")' in code
-        assert inside or all(name.startswith(folder) or name in PASSING_FILES for name in named), page.name
+        for name in {inside[1]} if inside else {one.split("/")[0] for one in named}:
+            assert written.setdefault(name, page.name) == page.name, f"{name} of {page.name}"
 
 
 @pytest.mark.long
