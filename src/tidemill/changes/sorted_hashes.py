@@ -43,7 +43,7 @@ def sort_hashes(hashes: Hashes, rows: int, positions: Positions | None = None) -
     """
     if positions is None:
         positions = np.arange(rows)
-    entries = (hashes & ~_position_bits(rows)) | positions.view(np.uint64)
+    entries = (hashes & ~position_bits(rows)) | positions.view(np.uint64)
     entries.sort()
     return entries
 
@@ -55,7 +55,7 @@ def sought_hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
 
 def find_positions(entries: Hashes, rows: int, sought: Hashes) -> Positions:
     """The positions of the rows, of ``rows`` in all, that have one of the ``sought_hashes``; and rarely of others."""
-    low = _position_bits(rows)
+    low = position_bits(rows)
     keys = _once(sought & ~low)
     first = np.searchsorted(entries, keys, side="left")
     last = np.searchsorted(entries, keys | low, side="right")
@@ -75,7 +75,7 @@ def group_positions(hashes: Hashes) -> tuple[Positions, Positions]:
     >>> order.tolist(), numbers.tolist()
     ([2, 5, 4, 1, 0, 3], [0, 0, 1, 2, 3, 3])
     """
-    low = _position_bits(len(hashes))
+    low = position_bits(len(hashes))
     entries = sort_hashes(hashes, len(hashes))
     order = (entries & low).view(np.int64)
     found = hashes[order]
@@ -106,10 +106,10 @@ def _once(ordered: Hashes) -> Hashes:
     return distinct
 
 
-def _position_bits(rows: int) -> np.uint64:
+def position_bits(rows: int) -> np.uint64:
     """The low bits that the positions of so many rows need.
 
-    >>> [int(_position_bits(rows)) for rows in (1, 2, 4, 5)]
+    >>> [int(position_bits(rows)) for rows in (1, 2, 4, 5)]
     [0, 1, 3, 7]
     """
     return np.uint64((1 << max(rows - 1, 0).bit_length()) - 1)

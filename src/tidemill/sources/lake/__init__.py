@@ -4,6 +4,8 @@
 - ``location``: locations as users write them, checked
 - ``columns``: Arrow schemas as columns of a table; types that are not ours are refused by name
 - ``data_files``: data files that a version added and removed, as weighted rows
+- ``rewritten_files``: files that were removed and added, read side by side; equal rows are taken out as they come
+- ``spilled_rows``: rows that wait for an equal one in temporary files, where they are many
 - ``delta_table``: Delta, by its change data feed or the difference of its files
 - ``delta_package``: what is used of the package deltalake, and its errors as ours
 - ``iceberg_table``: Iceberg, by the difference of its files and delete files

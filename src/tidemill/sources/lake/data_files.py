@@ -6,7 +6,8 @@ those of the files that only the old one has. Rows that were merely rewritten co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,10 +17,11 @@ import pyarrow.parquet as pq
 from tidemill.model.errors import HistoryGone, SourceLost, TidemillError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.sources.ingest.frames import changes_of
+from tidemill.sources.lake.rewritten_files import Extent, extent_of, net_rows, side_by_side
 
 __all__ = ["DataFile", "FileSet", "read_signed", "weighted"]
 
-PART_ROWS = 128 * 1024
+PART_ROWS = 64 * 1024
 """Rows of a data file that are read at a time."""
 
 
@@ -42,29 +44,58 @@ FileSet = Mapping[str, DataFile]
 
 
 def read_signed(old: FileSet, new: FileSet, table: Table, files: pa_fs.FileSystem) -> tuple[Iterator[pa.Table], int]:
-    """The rows of the files that only one of two versions has, signed, in parts; and the number of these files."""
-    signed = [(new[key], 1) for key in new.keys() - old.keys()] + [(old[key], -1) for key in old.keys() - new.keys()]
-    parts = (part for one, weight in signed for part in _read(one, table, files, weight))
+    """The rows that only one of two versions has, signed, in parts; and the number of files that are read for them."""
+    added, removed = [new[key] for key in new.keys() - old.keys()], [old[key] for key in old.keys() - new.keys()]
+    if added and removed:
+        return _rewritten(removed, added, table, files), len(added) + len(removed)
+    signed = [(one, 1) for one in added] + [(one, -1) for one in removed]
+    parts = (weighted(part, table, weight, one.path) for one, weight in signed for part in _read(one, table, files))
     return parts, len(signed)
 
 
-def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, weight: int) -> Iterator[pa.Table]:
-    """The rows of a file that count, with a weight."""
+def _rewritten(
+    removed: Sequence[DataFile], added: Sequence[DataFile], table: Table, files: pa_fs.FileSystem
+) -> Iterator[pa.Table]:
+    """The rows that are left of files that were removed and added."""
+    sides = [[(one, _extent(one, files)) for one in sorted(side, key=_path)] for side in (removed, added)]
+    totals = [sum(extent.rows for _, extent in side) for side in sides]
+    old, new = (_read_all(side, table, files) for side in side_by_side(*sides))
+    yield from net_rows((old, totals[0]), (new, totals[1]), table)
+
+
+def _path(one: DataFile) -> str:
+    return one.path
+
+
+def _extent(one: DataFile, files: pa_fs.FileSystem) -> Extent:
+    with _opened(one, files) as file:
+        return extent_of(file)
+
+
+def _read_all(ordered: Sequence[DataFile], table: Table, files: pa_fs.FileSystem) -> Iterator[pa.Table]:
+    return (part for one in ordered for part in _read(one, table, files))
+
+
+def _read(one: DataFile, table: Table, files: pa_fs.FileSystem) -> Iterator[pa.Table]:
+    """The rows of a file that count."""
     first = 0
-    for part in _opened(one, table, files):
-        found = part
-        if one.kept is not None:
-            found = part.filter(_mask(one.kept.slice(first, part.num_rows), part.num_rows))
-        for name, value in one.constants.items():
-            found = found.append_column(name, pa.repeat(value, found.num_rows))
-        yield weighted(found, table, weight, one.path)
-        first += part.num_rows
+    with _opened(one, files) as file:
+        for part in _columns(file, table, one):
+            found = part
+            if one.kept is not None:
+                found = part.filter(_mask(one.kept.slice(first, part.num_rows), part.num_rows))
+            for name, value in one.constants.items():
+                found = found.append_column(name, pa.repeat(value, found.num_rows))
+            yield found
+            first += part.num_rows
 
 
-def _opened(one: DataFile, table: Table, files: pa_fs.FileSystem) -> Iterator[pa.Table]:
+@contextmanager
+def _opened(one: DataFile, files: pa_fs.FileSystem) -> Iterator[pq.ParquetFile]:
+    """A file, with errors of reading it as ours."""
     try:
         with files.open_input_file(one.path) as source:
-            yield from _columns(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), table, one)
+            yield pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
     except FileNotFoundError:
         raise HistoryGone(
             "a data file that is needed is gone",

@@ -8,12 +8,13 @@ package's scan of appended files is not used: it leaves deletes out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tidemill.model.errors import HistoryGone, Unsupported
 from tidemill.model.schema import Table
@@ -27,6 +28,7 @@ from tidemill.sources.lake.iceberg_package import (
     translated,
 )
 from tidemill.sources.lake.lake_table import LakeChange, together
+from tidemill.sources.lake.rewritten_files import Extent, extent_of, net_rows, side_by_side
 
 __all__ = ["IcebergTable"]
 
@@ -88,7 +90,7 @@ class IcebergTable:
     def contents_at(self, table: Table, position: str) -> pa.Table:
         """All rows of an earlier snapshot."""
         version = self._require_same(position, table)
-        return together(self._read(self._tasks_at(version).values(), table, 1), table)
+        return together(self._weighted(self._tasks_at(version).values(), table, 1), table)
 
     def change(self, table: Table, since: str) -> LakeChange:
         """The change from the snapshot ``since`` to the current one, by the files that only one of them has."""
@@ -132,20 +134,45 @@ class IcebergTable:
             return {(one.file.file_path, _deletes(one)): one for one in planned}
 
     def _difference(self, old: Tasks, table: Table) -> tuple[Iterator[pa.Table], int]:
-        """The rows of the files that only one of two snapshots has, signed; and the number of these files."""
+        """The rows that only one of two snapshots has, signed; and the number of files that are read for them."""
         new = {} if self._table.current_snapshot() is None else self._tasks(None)
         added = [new[key] for key in new.keys() - old.keys()]
         removed = [old[key] for key in old.keys() - new.keys()]
-        parts = chain(self._read(added, table, 1), self._read(removed, table, -1))
+        if added and removed:
+            return self._rewritten(removed, added, table), len(added) + len(removed)
+        parts = chain(self._weighted(added, table, 1), self._weighted(removed, table, -1))
         return parts, len(added) + len(removed)
 
-    def _read(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> Iterator[pa.Table]:
+    def _rewritten(
+        self, removed: Sequence[FileScanTask], added: Sequence[FileScanTask], table: Table
+    ) -> Iterator[pa.Table]:
+        """The rows that are left of files that were removed and added."""
+        sides = [[(one, self._extent(one)) for one in sorted(side, key=_path)] for side in (removed, added)]
+        totals = [sum(extent.rows for _, extent in side) for side in sides]
+        old, new = (self._read(side, table) for side in side_by_side(*sides))
+        yield from net_rows((old, totals[0]), (new, totals[1]), table)
+
+    def _extent(self, task: FileScanTask) -> Extent:
+        """The extent of a data file. Values of columns are in its footer by the names that they have in the file."""
+        with translated(self._location), self._table.io.new_input(task.file.file_path).open() as file:
+            return extent_of(pq.ParquetFile(file))
+
+    def _weighted(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> Iterator[pa.Table]:
+        return (weighted(part, table, weight, self._location) for part in self._read(tasks, table))
+
+    def _read(self, tasks: Iterable[FileScanTask], table: Table) -> Iterator[pa.Table]:
+        """The rows of data files, a file at a time: the package would read all of them at once."""
         wanted = {f.name for f in table.fields}
         names = [f.name for f in self._table.schema().fields if f.name.lower() in wanted]
         with translated(self._location):
             scan = ArrowScan(self._table.metadata, self._table.io, self._table.schema().select(*names), AlwaysTrue())
-            for batch in scan.to_record_batches(tasks):
-                yield weighted(pa.Table.from_batches([batch]), table, weight, self._location)
+            for task in tasks:
+                for batch in scan.to_record_batches([task]):
+                    yield pa.Table.from_batches([batch])
+
+
+def _path(task: FileScanTask) -> str:
+    return str(task.file.file_path)
 
 
 def _deletes(task: FileScanTask) -> frozenset[str]:
