@@ -73,6 +73,22 @@ def test_a_schema_is_written_once(tmp_path: Path) -> None:
     assert rows == [[{"id": number, "name": "x", "_weight": 1}] for number in (1, 2, 3)]
 
 
+def test_large_changes_are_compressed(tmp_path: Path) -> None:
+    log = Log(tmp_path / "x.log")
+    rows = [((id, f"name {id % 100}"), 1) for id in range(10_000)]
+    for number in (1, 2):
+        log.append(Epoch(number, {"people": ChangeSet.of_arrow(change(rows).arrow(), change(rows).fields)}))
+    log.append(Epoch(3, {"people": change([(ANN, 1)])}))
+    log.close()
+    found = replay(log.file).records
+    assert [list(from_arrow(one.changes["people"].arrow(), change(rows).fields)) for one in found] == [
+        rows,
+        rows,
+        [(ANN, 1)],
+    ]
+    assert found[1].end < change(rows).arrow().nbytes / 2
+
+
 def test_a_schema_that_changes_is_written_again(tmp_path: Path) -> None:
     log = Log(tmp_path / "x.log")
     others = ChangeSet.of([((1.5,), 1)], (Field("price", DOUBLE),))
