@@ -58,11 +58,10 @@ class Refresher:
 
     def refresh(self) -> Refresh:
         """Take what the lake has and publish it, with the warehouse open."""
-        files = _sizes([self._tables])
+        files = _sizes([self._tables, self._warehouse])
         self._watch.reset()
         self._opened.sync()
-        written = sum(size for file, size in _sizes([self._tables]).items() if file not in files)
-        stored = self._opened.costs().bytes_written
+        stored, written = (_growth(_sizes([folder]), files) for folder in (self._warehouse, self._tables))
         return Refresh(self._watch.reading, self._watch.applying, self._watch.publishing, stored, written)
 
     def refresh_by_command(self) -> float:
@@ -112,7 +111,14 @@ class _Stopwatch:
 
 
 def _sizes(folders: Iterable[Path]) -> dict[Path, int]:
-    return {file: file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file()}
+    """The sizes of files, without those that a warehouse derives from others, once, to look rows up."""
+    found = {file: file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file()}
+    return {file: size for file, size in found.items() if "mapped" not in file.parts}
+
+
+def _growth(sizes: dict[Path, int], before: dict[Path, int]) -> int:
+    """The bytes that files have grown by, new ones among them: a log grows as epochs are appended."""
+    return sum(max(size - before.get(file, 0), 0) for file, size in sizes.items())
 
 
 def bytes_of(change: dict[str, pa.Table], folder: Path) -> int:
