@@ -397,6 +397,18 @@ def test_refused(wh: Any, clause: str, error: str) -> None:
     assert wh.tables() == ()
 
 
+def test_a_table_whose_first_version_is_refused_leaves_nothing(tmp_path: Path, wh: Any) -> None:
+    where = str(tmp_path / "orders")
+    write_deltalake(where, pa.table({"id": [1, 1]}))
+    with pytest.raises(tidemill.TidemillError):
+        wh.sql(f"CREATE TABLE orders (PRIMARY KEY (id)) USING delta LOCATION '{where}'")
+    assert wh.tables() == () and "lake:orders" not in wh.positions
+    wh.sql(f"CREATE TABLE orders USING delta LOCATION '{where}'")
+    wh.sql("DROP TABLE orders")
+    wh.sql(f"CREATE TABLE orders USING delta LOCATION '{where}'")
+    assert wh.table("orders").rows() == [(1,), (1,)], "an earlier table of the name has left its position"
+
+
 def test_followed(tmp_path: Path) -> None:
     where = str(tmp_path / "orders")
     write_deltalake(where, pa.table({"id": [1]}))

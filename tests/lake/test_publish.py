@@ -73,6 +73,26 @@ def test_only_what_changed_is_merged(tmp_path: Path, wh: Any, format: str) -> No
     assert described["Provider"] == format and "epoch 3, 0 changed rows" in described["Last commit"]
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_view_that_is_refused_does_not_hold_up_others(tmp_path: Path, wh: Any, format: str) -> None:
+    wh.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    for name in ("a", "b", "c"):
+        wh.sql(f"CREATE MATERIALIZED VIEW {name} WITH ({options(tmp_path, format, name)}) AS SELECT id, n FROM t")
+    wh.publish()
+    other = pa.schema([("x", pa.int64())])
+    if format == "delta":
+        (tmp_path / "a").rename(tmp_path / "moved")
+        DeltaTable.create(str(tmp_path / "a"), other)
+    else:
+        catalog_of(tmp_path).drop_table("sales.a")
+        catalog_of(tmp_path).create_table("sales.a", other)
+    wh.apply({"t": [(1, (1, 5))]})
+    with pytest.raises(NameTaken) as refused:
+        wh.publish()
+    assert 'View "a" is not published. Published are: b, c.' in str(refused.value.detail)
+    assert shown(tmp_path, format, "b") == shown(tmp_path, format, "c") == Counter([(1, 5)])
+
+
 def shown(folder: Path, format: str, name: str) -> Counter[tuple[Any, ...]]:
     """The rows of a published table."""
     found = table_of(folder, format, name)

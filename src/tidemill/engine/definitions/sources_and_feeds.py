@@ -69,4 +69,6 @@ class SourceDefinitions:
             with self._epochs.changing_catalog() as catalog:
                 catalog.add(table)
                 catalog.lakes[lake.name] = lake
-                self._epochs.commit_catalog(positions={**initial_head(table), lake.position: ""})
+                # An earlier table of this name may have left its position.
+                again = {lake.position: ""} if lake.position in self._state.store.positions else {}
+                self._epochs.commit_catalog(positions={**initial_head(table), **again})

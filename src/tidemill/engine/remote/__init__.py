@@ -8,4 +8,5 @@
 - ``lake_versions``: versions of lake tables and the epochs that show them
 - ``staged_rows``: many rows as files that the store adopts
 - ``publications``, ``published_changes``: views as lake tables, each epoch committed there exactly once
+- ``refused_views``: errors of views that cannot be published, raised once the others are
 """

@@ -21,6 +21,7 @@ from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.published_epochs import PublishedEpochs, PublishedTable
 from tidemill.engine.remote.published_changes import PublishedChange, appended, merged, replaced, replaced_changes
+from tidemill.engine.remote.refused_views import RefusedViews
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import FellBehind, SourceLost, UnknownName
@@ -69,19 +70,27 @@ class Publications(WorkerGroup):
     def publish(self, name: str | None = None) -> PublishedEpochs:
         """Publish what one view shows, or all published views at one epoch; returns the epochs that their tables show.
 
-        The rows of all commits are read before the first is made.
+        The rows of all commits are read before the first is made. A view that is refused does not hold up the others:
+        its error is raised once these are published.
         """
         with self._lock:
             self._state.require_writable()
             views = self._published() if name is None else [self._find(name)]
-            tables = {view.name: _table_of(view) for view in views}
-            seen = {view.name: tables[view.name].shown() for view in views}
-            self._record(views, seen)  # versions whose process ended before it recorded them
+            refused = RefusedViews()
+            tables = refused.without(views, _table_of)
+            seen = refused.without(refused.left(views), lambda view: tables[view.name].shown())
+            self._record(refused.left(views), seen)  # versions whose process ended before it recorded them
             with self._settled():
-                changes = {view.name: self._change(self._unreplaced(view), seen[view.name]) for view in views}
-            made = {view.name: self._commit(view, tables, seen, changes[view.name]) for view in views}
+                changes = refused.without(
+                    refused.left(views), lambda view: self._change(self._unreplaced(view), seen[view.name])
+                )
+            made = refused.without(
+                refused.left(views), lambda view: self._commit(view, tables, seen, changes[view.name])
+            )
             self.last |= {view: table for view, table in made.items() if table.bytes or view not in self.last}
-            return PublishedEpochs(made, self._record(views, made))
+            published = PublishedEpochs(made, self._record(refused.left(views), made))
+            refused.raise_any(made)
+            return published
 
     def _publish_due(self, name: str) -> None:
         """Publish a view if as many epochs have passed as it waits for."""

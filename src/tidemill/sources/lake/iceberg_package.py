@@ -38,6 +38,9 @@ _PROPERTIES = {
 """Settings of object stores that the package does not look for in the environment by itself."""
 
 
+VERSION_HINT = "version-hint.text"
+"""The file that says which metadata file of a folder is the current one."""
+
 _UNTOUCHED = {"init_catalog_tables": "false"}
 """A database that is no catalog stays as it is: the package would make its tables there."""
 
@@ -46,9 +49,27 @@ def open_table(location: str, options: Mapping[str, str]) -> Table:
     """The table that a catalog has at ``location``; without a catalog that of a metadata file or a folder."""
     file, name = options.get("catalog"), options.get("catalog_name")
     if file is None and name is None:
-        return StaticTable.from_metadata(location, _settings())
+        return _static_table(location)
     with closing(_sqlite_catalog(file, name or "default") if file else _configured_catalog(str(name))) as catalog:
         return catalog.load_table(location)
+
+
+def _static_table(location: str) -> Table:
+    """The table of a metadata file, or of a folder with a version hint.
+
+    Without a hint nobody knows the current metadata file: that with the highest number may be of a commit that failed.
+    """
+    try:
+        return StaticTable.from_metadata(location, _settings())
+    except FileNotFoundError as error:
+        if VERSION_HINT not in str(error):
+            raise
+        raise SetupError(
+            f"the folder has no {VERSION_HINT}",
+            where=location,
+            detail="It says which metadata file is the current one, and only tables without a catalog have it.",
+            hint="Name the catalog: OPTIONS (catalog = '...') or (catalog_name = '...'), or give a metadata file.",
+        ) from error
 
 
 def _sqlite_catalog(file: str, name: str) -> Catalog:
