@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +105,9 @@ def test_without_the_library_lines_are_plain(shop: Path) -> None:
     terminal.waits_for("...")
     terminal.types("AS answer;\n")
     terminal.waits_for("42", "tidemill>")
+    terminal.types("SELECT wrong\x03")  # is discarded, and the shell goes on
+    terminal.waits_for("tidemill>")
+    time.sleep(1)
     terminal.types("help\n")
     terminal.waits_for("\\timing", "tidemill>")
     terminal.types("\x04")

@@ -11,7 +11,7 @@ from tidemill.serving.cli.shell.backslash_commands import ShellCommands
 from tidemill.serving.cli.shell.line_editor import line_reader
 from tidemill.serving.cli.shell.session import run_session
 from tidemill.serving.cli.shell.words import ShellWords
-from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
+from tidemill.serving.cli.terminal.interrupts import INTERRUPTS, Answer
 from tidemill.serving.render import OutputForm
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def open_shell(warehouse: Warehouse, form: OutputForm, *, quiet: bool) -> None:
     commands = ShellCommands(warehouse, run)
     if not quiet and sys.stdin.isatty():
         print("A statement ends with a semicolon; help lists the other commands.")
-    run_session(run, line_reader(words), commands, interruptible)
+    with INTERRUPTS.answered_here(Answer.NONE):
+        run_session(run, line_reader(words), commands, interruptible)
 
 
 def _since(before: int, epoch: int) -> str:

@@ -16,32 +16,41 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidemill.engine.warehouse import Warehouse
 
-__all__ = ["INTERRUPTED", "INTERRUPTS", "Interrupts"]
+__all__ = ["INTERRUPTED", "INTERRUPTS", "Answer", "Interrupts"]
 
 INTERRUPTED = 130
 """Exit code of a command that was interrupted: 128 and the number of the signal, as shells have it."""
 
-PATIENCE = 0.7
+PATIENCE = 0.5
 """Seconds after which a process that was interrupted is ended, wherever it is."""
+
+
+class Answer(Enum):
+    """What becomes of Ctrl-C."""
+
+    END = "it ends the process"
+    TWICE = "the main thread answers it; a second one ends the process"
+    NONE = "the main thread answers it"
 
 
 class Interrupts:
     """Listens for Ctrl-C. ``tell`` returns what was committed, in words; commands set it while they run."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[], str] = lambda: "nothing was done"
+        self.tell: Callable[[], str] = lambda: "nothing was changed"
         self.note = ""
         """What a script was doing, which stands before that."""
         self.line: str | None = None
         """The line that the main thread has made, while the warehouse was still open."""
-        self._ends = True
+        self._answers = Answer.END
         self._heard = 0
-        self._idle = threading.Event()
+        self._answered = threading.Event()
         self._printed = threading.Lock()
         self._pipe: socket.socket | None = None
 
@@ -63,27 +72,32 @@ class Interrupts:
             signal.set_wakeup_fd(self._pipe.fileno(), warn_on_full_buffer=False)
 
     @contextmanager
-    def answered_here(self) -> Iterator[None]:
-        """While this lasts Ctrl-C does not end the process by itself; the second one does."""
-        self._ends, self._heard = False, 0
-        self._idle.clear()
+    def answered_here(self, how: Answer = Answer.TWICE) -> Iterator[None]:
+        """While this lasts Ctrl-C does not end the process by itself."""
+        before = self._answers
+        self._answers, self._heard = how, 0
+        self._answered.clear()
         self.arm()
         try:
             yield
         finally:
-            self._ends = True
-            self._idle.set()
+            self._answers = before
+            self._answered.set()
 
     @contextmanager
     def telling_commits(self, warehouse: Warehouse, folder: str) -> Iterator[None]:
         """While this lasts the line tells which epochs a command has committed, and what it has created."""
         before, names, tell = warehouse.epoch, {*warehouse.tables(), *warehouse.views()}, self.tell
-        self.tell = lambda: _committed(folder, before, warehouse.epoch)
+        self.tell = lambda: (
+            f"{_committed(folder, before, warehouse.epoch)} (or one later, if that was just being committed)"
+        )
         try:
             yield
         except KeyboardInterrupt:
             made = sorted({*warehouse.tables(), *warehouse.views()} - names)
-            self.line = self._told() + (f"; created: {', '.join(made)}" if made else "")
+            created = f"created: {', '.join(made)}" if made else ""
+            # This thread has left the epoch that it was in, so here it is known for certain.
+            self.line = "; ".join(filter(None, (self.note, _committed(folder, before, warehouse.epoch), created)))
             raise
         finally:
             self.tell = tell
@@ -109,15 +123,14 @@ class Interrupts:
                 self._answer()
 
     def _answer(self) -> None:
-        """End the process if it does not end by itself."""
-        if not self._ends:
-            if self._heard > 1:
-                self.end()
-            elif not self._idle.wait(PATIENCE):
-                print("\nending ... (Ctrl-C again ends the process)", file=sys.stderr, flush=True)
-            return
-        time.sleep(PATIENCE)
-        self.end()
+        """End the process if it does not end by itself, or should not."""
+        if self._answers is Answer.END:
+            time.sleep(PATIENCE)
+            self.end()
+        elif self._answers is Answer.TWICE and self._heard > 1:
+            self.end()
+        elif self._answers is Answer.TWICE and not self._answered.wait(PATIENCE):
+            print("\nending ... (Ctrl-C again ends the process)", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Print the line and end the process, whatever else it was about to do."""
