@@ -46,7 +46,7 @@ def execute(engine: Engine, statement: sql.Statement) -> Result:
     try:
         return _STATEMENTS[type(statement)](engine, statement)
     except UnknownName as error:
-        raise about_build(engine, error)
+        raise about_build(engine, error) from error.__cause__
 
 
 def create_table(engine: Engine, statement: sql.CreateTable) -> Result:

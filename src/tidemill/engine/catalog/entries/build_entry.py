@@ -1,4 +1,4 @@
-"""The catalog entry of a view that is being built in the background: it cannot be read before all its rows are there."""
+"""The catalog entry of a view that is being built in the background."""
 
 from __future__ import annotations
 
