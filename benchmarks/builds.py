@@ -72,7 +72,9 @@ def _load(warehouse: tidemill.Warehouse, rows: int) -> None:
     warehouse.sql("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer INT, amount DOUBLE)")
     warehouse.sql("CREATE TABLE customers (id INT PRIMARY KEY, region STRING)")
     random = np.random.default_rng(1)
-    customers = pa.table({"id": pa.array(range(CUSTOMERS), pa.int32()), "region": [f"r{i % 50}" for i in range(CUSTOMERS)]})
+    customers = pa.table(
+        {"id": pa.array(range(CUSTOMERS), pa.int32()), "region": [f"r{i % 50}" for i in range(CUSTOMERS)]}
+    )
     orders = pa.table(
         {
             "id": np.arange(rows),

@@ -56,7 +56,8 @@ class BuildTrial:
             try:
                 self.warehouse.sql(f"CREATE MATERIALIZED VIEW {name} WITH ({options}) AS {query}")
             except TidemillError as error:
-                assert "cannot be built in the background" in error.what, error
+                if "cannot be built in the background" not in error.what:
+                    raise
                 self.refused[error.detail or ""] += 1
 
     def _disturb(self) -> None:
@@ -80,7 +81,9 @@ class BuildTrial:
         step_to_end(self.warehouse)
         assert not list(self.warehouse.builds), self.warehouse.builds
         for name, query in self._scenario.views:
-            if name in self.warehouse.views():
+            catalog = self.warehouse._engine.catalog
+            # What streams held is gone, so views over them are not computed again.
+            if name in catalog.views and not any(map(catalog.is_stream, catalog.ancestors(catalog.view(name)))):
                 self._compare_view(name, query)
 
     def _compare_view(self, name: str, query: str) -> None:

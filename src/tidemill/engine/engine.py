@@ -13,7 +13,7 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.builds.builds import Builds
-from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlace
+from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.alterations import Alterations
@@ -123,7 +123,7 @@ class Engine:
         self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
-        self.builds = Builds(state, self.epochs, self.settled, partial(BuildPlace, builds, self._build_engine))
+        self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
         self._open(follow=follow)
 
@@ -137,7 +137,7 @@ class Engine:
             self._filler.fill(view, self._filler.retained_rows(view), rebuilt=True)
         for view in [view for view in self.catalog.views.values() if not self.source_views.is_filled(view)]:
             self.definitions.drop(view.name)  # the process ended before it had its first rows
-        self.builds.wake()
+        self.builds.go_on()
         if follow:
             for view in self.catalog.views.values():
                 self.source_views.follow(view)

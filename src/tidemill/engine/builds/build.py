@@ -156,6 +156,7 @@ class ViewBuild:
 
     def steps(self) -> Iterator[None]:
         """Take in what is missing, a little with each step, until the build is near the present."""
+        self.engine.state.may_recompute = True
         while not self.is_near:
             with suppress(EpochGone):  # vacuumed meanwhile: what is missing then is taken from a later epoch
                 yield from self._fill() if self._must_fill() else self._catch_up()
@@ -237,6 +238,11 @@ class ViewBuild:
         self.engine.apply({name: change for name, change in changes.items() if change.rows}, {SHOWN: str(until)})
         self.progress.take(sum(change.rows for change in changes.values()), time.perf_counter() - began)
         fault("build-caught-up")
+
+    def rows_between(self, since: int, until: int) -> int:
+        """The number of changed rows in the epochs after ``since`` up to ``until``."""
+        reads = (self._main.store.read(t.name, t.fields, since=since, until=until) for t in self._tables.values())
+        return sum(read.num_rows for read in reads)
 
     def _net(self, table: Table, since: int, until: int) -> ChangeSet:
         """The net change of a table by some epochs."""

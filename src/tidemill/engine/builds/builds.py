@@ -9,17 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tidemill.engine.builds.build import BuildWarehouse, Progress, ViewBuild
+from tidemill.engine.builds.build import Progress, ViewBuild
 from tidemill.engine.builds.handover import Handover
+from tidemill.engine.builds.place import BuildPlaces
 from tidemill.engine.builds.sliceable import require_sliceable
 from tidemill.engine.catalog.entries.build_entry import BuildEntry
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.workers import CLOSE_SECONDS, Trouble, Worker
-from tidemill.model.errors import DataError, SqlError, TidemillError, UnknownName
+from tidemill.model.errors import DataError, EpochGone, SqlError, TidemillError, UnknownName
 
 __all__ = ["BuildStatus", "Builds"]
 
@@ -74,9 +76,9 @@ class BuildStatus:
 class RunningBuild:
     """A build with the steps that are left of it."""
 
-    def __init__(self, build: ViewBuild, handover: Handover) -> None:
+    def __init__(self, build: ViewBuild, hand_over: Callable[[ViewBuild], Handover]) -> None:
         self.build = build
-        self._handover = handover
+        self._hand_over = hand_over
         self._steps = self._all_steps()
 
     def step(self) -> bool:
@@ -84,23 +86,23 @@ class RunningBuild:
         return next(self._steps, None) is None
 
     def _all_steps(self) -> Iterator[bool]:
-        for _ in self.build.steps():
-            yield True
-        for _ in self._handover.steps():
-            yield True
-        self._handover.finish()
+        while True:
+            for _ in self.build.steps():
+                yield True
+            with suppress(EpochGone):  # vacuumed meanwhile: the build takes in the difference
+                for _ in self._hand_over(self.build).steps():
+                    yield True
+                return
 
 
 class Builds:
-    """The builds of a warehouse; ``place`` gives the warehouse of the build of a view."""
+    """The builds of a warehouse, each with a warehouse of its own in one of the ``places``."""
 
-    def __init__(
-        self, state: EngineState, epochs: EpochCommitter, settled: Settled, place: Callable[[str], BuildWarehouse]
-    ) -> None:
+    def __init__(self, state: EngineState, epochs: EpochCommitter, settled: Settled, places: BuildPlaces) -> None:
         self._state = state
         self._epochs = epochs
         self._settled = settled
-        self._place = place
+        self._places = places
         self._lock = threading.RLock()
         self._running: dict[str, RunningBuild] = {}
         self._worker: Worker | None = None
@@ -113,7 +115,7 @@ class Builds:
         require_sliceable(self._state.catalog, view)
         with self._lock, self._settled():
             self._state.require_writable()
-            self._place(view.name).remove()  # of an earlier build whose process ended when it was cancelled
+            self._places.of(view.name).remove()  # of an earlier build whose process ended when it was cancelled
             with self._epochs.changing_catalog() as catalog:
                 catalog.add_build(BuildEntry(view))
                 self._epochs.commit_catalog()
@@ -132,7 +134,7 @@ class Builds:
         """Give up a build: nothing of the view is left."""
         self._update(name, lambda entry: None)
         with self._lock:
-            self._place(name.lower()).remove()
+            self._places.of(name.lower()).remove()
 
     def statuses(self) -> list[BuildStatus]:
         """How far all builds are, in the order in which they were begun."""
@@ -157,7 +159,13 @@ class Builds:
             time.sleep(POLL_SECONDS)
         if entry is not None and entry.failure:
             raise entry.not_readable()
-        return entry is None
+        with self._lock:  # the thread that has built it also tidies up
+            return entry is None
+
+    def go_on(self) -> None:
+        """Go on with the builds of a warehouse that was just opened for writing."""
+        self._places.keep(self._state.catalog.builds)
+        self.wake()
 
     def wake(self) -> None:
         """Drive the builds that are to go on, if this process may write."""
@@ -198,7 +206,7 @@ class Builds:
             try:
                 if self._begun(entry).step():
                     self._stop(name)
-                    self._place(name).remove()
+                    self._places.of(name).remove()
             except (DataError, SqlError) as error:
                 self._fail(name, error)
             except BaseException:
@@ -208,10 +216,12 @@ class Builds:
     def _begun(self, entry: BuildEntry) -> RunningBuild:
         name = entry.view.name
         if name not in self._running:
-            build = ViewBuild(entry.view, self._state, self._place(name))
-            handover = Handover(build, self._state, self._epochs, self._settled)
-            self._running[name] = RunningBuild(build, handover)
+            build = ViewBuild(entry.view, self._state, self._places.of(name))
+            self._running[name] = RunningBuild(build, self._hand_over)
         return self._running[name]
+
+    def _hand_over(self, build: ViewBuild) -> Handover:
+        return Handover(build, self._state, self._epochs, self._settled)
 
     def _fail(self, name: str, error: TidemillError) -> None:
         self._update(name, lambda entry: replace(entry, failure=error.render().removeprefix("error: ")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from tidemill.engine.boundary import public_class
@@ -47,4 +48,9 @@ class BuildsHandle:
         status of the build that is waited for, some times a second.
         """
         wanted = [view.lower() for view in views] or [status.view for status in self._builds.statuses()]
-        return all([self._builds.wait(view, timeout, progress) for view in wanted])
+        until = None if timeout is None else time.monotonic() + timeout
+        built = [
+            self._builds.wait(view, None if until is None else max(until - time.monotonic(), 0.0), progress)
+            for view in wanted
+        ]
+        return all(built)

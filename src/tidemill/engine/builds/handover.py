@@ -8,14 +8,16 @@ has exact contents as of every epoch from the first one on, and a process that e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch
-from tidemill.engine.builds.build import NEAR, ViewBuild
+from tidemill.engine.builds.build import NEAR, SLICE_SECONDS, ViewBuild
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
@@ -33,8 +35,17 @@ __all__ = ["Handover"]
 FILE_ROWS = 1 << 18
 """Most rows of a file: committing one takes a few hundredths of a second."""
 
-MOST_ROUNDS = 1_000
-"""Epochs that are taken in before the last commit, if so many come; writers then wait for the rest."""
+PATIENT_ROUNDS = 100
+"""Rounds in which a build tries to reach the present while others write; then writers wait now and then."""
+
+HELD_SECONDS = 0.05
+"""Longest time for which writers wait at once, so that a build can reach the present however fast they are."""
+
+BREATH_SECONDS = 0.002
+"""Seconds between two such times, in which those who wait go on."""
+
+LAST_EPOCHS, LAST_ROWS = 6, 2_000
+"""Most epochs, and rows of them, that the last commit takes in."""
 
 
 @dataclass
@@ -51,7 +62,7 @@ class Handover:
         self._tail: dict[str, list[pa.Table]] = {}
 
     def steps(self) -> Iterator[None]:
-        """Store the maps, and take in what comes meanwhile; ``finish`` does the rest."""
+        """Store the maps, take in what comes meanwhile, and swap the view in."""
         build = self.build
         build.progress.phase = "handing over"
         first = build.shown
@@ -59,19 +70,40 @@ class Handover:
         self._first = first
         build.engine.state.may_recompute = False  # a map that is replaced has no change to keep
         yield from self._store_maps(first)
-        for _ in range(MOST_ROUNDS):
-            build.progress.behind = self.main.store.epoch - self._shown
-            if build.progress.behind <= NEAR:
-                break
-            self._take_in_next()
+        while not self._finish():
+            yield from self._approach()
+
+    def _approach(self) -> Iterator[None]:
+        """Take in epochs until few are left, at first while others write."""
+        for number in count():
+            self.build.progress.behind = self.main.store.epoch - self._shown
+            if self.build.progress.behind <= NEAR:
+                return
+            if number < PATIENT_ROUNDS:
+                self._take_in_some(SLICE_SECONDS)
+            else:
+                with self.settled():
+                    self._take_in_some(HELD_SECONDS)
+                time.sleep(BREATH_SECONDS)
             yield
 
-    def finish(self) -> None:
-        """Swap the view in: the last epochs, and the catalog that has it."""
+    def _take_in_some(self, seconds: float) -> None:
+        """Take in epochs for about so long, and one at least."""
+        until = time.perf_counter() + seconds
+        while self._shown < self.main.store.epoch:
+            self._take_in_next()
+            if time.perf_counter() > until:
+                return
+
+    def _finish(self) -> bool:
+        """Swap the view in, with the last epochs, unless these are so many that writers would wait for long."""
         name = self.build.view.name
         with self.settled():
             self.main.require_writable()
             self._require_unchanged()
+            last = self.main.store.epoch
+            if last - self._shown > LAST_EPOCHS or self.build.rows_between(self._shown, last) > LAST_ROWS:
+                return False
             while self._shown < self.main.store.epoch:
                 self._take_in_next()
             fault("build-before-swap")
@@ -84,6 +116,7 @@ class Handover:
                 epoch = Epoch(now, self._last_changes(), catalog=catalog_to_json(catalog))
                 self.epochs.commit(epoch, refreshed=(name,))()
             fault("build-swapped")
+        return True
 
     @property
     def _shown(self) -> int:

@@ -61,15 +61,15 @@ def create_table(engine: Engine, statement: sql.CreateTable) -> Result:
 
 def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     """Compile a view and fill it."""
-    if statement.if_not_exists and statement.name in engine.catalog:
+    if statement.if_not_exists and (statement.name in engine.catalog or statement.name in engine.catalog.builds):
         return Result(message=f"{statement.name} exists already")
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
     replacing = statement.or_replace and statement.name in engine.catalog.views
     options = with_publication(statement.name, statement.options, engine.catalog.views)
     view = planned_view(engine.state, statement.name, statement.query, options, statement.tree)
-    if is_built_in_background(view) and not replacing:
-        return start_build(engine, view)
+    if is_built_in_background(view):
+        return start_build(engine, view, replacing=replacing)
     if replacing:
         engine.definitions.replace_view(view)
     else:

@@ -34,6 +34,7 @@ from tidemill.engine.catalog.entries.named_definitions import require_unused
 from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
+from tidemill.engine.statements.builds import describe_build
 from tidemill.engine.statements.changes import apply_rows
 from tidemill.engine.statements.details import details_of
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
@@ -204,6 +205,8 @@ def _described(function: SqlFunction) -> list[str]:
 def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
     """List the columns of a table or view, materialized or not, with their types."""
     named = engine.named
+    if (build := engine.catalog.builds.get(statement.name)) is not None:
+        return describe_build(engine, build.view, names_only=statement.names_only)
     if statement.name in named.queries:
         query = f"SELECT * FROM `{statement.name}`"
         fields = translate(query, engine.catalog.relations, functions=named.registered, named=named).relation.fields
