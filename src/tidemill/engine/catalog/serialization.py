@@ -20,7 +20,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
-from tidemill.engine.catalog.entries.build_entry import BuildEntry
+from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.constraints import without_enforcement
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry

@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import ALTERED
-from tidemill.engine.catalog.entries.build_entry import is_built_in_background
+from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.named_definitions import words_of
