@@ -33,6 +33,9 @@ def _stepping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "FIRST_SLICE", 3)
     monkeypatch.setattr(build, "SLICE_ROWS", 3)
     monkeypatch.setattr(handover, "FILE_ROWS", 4)
+    monkeypatch.setattr(handover, "NEAR", 1)
+    monkeypatch.setattr(handover, "LAST_EPOCHS", 1)
+    monkeypatch.setattr(handover, "PATIENT_ROUNDS", 1)
 
 
 def step(warehouse: Warehouse, times: int = 1) -> None:

@@ -150,7 +150,8 @@ class Engine:
     def _build_engine(self, store: Store) -> Engine:
         """The engine of a build, whose warehouse is in ``store``; it keeps no more epochs than it has to."""
         placement = Placement(store, "native", None, isinstance(store, MemoryStore), self.placement.backend)
-        return Engine(store, placement, keep=KEPT_EPOCHS, registry=self.registry)
+        limit = self.state.budget.limit
+        return Engine(store, placement, keep=KEPT_EPOCHS, memory=limit, registry=self.registry)
 
     # -- state --------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from tidemill.engine.builds.sliceable import build_tables, build_view
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.state import EngineState
-from tidemill.model.errors import EpochGone, Unsupported
+from tidemill.model.errors import Corrupt, EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.program.maps import Map
 from tidemill.storage.compaction.consolidate import consolidate, difference
@@ -267,7 +267,11 @@ class ViewBuild:
 
     def _open(self) -> BuildEngine:
         """Open the build's warehouse; one whose view has another layout begins again."""
-        engine = self._warehouse.open()
+        try:
+            engine = self._warehouse.open()
+        except Corrupt:  # all that is in it can be taken in again
+            self._warehouse.remove()
+            engine = self._warehouse.open()
         view = engine.catalog.views.get(self.view.name)
         if view is not None and view.fingerprint == self.view.fingerprint:
             return engine

@@ -159,8 +159,8 @@ class Builds:
             time.sleep(POLL_SECONDS)
         if entry is not None and entry.failure:
             raise entry.not_readable()
-        with self._lock:  # the thread that has built it also tidies up
-            return entry is None
+        with self._lock:  # the thread that has built it also commits it and tidies up
+            return name not in self._state.catalog.builds
 
     def go_on(self) -> None:
         """Go on with the builds of a warehouse that was just opened for writing."""
