@@ -10,6 +10,7 @@
 - ``inspect``: EXPLAIN, verification, audits, lineage, staleness
 - ``objects``: objects of ODL classes, stored in tables
 - ``definitions``: tables, views, sources and feeds created, replaced and dropped
+- ``builds``: views filled in slices in the background, and swapped in
 - ``refresh``: initial load, refresh and scheduling of views
 - ``remote``: views over sources, and folder feeds
 - ``maintenance``: compaction, change logs, vacuum

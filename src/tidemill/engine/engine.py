@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from threading import get_ident
 
 from tidemill.algebra.expressions.scalars import Literal
+from tidemill.algebra.user_functions import Registry
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.engine.builds.builds import Builds
+from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.alterations import Alterations
@@ -42,6 +46,7 @@ from tidemill.engine.subscriptions.change_batches import stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import CommitUnknown
 from tidemill.sources.secrets import Secrets
+from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
 
 __all__ = ["Engine"]
@@ -58,7 +63,8 @@ class Engine:
 
     ``keep`` is the number of epochs that stay readable; None: all, until ``vacuum``. ``memory`` limits the memory of
     this process. ``follow`` starts the workers of sources and feeds that are not manual. A folder may come from
-    anybody, so that is not the default. ``secrets`` are the variables that sources may take passwords from.
+    anybody, so that is not the default. ``secrets`` are the variables that sources may take passwords from. Views that
+    are built in the background are kept in the folder ``builds`` meanwhile, or in memory. ``registry`` has functions.
     """
 
     def __init__(
@@ -71,11 +77,13 @@ class Engine:
         memory: int | None = None,
         follow: bool = False,
         secrets: Secrets | None = None,
+        builds: Path | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.store = store
         self.placement = placement
         self.secrets = secrets or Secrets.of()
-        self.state = state = EngineState(store, placement, MemoryBudget(memory), read_only=read_only)
+        self.state = state = EngineState(store, placement, MemoryBudget(memory), read_only=read_only, registry=registry)
         state.statistics = lambda: stored_statistics(state.catalog, store)
         self.lock = state.lock
         self.registry = state.registry
@@ -115,6 +123,7 @@ class Engine:
         self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
+        self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
         self._open(follow=follow)
 
@@ -128,6 +137,7 @@ class Engine:
             self._filler.fill(view, self._filler.retained_rows(view), rebuilt=True)
         for view in [view for view in self.catalog.views.values() if not self.source_views.is_filled(view)]:
             self.definitions.drop(view.name)  # the process ended before it had its first rows
+        self.builds.go_on()
         if follow:
             for view in self.catalog.views.values():
                 self.source_views.follow(view)
@@ -136,6 +146,12 @@ class Engine:
                 self.feeds.follow(feed)
             for lake in self.catalog.lakes.values():
                 self.lakes.follow(lake)
+
+    def _build_engine(self, store: Store) -> Engine:
+        """The engine of a build, whose warehouse is in ``store``; it keeps no more epochs than it has to."""
+        placement = Placement(store, "native", None, isinstance(store, MemoryStore), self.placement.backend)
+        limit = self.state.budget.limit
+        return Engine(store, placement, keep=KEPT_EPOCHS, memory=limit, registry=self.registry)
 
     # -- state --------------------------------------------------------------------------------------------------
 
@@ -276,6 +292,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the engine; waiting subscribers end."""
+        self.builds.close()
         self.feeds.close()
         self.lakes.close()
         self.publications.close()

@@ -68,7 +68,17 @@ def open(  # shadows the builtin for the public name tidemill.open
         keep = MEMORY_EPOCHS if in_memory else None
         placement = Placement(store, runtime, spark, in_memory, backend)
         allowed = Secrets.of(secrets)
-        engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit, follow=follow, secrets=allowed)
+        builds = folder / "builds" if isinstance(folder, Path) and not in_memory else None
+        engine = Engine(
+            store,
+            placement,
+            read_only=read_only,
+            keep=keep,
+            memory=limit,
+            follow=follow,
+            secrets=allowed,
+            builds=builds,
+        )
     except BaseException:
         store.close()
         raise

@@ -14,6 +14,7 @@ from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Decision
 from tidemill.engine.boundary import public_class
+from tidemill.engine.builds.handle import BuildsHandle
 from tidemill.engine.catalog.entries.user_functions import (
     register_aggregate,
     register_function,
@@ -425,6 +426,11 @@ class Warehouse:
         """The decisions about the plans of views, of all if none is named, the oldest first."""
         with self._engine.settled():
             return plan_decisions(self._engine.state, *views)
+
+    @property
+    def builds(self) -> BuildsHandle:
+        """The views that are being built in the background: their progress, pause, resume, cancel and wait."""
+        return BuildsHandle(self._engine.builds)
 
     def at(self, epoch: int | None = None, *, lake: Mapping[str, int | str] | None = None) -> WarehouseSnapshot:
         """The warehouse as of ``epoch``, or of the first epoch that shows these versions of lake tables.

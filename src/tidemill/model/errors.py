@@ -63,6 +63,7 @@ __all__ = [
     "SourceLost",
     "SourceSlow",
     "SqlError",
+    "StillBuilding",
     "StorageError",
     "TextLocation",
     "TidemillError",
@@ -138,6 +139,10 @@ class ParseError(SqlError):
 
 class UnknownName(SqlError):
     """A table, view, column or function that is not there."""
+
+
+class StillBuilding(UnknownName):
+    """A view that is being built in the background: nothing of it is shown before all of it is there."""
 
 
 class NameTaken(SqlError):

@@ -5,6 +5,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``catalog``: ``Catalog``, lookup by name and the rules for adding and dropping
 - ``view``: ``View``, a materialized view with its program, options and freshness
 - ``view_index``: views by what they read and how they are refreshed, for epochs
+- ``build_entry``: a view that is being built in the background
 - ``define_view``: compiles a query into a ``View``
 - ``serialization``: the catalog as JSON, and back
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic

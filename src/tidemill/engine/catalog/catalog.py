@@ -12,6 +12,7 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.staging.append_only import only_grows
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
+from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
@@ -58,6 +59,8 @@ class Catalog:
         self.feeds: dict[str, FeedEntry] = {}
         self.lakes: dict[str, LakeEntry] = {}
         """The lake tables among the tables, by name: their rows come from elsewhere."""
+        self.builds: dict[str, BuildEntry] = {}
+        """The views that are being built in the background, which nobody can read yet."""
         self.module: ObjectModule | None = None
         self.named = NamedDefinitions()
         """Views that are not materialized, and functions in SQL."""
@@ -69,7 +72,7 @@ class Catalog:
         copy = Catalog(self.registry)
         copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
         copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
-        copy.analyzed = self.analyzed
+        copy.builds, copy.analyzed = dict(self.builds), self.analyzed
         copy._sort()
         return copy
 
@@ -140,6 +143,8 @@ class Catalog:
         """The table, stream or view called ``name``."""
         entry = self._entries.get(name.lower())
         if entry is None:
+            if name.lower() in self.builds:
+                raise self.builds[name.lower()].not_readable()
             close = difflib.get_close_matches(name.lower(), self._entries, n=1)
             known = ", ".join(self._entries) or "nothing yet"
             hint = f'Did you mean "{close[0]}"?' if close else f"There is: {known}."
@@ -150,7 +155,7 @@ class Catalog:
         """Add a new table or view, with the tables of its remote subplans and of its late changes."""
         late = late_table(entry) if isinstance(entry, Table) else None
         for name in (entry.name, *(() if late is None else (late.name,))):
-            if name in self._entries or name in self.named.queries:
+            if name in self._entries or name in self.named.queries or name in self.builds:
                 raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         require_valid_references(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
         if isinstance(entry, View):
@@ -159,6 +164,21 @@ class Catalog:
         if late is not None:
             self._entries[late.name] = late
         self._sort()
+
+    def add_build(self, build: BuildEntry) -> None:
+        """Add a view that is being built: its name is taken, and what it reads must stay as it is."""
+        self.copy().add(build.view)
+        self.builds[build.view.name] = build
+
+    def require_not_read_by_builds(self, name: str, what: str) -> None:
+        """Refuse to change a table or view that a view is being built from."""
+        readers = [build.view.name for build in self.builds.values() if name in build.view.inputs]
+        if readers:
+            raise Unsupported(
+                f'"{name}" cannot be {what}',
+                detail=f"It is read by {', '.join(readers)}, which is being built.",
+                hint=f"Wait for it, or CANCEL BUILD {readers[0]}.",
+            )
 
     def connect(self, source: SourceEntry) -> None:
         """Add a source."""
@@ -220,6 +240,7 @@ class Catalog:
 
     def require_unread(self, name: str, what: str = "dropped") -> None:
         """Refuse to drop or replace a table or view that others read."""
+        self.require_not_read_by_builds(name, what)
         own = {name, name + LATE} if name in self.late else {name}
         readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
         if readers:
@@ -321,7 +342,11 @@ class Catalog:
 
     def functions_in_use(self) -> set[str]:
         """The keys of registered functions that views call."""
-        return set[str]().union(*(view.functions for view in self.views.values()))
+        return set[str]().union(*(view.functions for view in self.defined_views()))
+
+    def defined_views(self) -> list[View]:
+        """All views, those included that are being built: what these are made of must stay."""
+        return [*self.views.values(), *(build.view for build in self.builds.values())]
 
     def unread_epochs(self, relation: str) -> list[int]:
         """The last epoch that each deferred view over ``relation`` has read."""

@@ -20,6 +20,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
+from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.constraints import without_enforcement
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
@@ -44,6 +45,8 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         entries["sources"] = [source.to_json() for source in catalog.sources.values()]
     if catalog.feeds:
         entries["feeds"] = [feed.to_json() for feed in catalog.feeds.values()]
+    if catalog.builds:
+        entries["builds"] = [_build_to_json(build) for build in catalog.builds.values()]
     if catalog.lakes:
         entries["lakes"] = [lake.to_json() for lake in catalog.lakes.values()]
     if catalog.module is not None:
@@ -88,6 +91,9 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     for item in _items(data, "lakes"):
         with _read(item):
             catalog.lakes[item["name"]] = LakeEntry.from_json(item)
+    for item in _items(data, "builds"):
+        with _read(item):
+            catalog.add_build(_build_of(catalog, item))
     with _read(data):
         catalog.analyzed = analyzed_from_json(data.get("statistics", {}))
     return catalog, outdated
@@ -149,6 +155,17 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         **({"shares": dict(entry.shares)} if entry.shares else {}),
         **({"columns": {name: dict(seen) for name, seen in entry.columns.items()}} if entry.columns else {}),
     }
+
+
+def _build_to_json(build: BuildEntry) -> dict[str, Any]:
+    return {"paused": build.paused, "failure": build.failure, **_entry_to_json(build.view)}
+
+
+def _build_of(catalog: Catalog, item: Mapping[str, Any]) -> BuildEntry:
+    view = _entry_of(catalog, item)
+    if not isinstance(view, View):
+        raise ValueError(item["name"])
+    return BuildEntry(view, item["paused"], item["failure"])
 
 
 def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:

@@ -13,6 +13,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
 
 VIEW_OPTIONS = {
+    "build": "now, or background: filled in slices while changes go on",
     "keep": "how many epochs of changes stay, for serve subscribe",
     "method": "auto, direct, panes, prefix, subtract, intervals or rolling, for sliding windows",
     "static": "tables that never change while the view is there, separated by commas",

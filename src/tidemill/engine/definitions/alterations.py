@@ -109,6 +109,7 @@ class Alterations:
     def _require_alterable(self, name: str) -> None:
         catalog = self._state.catalog
         table = catalog.table(name)
+        catalog.require_not_read_by_builds(name, "altered")
         if catalog.module is not None:
             catalog.module.require_not_class_table(name, "altered")
         if name in catalog.late or any(name == late + LATE for late in catalog.late):
@@ -166,6 +167,7 @@ class Alterations:
             before = self._state.catalog
             entry = before.entry(old)
             self._require_renamable(entry, new)
+            before.require_not_read_by_builds(old, "renamed")
             names = {old: new}
             maps = entry.map_names if isinstance(entry, View) else (old,)
             with self._epochs.changing_catalog() as catalog:
@@ -200,7 +202,7 @@ class Alterations:
             catalog, texts = self._state.catalog, {old: quoted(new)}
             if new in catalog or new in catalog.named.queries:
                 raise NameTaken(f'"{new}" exists already')
-            require_unused(catalog.views.values(), catalog.named, old, "renamed")
+            require_unused(catalog.defined_views(), catalog.named, old, "renamed")
             named = _named_over(catalog.named, texts)
             queries = {
                 new if name == old else name: replace(query, name=new) if name == old else query

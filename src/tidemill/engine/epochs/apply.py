@@ -79,6 +79,7 @@ def _run(
     with epochs.running(number, rows, ways=ways) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
         possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])
+        recomputes = recomputes and state.may_recompute
         recomputes = recomputes and (rows >= choose_recomputation.LEAST_CHANGED or pipeline.index.have_windows)
         again = views_to_recompute(state, possible) if recomputes else {}
         recomputing = Recomputation(state, again) if again else None

@@ -55,7 +55,7 @@ class Placement:
     ) -> None:
         self._store = store
         self._wanted = check_runtime_name(wanted)
-        self._backend = backend
+        self.backend = backend
         self._given = session
         self.in_memory = in_memory
         self._native: NativeRuntime | None = None
@@ -223,7 +223,7 @@ class Placement:
             self._native = NativeRuntime(
                 self._store,
                 self.fields_of,
-                backend=self._backend,
+                backend=self.backend,
                 room=self.room,
                 table_of=self.table_of,
                 in_files=not self.in_memory,

@@ -44,7 +44,15 @@ class EngineState:
     any of it.
     """
 
-    def __init__(self, store: Store, placement: Placement, budget: MemoryBudget, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        placement: Placement,
+        budget: MemoryBudget,
+        *,
+        read_only: bool,
+        registry: Registry | None = None,
+    ) -> None:
         self.store = store
         self.placement = placement
         self.placement.fields_of = self.fields_of
@@ -57,10 +65,12 @@ class EngineState:
         """Gives the sizes of what is stored."""
         self.changed_rows = 0
         """Rows of tables that have changed so far, those included that were stored when the warehouse was opened."""
+        self.may_recompute = True
+        """False where epochs must tell the change of every map, so that none is replaced as a whole."""
         self.read_only = read_only
         self.closed = False
         self.lock = threading.RLock()
-        self.registry = Registry()
+        self.registry = Registry() if registry is None else registry
         self.pipeline = Pipeline()
         self.catalog = Catalog(self.registry)
         self._placed_views: Mapping[str, View] | None = None

@@ -2,6 +2,7 @@
 
 - ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
 - ``alter``: ALTER TABLE, RENAME TO; ``details``: DESCRIBE EXTENDED
+- ``builds``: views built in the background, SHOW BUILDS
 - ``changes``: INSERT, UPDATE, DELETE; ``merge``: MERGE INTO
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
 - ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE

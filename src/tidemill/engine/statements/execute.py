@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import ALTERED
+from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.named_definitions import words_of
@@ -27,6 +29,7 @@ from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.alter import alter_table, rename
+from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
@@ -40,7 +43,10 @@ def execute(engine: Engine, statement: sql.Statement) -> Result:
     """Execute ``statement``."""
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
-    return _STATEMENTS[type(statement)](engine, statement)
+    try:
+        return _STATEMENTS[type(statement)](engine, statement)
+    except UnknownName as error:
+        raise about_build(engine, error) from error.__cause__
 
 
 def create_table(engine: Engine, statement: sql.CreateTable) -> Result:
@@ -55,13 +61,15 @@ def create_table(engine: Engine, statement: sql.CreateTable) -> Result:
 
 def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     """Compile a view and fill it."""
-    if statement.if_not_exists and statement.name in engine.catalog:
+    if statement.if_not_exists and (statement.name in engine.catalog or statement.name in engine.catalog.builds):
         return Result(message=f"{statement.name} exists already")
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
     replacing = statement.or_replace and statement.name in engine.catalog.views
     options = with_publication(statement.name, statement.options, engine.catalog.views)
     view = planned_view(engine.state, statement.name, statement.query, options, statement.tree)
+    if is_built_in_background(view):
+        return start_build(engine, view, replacing=replacing)
     if replacing:
         engine.definitions.replace_view(view)
     else:
@@ -240,6 +248,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.AlterView: alter_view,
     sql.Rename: rename,
     sql.Analyze: analyze,
+    ChangeBuild: change_build,
     sql.Delete: delete,
     sql.Drop: drop,
     sql.ExplainView: explain_view,
@@ -249,6 +258,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.RefreshView: refresh_view,
     sql.ReplayLate: replay_late,
     sql.Select: answer,
+    ShowBuilds: show_builds,
     sql.ShowFeeds: show.show_feeds,
     sql.ShowCreate: show.show_create,
     sql.ShowPartitions: show.show_partitions,

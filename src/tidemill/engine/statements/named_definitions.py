@@ -34,6 +34,7 @@ from tidemill.engine.catalog.entries.named_definitions import require_unused
 from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
+from tidemill.engine.statements.builds import describe_build
 from tidemill.engine.statements.changes import apply_rows
 from tidemill.engine.statements.details import details_of
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
@@ -61,7 +62,7 @@ def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resul
         engine.session = replace(engine.session, queries={**engine.session.queries, query.name: query})
     else:
         if query.name in catalog.named.queries:
-            require_unused(catalog.views.values(), catalog.named, query.name, "replaced")
+            require_unused(catalog.defined_views(), catalog.named, query.name, "replaced")
         stored = replace(catalog.named, queries={**catalog.named.queries, query.name: query})
         engine.definitions.define_named(stored)
     return Result(message=f"created view {query.name}")
@@ -73,7 +74,7 @@ def drop_named_query(engine: Engine, name: str) -> Result | None:
     if name in session.queries:
         engine.session = replace(session, queries={n: q for n, q in session.queries.items() if n != name})
     elif name in named.queries:
-        require_unused(engine.catalog.views.values(), named, name, "dropped")
+        require_unused(engine.catalog.defined_views(), named, name, "dropped")
         engine.definitions.define_named(replace(named, queries={n: q for n, q in named.queries.items() if n != name}))
     else:
         return None
@@ -142,7 +143,7 @@ def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
         engine.session = replace(engine.session, functions={**engine.session.functions, function.name: function})
     else:
         if function.name in catalog.named.functions:
-            require_unused(catalog.views.values(), catalog.named, function.name, "replaced", "function")
+            require_unused(catalog.defined_views(), catalog.named, function.name, "replaced", "function")
         stored = replace(catalog.named, functions={**catalog.named.functions, function.name: function})
         engine.definitions.define_named(stored)
     return Result(message=f"created function {function.name}")
@@ -154,7 +155,7 @@ def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:
     if name in session.functions:
         engine.session = replace(session, functions={n: f for n, f in session.functions.items() if n != name})
     elif name in named.functions:
-        require_unused(engine.catalog.views.values(), named, name, "dropped", "function")
+        require_unused(engine.catalog.defined_views(), named, name, "dropped", "function")
         left = {n: f for n, f in named.functions.items() if n != name}
         engine.definitions.define_named(replace(named, functions=left))
     elif statement.if_exists:
@@ -204,6 +205,8 @@ def _described(function: SqlFunction) -> list[str]:
 def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
     """List the columns of a table or view, materialized or not, with their types."""
     named = engine.named
+    if (build := engine.catalog.builds.get(statement.name)) is not None:
+        return describe_build(engine, build.view, names_only=statement.names_only)
     if statement.name in named.queries:
         query = f"SELECT * FROM `{statement.name}`"
         fields = translate(query, engine.catalog.relations, functions=named.registered, named=named).relation.fields

@@ -17,6 +17,7 @@ from tidemill.engine.inspect.relation_statistics import RelationStatistics, rela
 from tidemill.engine.inspect.staleness import staleness_of
 from tidemill.engine.partitions.listing import partitions_of
 from tidemill.engine.results import Result
+from tidemill.engine.statements.builds import building_rows
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.sources.lake.lake_table import version_shown
@@ -38,6 +39,8 @@ def show_create(engine: Engine, statement: sql.ShowCreate) -> Result:
 
 def definition_of(engine: Engine, name: str) -> str:
     """The statement that creates a table, stream or view, materialized or not."""
+    if name in engine.catalog.builds:
+        return view_definition(engine.catalog.builds[name].view)
     query = engine.named.queries.get(name)
     if query is not None:
         kind = "TEMPORARY VIEW" if name in engine.session.queries else "VIEW"
@@ -154,8 +157,8 @@ def _lake_cells(engine: Engine, name: str) -> tuple[str | None, str | None, str 
 
 
 def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
-    """List views with how they are maintained, and their staleness."""
-    rows = []
+    """List views with how they are maintained, and their staleness; of one that is being built, that."""
+    rows: list[tuple[object, ...]] = []
     for view in engine.catalog.views.values():
         placed = engine.pipeline[view.name]
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
@@ -165,6 +168,7 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
         behind = (late.epochs, late.partitions, round(late.seconds, 3))
         runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
         rows.append((view.name, strategies, runtime, refresh, fresh, *behind))
+    rows += building_rows(engine)
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
     fields = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
     return Result(rows, (*fields, Field("seconds_behind", DOUBLE)))

@@ -5,6 +5,7 @@
 - ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
+- ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
 - ``shell``: the SQL shell

@@ -12,6 +12,7 @@ import typer
 from tidemill import __version__
 from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.cli.bench import bench
+from tidemill.serving.cli.build_commands import builds
 from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
@@ -175,3 +176,4 @@ COMMANDS = (
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(pipelines, name="pipelines")
+app.add_typer(builds, name="builds")

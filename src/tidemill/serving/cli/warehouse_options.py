@@ -114,12 +114,14 @@ def list_relations(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:
         yield name, "table" if table.kept else "stream", len(wh.table(name)) if table.kept else None
     for name in wh.views():
         yield name, "view", len(wh.view(name))
+    for build in wh.builds:
+        yield build.view, f"view, {build.state}", None
 
 
 def find_relation(wh: Warehouse, name: str, at: int | None) -> LazyRows:
     """A table or view, as it is or as it was at an epoch."""
     source = wh if at is None else wh.at(at)
-    if name.lower() in wh.views():
+    if name.lower() in (*wh.views(), *(build.view for build in wh.builds)):
         return source.view(name)
     if name.lower() in wh.tables():
         return source.table(name)

@@ -7,6 +7,7 @@
 - ``merge_reader``: MERGE INTO, parsed by sqlglot
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
 - ``alter_readers``: ALTER TABLE and ALTER VIEW
+- ``build_statements``: SHOW BUILDS, PAUSE, RESUME and CANCEL BUILD
 - ``create_table``: columns of CREATE TABLE and CREATE STREAM
 - ``lake_tables``: CREATE TABLE ... USING format LOCATION
 - ``options``: (key = value, ...)

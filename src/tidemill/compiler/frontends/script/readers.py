@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.alter_readers import read_alter_table, read_alter_view, read_cascade
+from tidemill.compiler.frontends.script.build_statements import ShowBuilds, read_change_build
 from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
 from tidemill.compiler.frontends.script.definition_readers import (
     read_create_function,
@@ -424,6 +425,10 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("REPLAY", "LATE"): read_replay_late,
     ("SHOW", "PARTITIONS"): read_show_partitions,
     ("SHOW", "CREATE"): read_show_create,
+    ("SHOW", "BUILDS"): without_operands(ShowBuilds),
+    ("PAUSE", "BUILD"): read_change_build,
+    ("RESUME", "BUILD"): read_change_build,
+    ("CANCEL", "BUILD"): read_change_build,
     ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
     ("SHOW", "PLANS"): read_show_plans,
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),
