@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidemill.engine.check import check
+    from tidemill.engine.copies.backup import backup, backups, clone, restore
     from tidemill.engine.objects.database import Objects, objects, odl_from
     from tidemill.engine.open_warehouse import open
     from tidemill.engine.repair import repair
@@ -35,12 +36,16 @@ __all__ = [
     "TidemillError",
     "Warehouse",
     "__version__",
+    "backup",
+    "backups",
     "check",
+    "clone",
     "objects",
     "odl_from",
     "open",
     "plan_pipeline",
     "repair",
+    "restore",
     "run_pipeline",
 ]
 __version__ = "0.1.0"
@@ -49,12 +54,16 @@ _MODULES = {
     "Objects": "tidemill.engine.objects.database",
     "TidemillError": "tidemill.model.errors",
     "Warehouse": "tidemill.engine.warehouse",
+    "backup": "tidemill.engine.copies.backup",
+    "backups": "tidemill.engine.copies.backup",
     "check": "tidemill.engine.check",
+    "clone": "tidemill.engine.copies.backup",
     "objects": "tidemill.engine.objects.database",
     "odl_from": "tidemill.engine.objects.database",
     "open": "tidemill.engine.open_warehouse",
     "plan_pipeline": "tidemill.serving.pipelines.run",
     "repair": "tidemill.engine.repair",
+    "restore": "tidemill.engine.copies.backup",
     "run_pipeline": "tidemill.serving.pipelines.run",
 }
 

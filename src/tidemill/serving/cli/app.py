@@ -12,6 +12,7 @@ import typer
 from tidemill import __version__
 from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.cli.bench import bench
+from tidemill.serving.cli.copy_commands import backup, clone, restore
 from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
@@ -167,6 +168,9 @@ COMMANDS = (
     vacuum,
     check,
     repair,
+    backup,
+    restore,
+    clone,
     bench,
     completion,
 )
