@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidemill.engine.copies.backup import backup, backups, clone, restore
     from tidemill.engine.objects.database import Objects, objects, odl_from
     from tidemill.engine.open_warehouse import open
+    from tidemill.engine.projects.deploy import deploy, diff, plan
     from tidemill.engine.repair import repair
     from tidemill.engine.warehouse import Warehouse
     from tidemill.model.errors import TidemillError
@@ -40,9 +41,12 @@ __all__ = [
     "backups",
     "check",
     "clone",
+    "deploy",
+    "diff",
     "objects",
     "odl_from",
     "open",
+    "plan",
     "plan_pipeline",
     "repair",
     "restore",
@@ -58,9 +62,12 @@ _MODULES = {
     "backups": "tidemill.engine.copies.backup",
     "check": "tidemill.engine.check",
     "clone": "tidemill.engine.copies.backup",
+    "deploy": "tidemill.engine.projects.deploy",
+    "diff": "tidemill.engine.projects.deploy",
     "objects": "tidemill.engine.objects.database",
     "odl_from": "tidemill.engine.objects.database",
     "open": "tidemill.engine.open_warehouse",
+    "plan": "tidemill.engine.projects.deploy",
     "plan_pipeline": "tidemill.serving.pipelines.run",
     "repair": "tidemill.engine.repair",
     "restore": "tidemill.engine.copies.backup",

@@ -98,7 +98,8 @@ class Engine:
         self.follower = WriterFollower(self.lock, self.poll, lambda: store.catalog)
         self.contents, self.answer = reader.contents, reader.answer
         if read_only:
-            self.contents, self.answer = map(self.follower.retrying, (reader.contents, reader.answer))
+            self.contents = self.follower.retrying(reader.contents)
+            self.answer = self.follower.retrying(reader.answer)
         self._filler = ViewFiller(state, self.epochs, self.contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler)
         self._schedule = CompactionSchedule(store, keep)

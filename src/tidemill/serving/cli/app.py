@@ -18,6 +18,7 @@ from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
 from tidemill.serving.cli.pipeline_commands import pipelines
+from tidemill.serving.cli.project_commands import deploy, diff, plan
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
@@ -171,6 +172,9 @@ COMMANDS = (
     backup,
     restore,
     clone,
+    plan,
+    deploy,
+    diff,
     bench,
     completion,
 )
