@@ -5,6 +5,8 @@
 - ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
+- ``copy_commands``: ``backup``, ``restore``, ``clone``
+- ``project_commands``: ``plan``, ``deploy``, ``diff``
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
 - ``shell``: the SQL shell
