@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.compiler.frontends.script import statements as sql
@@ -80,7 +80,35 @@ def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: boo
     catalog = engine.committed
     changed = {name: found for name, one in project.items() if (found := _compared(catalog, one)) is not None}
     extra = [name for name in catalog.views if name not in project] if drop else []
-    rebuilt = _rebuilt(catalog, changed, extra)
+    rebuilt = _rebuilt(catalog, changed, extra, _kept_columns(engine, project, changed, extra))
+    _require_rebuilt_known(rebuilt, project, extra)
+    steps = _steps(catalog, project, changed, extra, rebuilt)
+    left = [n for n in (*catalog.tables, *catalog.views, *catalog.named.queries) if n not in project and n not in extra]
+    found = tuple(step for step, _ in _tried(engine, steps))
+    return DeployPlan(found, len(project) - len(changed), tuple(n for n in left if re.fullmatch(r"\w+", n)))
+
+
+def _kept_columns(
+    engine: Engine, project: Mapping[str, Definition], changed: Mapping[str, DeployStep], extra: Iterable[str]
+) -> set[str]:
+    """Changed views with the columns that they had: their readers take the difference, if the engine can give it."""
+    catalog = engine.committed
+    read = {name for name in changed if name in catalog.views and catalog.readers(name)}
+    if not read or not hasattr(engine, "replacements"):
+        return set()
+    everything = _steps(catalog, project, changed, extra, _rebuilt(catalog, changed, extra, set()))
+    views = [view for _, view in _tried(engine, everything) if view is not None]
+    return {view.name for view in views if view.name in read and view.fields == catalog.view(view.name).fields}
+
+
+def _steps(
+    catalog: Catalog,
+    project: Mapping[str, Definition],
+    changed: Mapping[str, DeployStep],
+    extra: Iterable[str],
+    rebuilt: Mapping[str, str],
+) -> list[DeployStep]:
+    """The steps of a deployment: what goes, and then what comes, in the order of its use."""
     steps = [
         DeployStep("drop", name, "materialized view", "it is not in the project")
         for name in reversed(catalog.with_readers(extra))
@@ -92,19 +120,19 @@ def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: boo
             steps.append(DeployStep("rebuild", name, definition.kind, reason, statement=definition.statement))
         elif name in changed:
             steps.append(changed[name])
-    left = [n for n in (*catalog.tables, *catalog.views, *catalog.named.queries) if n not in project and n not in extra]
-    _require_rebuilt_known(rebuilt, project, extra)
-    plan = DeployPlan(tuple(steps), len(project) - len(changed), tuple(n for n in left if re.fullmatch(r"\w+", n)))
-    return replace(plan, steps=tuple(_tried(engine, plan.steps)))
+    return steps
 
 
 _SAME = DeployStep("", "", "")
 
 
-def _rebuilt(catalog: Catalog, changed: Mapping[str, DeployStep], extra: Iterable[str]) -> dict[str, str]:
+def _rebuilt(
+    catalog: Catalog, changed: Mapping[str, DeployStep], extra: Iterable[str], in_place: Iterable[str]
+) -> dict[str, str]:
     """Views that have to be dropped and created, each with the definition that makes it necessary.
 
-    They read a view that is replaced, or use a function or a view that is not materialized and changes.
+    They read a view that is replaced, but not ``in_place``, or use a function or a view that is not materialized and
+    changes.
     """
     found: dict[str, str] = {}
     gone = set(extra)
@@ -113,7 +141,7 @@ def _rebuilt(catalog: Catalog, changed: Mapping[str, DeployStep], extra: Iterabl
             continue
         if name in catalog.views:
             using = [view.name for view in catalog.readers(name) if view.name not in gone]
-            using = [name, *using] if using else []
+            using = [name, *using] if using and name not in in_place else []
         else:
             using = [view.name for view in catalog.views.values() if name in words_of(view.query, catalog.named)]
         for view in catalog.with_readers(using):
@@ -222,17 +250,16 @@ def _normal(text: str) -> str:
     return _printed(ParsedText(source.parse(), source))
 
 
-def _tried(engine: Engine, steps: Iterable[DeployStep]) -> list[DeployStep]:
-    """The steps with estimates, each tried on a copy of the catalog."""
+def _tried(engine: Engine, steps: Sequence[DeployStep]) -> list[tuple[DeployStep, View | None]]:
+    """The steps with estimates, each tried on a copy of the catalog; views as they would be."""
     trial = engine.committed.copy()
-    steps = list(steps)
-    gone = {step.name for step in steps if step.action in ("drop", "rebuild", "replace") and step.name in trial.views}
+    gone = {step.name for step in steps if step.action in ("drop", "rebuild")}
     for name in reversed([name for name in trial.views if name in gone]):
         trial.drop(name)
     return [_try(engine, trial, step) for step in steps]
 
 
-def _try(engine: Engine, trial: Catalog, step: DeployStep) -> DeployStep:
+def _try(engine: Engine, trial: Catalog, step: DeployStep) -> tuple[DeployStep, View | None]:
     match step.statement:
         case sql.CreateTable(table=table):
             trial.add(table)
@@ -245,21 +272,24 @@ def _try(engine: Engine, trial: Catalog, step: DeployStep) -> DeployStep:
             trial.named = replace(trial.named, functions={**trial.named.functions, function.name: function})
         case sql.CreateView() as view:
             return _try_view(engine, trial, step, view)
-    return step
+    return step, None
 
 
-def _try_view(engine: Engine, trial: Catalog, step: DeployStep, statement: sql.CreateView) -> DeployStep:
+def _try_view(
+    engine: Engine, trial: Catalog, step: DeployStep, statement: sql.CreateView
+) -> tuple[DeployStep, View | None]:
     store = engine.store
     statistics = stored_statistics(trial, store)
     view: View = define_view(
         trial, statement.name, statement.query, statement.options, store.epoch, statement.tree, statistics=statistics
     )
-    trial.add(view)
+    if view.name in trial.views:
+        trial.replace_entry(view.name, view)
+    else:
+        trial.add(view)
     known = all(name in engine.committed for name in view.inputs)
     decision = view.plan.log[-1] if view.plan.log else None
-    return replace(
-        step,
-        rows=sum(map(store.rows, view.inputs)) if known else None,
-        bytes=decision.bytes if decision and known else None,
-        visits=decision.visits if decision and known else None,
-    )
+    rows = sum(map(store.rows, view.inputs)) if known else None
+    predicted = decision if known else None
+    costs = (predicted.bytes, predicted.visits) if predicted is not None else (None, None)
+    return replace(step, rows=rows, bytes=costs[0], visits=costs[1]), view
