@@ -190,3 +190,15 @@ def test_the_command_line_tells_whether_something_differs(shop: Path, tmp_path: 
     write(shop, d="CREATE MATERIALIZED VIEW many AS SELECT COUNT(*) AS n FROM orders")
     code, said = run("plan", str(shop), "--check")
     assert code == 1 and said.startswith("create   materialized view many  (reads 3 rows")
+
+
+def test_a_view_that_is_rebuilt_and_has_another_option(shop: Path, tmp_path: Path) -> None:
+    write(
+        shop,
+        a_views=FILES["a_views.sql"].replace("VIEW top AS", "VIEW top WITH (strategy = 'delta') AS"),
+        c="CREATE VIEW paid AS SELECT * FROM orders; CREATE FUNCTION twice(x INT) RETURNS INT RETURN x;",
+    )
+    assert ("rebuild", "top") in actions(deploy(shop, tmp_path).plan)
+    assert not tidemill.plan(shop, tmp_path / "w")
+    with opened(tmp_path) as wh:
+        assert wh.view("top").rows() == [(7,)]

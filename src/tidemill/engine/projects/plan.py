@@ -115,7 +115,7 @@ def _steps(
         if name in extra
     ]
     for name, definition in project.items():
-        if name in rebuilt and changed.get(name, _SAME).action in ("", "replace"):
+        if name in rebuilt:
             reason = changed.get(name, _SAME).reason or f"it reads {rebuilt[name]}"
             steps.append(DeployStep("rebuild", name, definition.kind, reason, statement=definition.statement))
         elif name in changed:
