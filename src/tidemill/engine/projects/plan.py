@@ -84,8 +84,8 @@ def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: boo
     _require_rebuilt_known(rebuilt, project, extra)
     steps = _steps(catalog, project, changed, extra, rebuilt)
     left = [n for n in (*catalog.tables, *catalog.views, *catalog.named.queries) if n not in project and n not in extra]
-    found = tuple(step for step, _ in _tried(engine, steps))
-    return DeployPlan(found, len(project) - len(changed), tuple(n for n in left if re.fullmatch(r"\w+", n)))
+    tried = tuple(step for step, _ in _tried(engine, steps))
+    return DeployPlan(tried, len(project) - len(changed), tuple(n for n in left if re.fullmatch(r"\w+", n)))
 
 
 def _kept_columns(
