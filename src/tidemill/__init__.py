@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidemill.engine.check import check
+    from tidemill.engine.copies.backup import backup, backups, clone, restore
     from tidemill.engine.objects.database import Objects, objects, odl_from
     from tidemill.engine.open_warehouse import open
+    from tidemill.engine.projects.deploy import deploy, diff, plan
     from tidemill.engine.repair import repair
     from tidemill.engine.warehouse import Warehouse
     from tidemill.model.errors import TidemillError
@@ -35,12 +37,19 @@ __all__ = [
     "TidemillError",
     "Warehouse",
     "__version__",
+    "backup",
+    "backups",
     "check",
+    "clone",
+    "deploy",
+    "diff",
     "objects",
     "odl_from",
     "open",
+    "plan",
     "plan_pipeline",
     "repair",
+    "restore",
     "run_pipeline",
 ]
 __version__ = "0.1.0"
@@ -49,12 +58,19 @@ _MODULES = {
     "Objects": "tidemill.engine.objects.database",
     "TidemillError": "tidemill.model.errors",
     "Warehouse": "tidemill.engine.warehouse",
+    "backup": "tidemill.engine.copies.backup",
+    "backups": "tidemill.engine.copies.backup",
     "check": "tidemill.engine.check",
+    "clone": "tidemill.engine.copies.backup",
+    "deploy": "tidemill.engine.projects.deploy",
+    "diff": "tidemill.engine.projects.deploy",
     "objects": "tidemill.engine.objects.database",
     "odl_from": "tidemill.engine.objects.database",
     "open": "tidemill.engine.open_warehouse",
+    "plan": "tidemill.engine.projects.deploy",
     "plan_pipeline": "tidemill.serving.pipelines.run",
     "repair": "tidemill.engine.repair",
+    "restore": "tidemill.engine.copies.backup",
     "run_pipeline": "tidemill.serving.pipelines.run",
 }
 

@@ -197,3 +197,25 @@ def test_columns_and_names_change_in_s3() -> None:
         wh.compact()
         assert all(one.ok for one in wh.verify())
         assert sorted(wh.at(5).table("sales").rows())[0] == (1, "ann", 1, "old")
+
+
+def test_copies_within_a_bucket_and_from_and_to_a_disk(bucket: str, tmp_path: Path) -> None:
+    with tidemill.open(SHOP, runtime="native") as wh:
+        filled(wh)
+        rows = sorted(wh.view("totals").rows(), key=str)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEMILL_CACHE", str(tmp_path / "no copies"))
+        cloned = tidemill.clone(SHOP, "s3://bucket/clone")
+        assert cloned.files.linked == cloned.files.files > 0  # the server has copied all of them
+        assert tidemill.backup(SHOP, "s3://bucket/backups").files.linked == cloned.files.files
+    tidemill.restore("s3://bucket/backups", tmp_path / "disk")
+    tidemill.backup(tmp_path / "disk", "s3://bucket/others")
+    assert tidemill.backup(tmp_path / "disk", "s3://bucket/others").files.shared == cloned.files.files
+    tidemill.restore("s3://bucket/others", "s3://bucket/again")
+    for place in ("s3://bucket/clone", tmp_path / "disk", "s3://bucket/again"):
+        with tidemill.open(place, runtime="native") as copy:
+            assert sorted(copy.view("totals").rows(), key=str) == rows
+            copy.apply({"orders": [(+1, (9, "eve", 9))]})
+            assert all(copy.verify())
+    with tidemill.open(SHOP, runtime="native", read_only=True) as wh:
+        assert sorted(wh.view("totals").rows(), key=str) == rows

@@ -1,7 +1,7 @@
 """A writer whose every epoch keeps two views equal, for readers in other processes to look at.
 
-Run as ``python -m tests.integration.balancing FOLDER SECONDS``: prints ``open``, writes for so long, prints its last
-epoch and holds the warehouse until its input ends.
+Run as ``python -m tests.integration.balancing FOLDER SECONDS [EPOCHS]``: prints ``open``, writes for so long, prints
+its last epoch and holds the warehouse until its input ends. With EPOCHS it merges and vacuums after so many.
 """
 
 from __future__ import annotations
@@ -32,12 +32,17 @@ if __name__ == "__main__":
     # Manifests and merges at every turn, so that readers meet them.
     folder_writer.CHECKPOINT_EPOCHS = 5
     compaction_schedule.EPOCHS_BETWEEN_PASSES = 8
+    VACUUM = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     with tidemill.open(sys.argv[1], runtime="native") as warehouse:
-        warehouse.sql(SCRIPT)
-        balance(warehouse, 1)
+        if not warehouse.tables():
+            warehouse.sql(SCRIPT)
+            balance(warehouse, 1)
         print("open", flush=True)
         end = time.monotonic() + float(sys.argv[2])
         while time.monotonic() < end:
             balance(warehouse, warehouse.epoch + 1)
+            if VACUUM and warehouse.epoch % VACUUM == 0:
+                warehouse.compact()
+                warehouse.vacuum()
         print(warehouse.epoch, flush=True)
         sys.stdin.read()

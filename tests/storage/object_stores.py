@@ -46,6 +46,9 @@ class MemoryObjects:
         self.contents[name] = content.read_bytes() if isinstance(content, Path) else bytes(content)
         self.after(kind, name)
 
+    def copy(self, address: str, name: str) -> bool:
+        return False
+
     def delete(self, name: str) -> None:
         self._begin("delete", name)
         self.contents.pop(name, None)

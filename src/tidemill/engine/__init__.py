@@ -5,6 +5,8 @@
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired
+- ``copies``: backups, restored warehouses and clones
+- ``projects``: folders of SQL files, planned, deployed and compared
 - ``engine``: ``Engine``, which creates the components below and connects them
 - ``statements``: execution of SQL statements
 - ``inspect``: EXPLAIN, verification, audits, lineage, staleness
@@ -22,6 +24,7 @@
 - ``results``, ``intake_counts``, ``published_epochs``: values returned to users
 - ``html_output``: how notebooks show them
 - ``workers``: background threads that retry
+- ``following``: a reader that moves to the new epochs of a writer
 - ``boundary``, ``arguments``, ``fault_reports``: the public boundary: arguments checked, errors translated, faults
   reported
 """

@@ -31,6 +31,7 @@ from tidemill.engine.epochs.placement import Placement
 from tidemill.engine.epochs.reader import WarehouseReader
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
+from tidemill.engine.following import POLL_SECONDS, WriterFollower
 from tidemill.engine.maintenance.change_logs import ChangeLogs
 from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.maintenance.housekeeping import Housekeeping
@@ -54,17 +55,15 @@ __all__ = ["Engine"]
 SHARED_ROWS = 100
 """Largest number of changed rows with which an epoch is left to another thread, whose own caller waits for it."""
 
-POLL_SECONDS = 0.2
-"""Seconds between two checks of a reader for commits of another process."""
-
 
 class Engine:
     """An open warehouse: its state, and the components that read, change and publish it.
 
     ``keep`` is the number of epochs that stay readable; None: all, until ``vacuum``. ``memory`` limits the memory of
-    this process. ``follow`` starts the workers of sources and feeds that are not manual. A folder may come from
-    anybody, so that is not the default. ``secrets`` are the variables that sources may take passwords from. Views that
-    are built in the background are kept in the folder ``builds`` meanwhile, or in memory. ``registry`` has functions.
+    this process. ``follow`` starts the workers of sources and feeds that are not manual, and makes a reader follow the
+    writer. A folder may come from anybody, so that is not the default. ``secrets`` are the variables that sources may
+    take passwords from. Views that are built in the background are kept in the folder ``builds`` meanwhile, or in
+    memory. ``registry`` has functions.
     """
 
     def __init__(
@@ -104,7 +103,11 @@ class Engine:
         self.settled = self.events.settled
         self.flush = self.events.flush
         self.reader = reader = WarehouseReader(state, self.settled, self.flush, partial(lake_rows, state))
+        self.follower = WriterFollower(self.lock, self.poll, lambda: store.catalog)
         self.contents, self.answer = reader.contents, reader.answer
+        if read_only:
+            self.contents = self.follower.retrying(reader.contents)
+            self.answer = self.follower.retrying(reader.answer)
         self._filler = ViewFiller(state, self.epochs, self.contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler)
         self._schedule = CompactionSchedule(store, keep)
@@ -132,6 +135,8 @@ class Engine:
         outdated = self.state.reload()
         self.state.changed_rows = self.placement.rows
         if self.state.read_only:
+            if follow:
+                self.follower.start()
             return
         for view in outdated:
             self._filler.fill(view, self._filler.retained_rows(view), rebuilt=True)
@@ -198,12 +203,14 @@ class Engine:
         """Seconds between two checks for commits of another process; None if there can be none."""
         return POLL_SECONDS if self.state.read_only else None
 
-    def poll(self) -> None:
-        """Read commits of another process; the writer does not notify readers."""
+    def poll(self) -> bool:
+        """Read commits of another process, which does not notify readers; True if there was one."""
         with self.lock:
-            if not self.state.closed and self.store.refresh():
-                self.state.reload()
-                self.publisher.look(self.store.epoch)
+            if self.state.closed or not self.store.refresh():
+                return False
+            self.state.reload()
+            self.publisher.look(self.store.epoch)
+            return True
 
     def costs(self) -> EpochCosts:
         """Costs of the last epoch: Spark's jobs and bytes, and the bytes of changes that this process stored."""
@@ -293,6 +300,7 @@ class Engine:
     def close(self) -> None:
         """Close the engine; waiting subscribers end."""
         self.builds.close()
+        self.follower.close()
         self.feeds.close()
         self.lakes.close()
         self.publications.close()

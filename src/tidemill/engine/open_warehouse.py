@@ -51,6 +51,8 @@ def open(  # shadows the builtin for the public name tidemill.open
     ``memory``, such as ``"4GB"``, limits the memory of this process: state that does not fit stays on disk.
     ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough work.
     With ``follow`` sources and feeds that are not manual start at once; otherwise when ``Warehouse.follow`` is called.
+    With ``read_only`` the warehouse is read beside its writer, at one epoch until ``advance``; with ``follow`` as well
+    it moves to new epochs by itself.
     ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
     """
     check_runtime_name(runtime)

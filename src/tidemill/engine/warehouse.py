@@ -91,7 +91,8 @@ class Warehouse:
         """
         result = Result()
         for statement in parse(text, name=name):
-            result = execute(self._engine, statement)
+            with self._engine.follower.standing():
+                result = execute(self._engine, statement)
             if each is not None:
                 each(result)
         return result
@@ -375,11 +376,25 @@ class Warehouse:
         self._engine.state.require_writable()
         return self._engine.scheduler.run(limit)
 
+    def advance(self) -> int:
+        """Move to the newest epoch that another process has committed, and return it.
+
+        A read-only warehouse stays at the epoch that it was opened at until this is called, or a subscription reads on.
+        """
+        if not self._engine.state.read_only:
+            return self.flush()
+        self._engine.poll()
+        return self.epoch
+
     def follow(self, limit: int | None = None) -> None:
         """Start background threads for all sources, feeds and lake tables, also manual ones, and for scheduled views.
 
         They run until the warehouse is closed. ``troubles`` reports their failures. ``limit`` is that of ``schedule``.
+        A read-only warehouse follows its writer instead.
         """
+        if self._engine.state.read_only:
+            self._engine.follower.start()
+            return
         self._engine.source_views.follow_all()
         self._engine.feeds.follow_all()
         self._engine.lakes.follow_all()
@@ -390,7 +405,7 @@ class Warehouse:
         """The views and feeds whose background thread fails or is not started, with the reason."""
         engine = self._engine
         followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
-        return followed | engine.publications.troubles() | engine.scheduler.troubles()
+        return followed | engine.publications.troubles() | engine.scheduler.troubles() | engine.follower.troubles()
 
     def table(self, name: str) -> TableHandle:
         """The handle of a table, for reading."""

@@ -6,6 +6,8 @@
 - ``folder_writer``: turns epochs into log records, runs and manifests, durably.
 - ``commits``: the files in which commits are recorded: manifests, the log, and how a folder is recovered from them.
 - ``snapshot``: an epoch that a reader holds open.
+- ``vacuumed_files``: files that another process has vacuumed, told from damage.
+- ``copies``: the files of a commit at another place: backups and clones.
 - ``change_counts``: rows that epochs have inserted, updated and deleted, for statistics.
 - ``runs``: Parquet files of weighted rows, verified against their checksums.
 - ``shared_staging``: files of the next epoch that processes of several machines write to an object store.

@@ -7,7 +7,8 @@ open whether the disk has what was written: then every further use ends with the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from tidemill.storage.filesystem.durable_files import OutcomeUnknown, storage_er
 from tidemill.storage.filesystem.file_system import FilePath
 from tidemill.storage.folder_writer import FolderWriter
 from tidemill.storage.snapshot import OpenSnapshots
+from tidemill.storage.vacuumed_files import find_vacuumed
 
 T = TypeVar("T")
 
@@ -54,6 +56,20 @@ class FolderCommits:
         self._seen = seen
         self._become(now)
         return (before.epoch, before.state.sequence) != (now.epoch, now.state.sequence)
+
+    @contextmanager
+    def reading(self, now: CommittedState) -> Iterator[None]:
+        """Context in which files of ``now`` are read: ``EpochGone`` if another process has vacuumed them.
+
+        The writer knows what it has deleted, so for it a missing file is damage.
+        """
+        try:
+            yield
+        except Corrupt as found:
+            gone = find_vacuumed(self._layout, now) if self.writer is None else None
+            if gone is None:
+                raise
+            raise gone from found
 
     def advance(self, doing: str, step: Callable[[], tuple[CommittedState, T]]) -> T:
         """Advance from one commit to the next. After an error the folder is read again to see if the commit was made.

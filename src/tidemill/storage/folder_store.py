@@ -55,8 +55,8 @@ class FolderStore:
     """Named maps of weighted rows in a folder, with an epoch each; created by ``FolderStore.open``.
 
     Readers in this process are isolated by ``pin``, which keeps the files of their epoch. A reader in another process
-    sees the epoch that it opened until the files are deleted by a ``vacuum`` after a merge; it then has to ``refresh``.
-    Vacuum with a ``keep`` that covers the longest such reader.
+    sees the epoch that it opened until a ``vacuum`` deletes its files (``vacuumed_files.py``); then it has to
+    ``refresh``.
     """
 
     def __init__(
@@ -178,7 +178,15 @@ class FolderStore:
             parts = partial(now.parts, self._layout.maps, lookups=self._lookups)
             state = now.state
             snapshot = StoreSnapshot(
-                now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin, state.losses
+                now.epoch,
+                state.oldest,
+                state.catalog,
+                now.positions,
+                parts,
+                now.tail,
+                self._unpin,
+                state.losses,
+                partial(self._commits.reading, now),
             )
             return self._commits.snapshots.add(snapshot, state)
 
@@ -212,7 +220,8 @@ class FolderStore:
             if self._now.state.alterations.get(name):
                 self._rewrite_altered(name, bound)
             parts = self._now.parts(self._layout.maps, name, self._lookups)
-            return (*(self._temporary_runs.present(part) for part in parts if is_visible_at(part, bound)), *spilled)
+            with self._commits.reading(self._now):
+                return (*(self._temporary_runs.present(part) for part in parts if is_visible_at(part, bound)), *spilled)
 
     def _rewrite_altered(self, name: str, until: int) -> None:
         """Rewrite the runs of a map that lack its present columns, for runtimes that read files themselves."""
@@ -443,7 +452,7 @@ class FolderStore:
 
     def check(self) -> Inspection:
         """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
-        with self.pin():
+        with self.pin() as snapshot, snapshot.reading():
             return inspect_files(self._layout, self._now.state)
 
     def history(self) -> dict[int, Mapping[str, str]]:

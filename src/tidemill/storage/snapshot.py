@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -34,6 +35,8 @@ class StoreSnapshot:
     tail: RecentEpochs
     on_close: Callable[[StoreSnapshot], None] = field(default=lambda snapshot: None)
     losses: tuple[LostEpochs, ...] = ()
+    reading: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Context of every read, which says what has become of files that are no longer there."""
 
     def read(
         self,
@@ -48,7 +51,8 @@ class StoreSnapshot:
         bound = check_readable(self.oldest, self.epoch, since, until)
         require_not_lost(self.losses, name, since, bound)
         parts = [*self.parts(name), *self.tail.parts(name, since=since, until=bound)]
-        return read_segments(parts, stored_schema(fields), since, bound, where)
+        with self.reading():
+            return read_segments(parts, stored_schema(fields), since, bound, where)
 
     def close(self) -> None:
         """Release the epoch."""

@@ -17,7 +17,7 @@ from tidemill.sources.lake.publication.epochs_table import EPOCHS_TABLE
 from tidemill.sources.lake.publication.lake_publication import MERGE_ON_READ, WRITES, Place
 from tidemill.sources.lake.registry import CATALOG_OPTIONS, checked_place
 
-__all__ = ["MODES", "OWNER", "Publication", "require_publishable", "with_publication"]
+__all__ = ["MODES", "OWNER", "PUBLICATION_OPTIONS", "Publication", "require_publishable", "with_publication"]
 
 MODES = {
     "merge": "its rows, changed by key",
@@ -38,6 +38,9 @@ _OPTIONS = (
     "epochs_table",
     *CATALOG_OPTIONS,
 )
+
+PUBLICATION_OPTIONS = frozenset({"publish", OWNER, *_OPTIONS})
+"""All options of a published view that say how it is published."""
 
 FORMATS = ("delta", "iceberg")
 

@@ -43,8 +43,8 @@ class Subscribable(ChangeSource, Protocol):
     def flush(self) -> None:
         """Commit the open epoch of events."""
 
-    def poll(self) -> None:
-        """Read commits of another process."""
+    def poll(self) -> bool:
+        """Read commits of another process; True if there was one."""
 
 
 @public_class

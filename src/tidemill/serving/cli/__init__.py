@@ -6,6 +6,8 @@
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
+- ``copy_commands``: ``backup``, ``restore``, ``clone``
+- ``project_commands``: ``plan``, ``deploy``, ``diff``
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
 - ``shell``: the SQL shell

@@ -13,11 +13,13 @@ from tidemill import __version__
 from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.cli.bench import bench
 from tidemill.serving.cli.build_commands import builds
+from tidemill.serving.cli.copy_commands import backup, clone, restore
 from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
 from tidemill.serving.cli.pipeline_commands import pipelines
+from tidemill.serving.cli.project_commands import deploy, diff, plan
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
@@ -168,6 +170,12 @@ COMMANDS = (
     vacuum,
     check,
     repair,
+    backup,
+    restore,
+    clone,
+    plan,
+    deploy,
+    diff,
     bench,
     completion,
 )

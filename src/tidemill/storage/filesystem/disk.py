@@ -153,6 +153,10 @@ class Disk:
         os.link(staged, file)
         sync_file(file)
 
+    def copy_from(self, source: object, file: Path) -> bool:
+        """False: files of a disk are linked or copied by this process."""
+        return False
+
     def local_copy(self, file: Path) -> Path:
         """The file itself."""
         return file

@@ -152,6 +152,9 @@ class FileSystem(Protocol[P]):
     def adopt(self, staged: Path, file: P) -> None:
         """The same for a file that was written elsewhere, and stays there."""
 
+    def copy_from(self, source: FilePath, file: P) -> bool:
+        """Copy a file of another warehouse without moving its bytes through this machine; False if that cannot be."""
+
     def local_copy(self, file: P) -> Path:
         """The file itself, or a copy on this machine, to be compared with its checksum.
 

@@ -82,6 +82,15 @@ class BucketObjects:
         with self._translated(name, missing=_NO_BUCKET):
             self._store.put(name, content, mode="create" if new else "overwrite")
 
+    def copy(self, address: str, name: str) -> bool:
+        """Copy an object of the same bucket."""
+        source, target = urlsplit(address), urlsplit(f"{self._address}/{name}")
+        if (source.scheme, source.netloc) != (target.scheme, target.netloc):
+            return False
+        with self._translated(address):
+            _whole_bucket(f"{target.scheme}://{target.netloc}").copy(source.path.lstrip("/"), target.path.lstrip("/"))
+        return True
+
     def delete(self, name: str) -> None:
         """Delete an object."""
         with suppress(FileNotFoundError), self._translated(name):
@@ -143,6 +152,12 @@ def open_address(address: str) -> ObjectPath:
 def open_bucket(address: str) -> BucketObjects:
     """The objects below an address without credentials, of whatever is there."""
     return BucketObjects(address, _store(address))
+
+
+@lru_cache(maxsize=16)
+def _whole_bucket(address: str) -> ObjectStore:
+    """The store of a whole bucket, in which two warehouses are."""
+    return _store(address)
 
 
 @lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.filesystem.file_system import FileSystem
 from tidemill.storage.filesystem.objects.object_lock import ObjectLock
 from tidemill.storage.filesystem.objects.object_log import MAX_END, LogPieces, ObjectLog
@@ -261,6 +262,10 @@ class ObjectFiles(FileSystem[ObjectPath]):
         """Link the staged file as the copy, and put it."""
         self._copies.adopt(staged, file.key)
         self._requests.replace(file.key, staged)
+
+    def copy_from(self, source: FilePath, file: ObjectPath) -> bool:
+        """Have the store copy the object, if both are in one bucket."""
+        return isinstance(source, ObjectPath) and self._requests.copy(str(source), file.key)
 
     def local_copy(self, file: ObjectPath) -> Path:
         """The copy, fetched if it is not there."""

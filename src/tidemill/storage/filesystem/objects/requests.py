@@ -40,6 +40,9 @@ class Objects(Protocol):
     def put(self, name: str, content: bytes | Path, *, new: bool) -> None:
         """Write an object. If it is to be ``new`` and exists: ``FileExistsError``."""
 
+    def copy(self, address: str, name: str) -> bool:
+        """Have the store copy the object at an address to ``name``; False if it is elsewhere."""
+
     def delete(self, name: str) -> None:
         """Delete an object, if there is one."""
 
@@ -82,6 +85,10 @@ class RepeatedRequests:
                 raise OutcomeUnknown(errno.EAGAIN, "another request for the name was under way", name) from None
             if found != content:
                 raise
+
+    def copy(self, address: str, name: str) -> bool:
+        """Have the store copy the object at an address to ``name``; False if it is elsewhere."""
+        return answered(lambda: self.objects.copy(address, name))
 
     def delete(self, name: str) -> None:
         """Delete an object, if there is one."""
