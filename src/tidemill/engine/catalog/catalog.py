@@ -11,8 +11,8 @@ from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.staging.append_only import only_grows
-from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.build_entry import BuildEntry
+from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry

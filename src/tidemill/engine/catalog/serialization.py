@@ -16,11 +16,11 @@ from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Plan
+from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
-from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.constraints import without_enforcement
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
