@@ -1,7 +1,7 @@
 """The engine: one warehouse, its catalog, and the epochs that maintain its views.
 
 - ``open_warehouse``: ``open``
-- ``warehouse``: ``Warehouse``, the public class; thin
+- ``warehouse``: ``Warehouse``, the public class; thin; ``warehouse_costs``: what it tells of costs
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired
@@ -19,6 +19,7 @@
 - ``streams``: batches of streaming queries as epochs
 - ``subscriptions``: changes of views delivered to subscribers
 - ``epochs``: one epoch, from changes to commit
+- ``telemetry``: what epochs and views cost: the refresh log, logging, spans
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS
 - ``catalog``: tables, views, sources and functions by name, stored as SQL
 - ``results``, ``intake_counts``, ``published_epochs``: values returned to users

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from logging import INFO
 from threading import get_ident
 
 from tidemill.algebra.expressions.scalars import Literal
@@ -45,9 +46,12 @@ from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.results import EpochCosts
 from tidemill.engine.subscriptions.change_batches import stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher
-from tidemill.model.errors import CommitUnknown
+from tidemill.engine.telemetry.events import WAREHOUSE, log_refused, tell
+from tidemill.engine.telemetry.recorder import RefreshRecorder
+from tidemill.model.errors import CommitUnknown, TidemillError
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.memory_store import MemoryStore
+from tidemill.storage.bounded_log import BoundedLog
 from tidemill.storage.store import Store
 
 __all__ = ["Engine"]
@@ -64,6 +68,7 @@ class Engine:
     writer. A folder may come from anybody, so that is not the default. ``secrets`` are the variables that sources may
     take passwords from. Views that are built in the background are kept in the folder ``builds`` meanwhile, or in
     memory. ``registry`` has functions.
+    ``refresh_log`` has what epochs and views cost; without it the last of that is in memory.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class Engine:
         secrets: Secrets | None = None,
         builds: Path | None = None,
         registry: Registry | None = None,
+        refresh_log: BoundedLog | None = None,
     ) -> None:
         self.store = store
         self.placement = placement
@@ -98,7 +104,8 @@ class Engine:
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
         self._combiner = EpochCombiner(state.lock)
-        self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish)
+        self.refreshes = RefreshRecorder(refresh_log, self._runtime_reason, writes=not read_only)
+        self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish, self.refreshes)
         self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
         self.settled = self.events.settled
         self.flush = self.events.flush
@@ -129,6 +136,7 @@ class Engine:
         self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
         self._open(follow=follow)
+        tell(WAREHOUSE, INFO, f"opened at epoch {store.epoch}", phase="open", epoch=store.epoch, read_only=read_only)
 
     def _open(self, *, follow: bool) -> None:
         """Read the catalog, rebuild views whose layout is outdated, and start the workers of sources and feeds."""
@@ -252,7 +260,11 @@ class Engine:
         # Objects, rows of lake tables and late changes come from callers that have a lock.
         leader = self._combiner.leader
         shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
-        number = self._combiner.join(run) if shared else self._combiner.lead(run)
+        try:
+            number = self._combiner.join(run) if shared else self._combiner.lead(run)
+        except TidemillError as refused:
+            log_refused(refused, self.store.epoch)
+            raise
         self._run_due()
         return number
 
@@ -275,6 +287,11 @@ class Engine:
         self.publisher.offer(epoch)
         self._last = epoch
         self._schedule.note(epoch)
+
+    def _runtime_reason(self, view: str, rows: int) -> str:
+        """The reason why a view runs where it does, for a change of so many rows; empty once it was dropped."""
+        known = self.catalog.views.get(view)
+        return "" if known is None else self.placement.choose(rows, known.runtime_needs)[1]
 
     def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
         self.alterations.alter_columns(altered, positions=positions)
@@ -314,9 +331,11 @@ class Engine:
             finally:
                 self.state.closed = True
                 self._last = Epoch(0)
+                self.refreshes.close()
                 self.publisher.close()
                 self.placement.forget()
                 self.store.close()
+        tell(WAREHOUSE, INFO, "closed", phase="close")
         return_free_memory()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,17 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.memory_budget import parse_size, resident_bytes
 from tidemill.engine.epochs.placement import Placement, check_runtime_name, reads_files_only
 from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
+from tidemill.engine.telemetry.recorder import REFRESH_LOG_BYTES
+from tidemill.engine.telemetry.refresh import Refresh, parse_line
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError, StorageError
 from tidemill.sources.secrets import Secrets
+from tidemill.storage.bounded_log import BoundedLog
+from tidemill.storage.commits.format import require_warehouse
 from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
+from tidemill.storage.filesystem.file_system import system_of
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
@@ -42,6 +47,7 @@ def open(  # shadows the builtin for the public name tidemill.open
     backend: str | None = None,
     follow: bool = False,
     secrets: Iterable[str] = (),
+    refresh_log: str | int = REFRESH_LOG_BYTES,
 ) -> Warehouse:
     """Open a warehouse folder, created if necessary; ``":memory:"`` stores nothing on disk, and only the last epochs.
 
@@ -54,6 +60,7 @@ def open(  # shadows the builtin for the public name tidemill.open
     With ``read_only`` the warehouse is read beside its writer, at one epoch until ``advance``; with ``follow`` as well
     it moves to new epochs by itself.
     ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
+    ``refresh_log`` limits the refresh log in the folder, such as ``"64MB"``; 0 keeps its last entries in memory only.
     """
     check_runtime_name(runtime)
     limit = None if memory is None else parse_size(memory)
@@ -80,11 +87,26 @@ def open(  # shadows the builtin for the public name tidemill.open
             follow=follow,
             secrets=allowed,
             builds=builds,
+            refresh_log=None if in_memory else _refresh_log(folder, parse_size(refresh_log)),
         )
     except BaseException:
         store.close()
         raise
     return Warehouse(engine, folder, temporary)
+
+
+def _refresh_log(folder: FilePath, limit: int) -> BoundedLog | None:
+    """The refresh log of a folder: in it, or for one in an object store beside the copies of its files."""
+    return BoundedLog(system_of(folder).mapped(folder).parent / "refreshes", limit) if limit else None
+
+
+def stored_refreshes(path: str | Path) -> Iterator[Refresh]:
+    """The entries of the refresh log of a warehouse, the newest first; nothing else of it is opened."""
+    folder = _folder_named(path)
+    require_warehouse(folder, create=False)
+    log = _refresh_log(folder, REFRESH_LOG_BYTES)
+    assert log is not None
+    return (entry for entry in map(parse_line, log.lines()) if entry is not None)
 
 
 def _folder_named(path: str | Path) -> FilePath:

@@ -31,13 +31,14 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
 from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.published_epochs import PublishedEpochs
-from tidemill.engine.results import EpochCosts, Result, Verification
+from tidemill.engine.results import Result, Verification
 from tidemill.engine.statements.execute import execute
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
+from tidemill.engine.warehouse_costs import WarehouseCosts
 from tidemill.engine.workers import Trouble
 from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.model.schema import Table
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 
 @public_class
-class Warehouse:
+class Warehouse(WarehouseCosts):
     """Tables, and materialized views over them that are maintained with every change.
 
     >>> import tidemill
@@ -327,10 +328,6 @@ class Warehouse:
     def detach(self, spark: SparkSession | None = None) -> None:
         """Drop the temporary views that ``attach`` made in a session."""
         self._attached.detach(spark or self.spark)
-
-    def costs(self) -> EpochCosts:
-        """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
-        return self._engine.costs()
 
     def sync(self, name: str | None = None, *, timeout: float | None = None, publish: bool = True) -> IntakeEpoch:
         """Ingest waiting files of a feed, new versions of a lake table, or what the sources of a view have committed.

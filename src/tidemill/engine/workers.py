@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from logging import WARNING
 
+from tidemill.engine.telemetry.events import WAREHOUSE, tell
 from tidemill.model.errors import SetupError
 
 FIRST_PAUSE = 0.5
@@ -76,6 +78,8 @@ class Worker:
                 tries = self.trouble.tries + 1 if self.trouble else 1
                 pause = backoff_seconds(tries)
                 self.trouble = Trouble(error, tries, time.monotonic() + pause)
+                what = f"{self._thread.name}: {type(error).__name__}, attempt {tries}"
+                tell(WAREHOUSE, WARNING, what, phase="worker", worker=self._thread.name, tries=tries)
 
     def end(self) -> None:
         """Begin no further turn."""

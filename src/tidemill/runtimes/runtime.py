@@ -204,5 +204,9 @@ class Runtime(Protocol):
 
         For a map that is not in memory the stored rows are counted."""
 
+    def held_sizes(self, stage: Stage) -> Mapping[str, tuple[int, int]]:
+        """The number of entries and the bytes of those maps of an installed stage that are in memory, estimated for
+        dictionaries. Nothing is loaded."""
+
     def base_reads(self, stage: str) -> Mapping[str, int]:
         """The number of rows of each relation that this process has read to maintain a stage with lineage."""

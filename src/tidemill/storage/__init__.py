@@ -9,6 +9,7 @@
 - ``vacuumed_files``: files that another process has vacuumed, told from damage.
 - ``copies``: the files of a commit at another place: backups and clones.
 - ``change_counts``: rows that epochs have inserted, updated and deleted, for statistics.
+- ``bounded_log``: lines of text beside the commits, bounded in bytes: the refresh log.
 - ``runs``: Parquet files of weighted rows, verified against their checksums.
 - ``shared_staging``: files of the next epoch that processes of several machines write to an object store.
 - ``row_group_cache``: what lookups have read of runs, kept for later ones under a memory budget.

@@ -46,7 +46,7 @@ from tidemill.storage.scans.temporary_runs import TemporaryRuns
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
 from tidemill.storage.shared_staging import SharedStaging
 from tidemill.storage.snapshot import StoreSnapshot, require_not_lost
-from tidemill.storage.store import ColumnValues, RunFile
+from tidemill.storage.store import ColumnValues, RunFile, StoreTraffic
 
 VACUUM_HINT = "Fix the folder's rights and vacuum again."
 
@@ -72,6 +72,7 @@ class FolderStore:
         self._temporary: TemporaryFolder | None = None
         self._lookups = RunLookups(layout.root, cache)
         self._forgotten: dict[str, ExpiredEntries] = {}
+        self.traffic = self._lookups.traffic = StoreTraffic() if writer is None else writer.traffic
 
     @classmethod
     def open(

@@ -32,6 +32,7 @@ from tidemill.storage.filesystem.writer_lock import taken_over
 from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
 from tidemill.storage.segments import with_epoch
 from tidemill.storage.shared_staging import StagedFile
+from tidemill.storage.store import StoreTraffic
 
 LOG_ROWS = 200_000
 """Row count above which an epoch is written as runs at once, to avoid writing it twice. Smaller epochs go to the log:
@@ -68,6 +69,7 @@ class FolderWriter:
         self._numbers = count(1)
         self._written: list[str] = []
         self._merged: list[str] = []
+        self.traffic = StoreTraffic()
 
     def require_own(self) -> None:
         """Refuse to write in a process that was forked."""
@@ -98,7 +100,9 @@ class FolderWriter:
         if self._log is None:
             begin, seal = now.state.log_start
             self._log = Log(log_file(self._layout.log, begin, self._lock.log_token), seal, self._acknowledge)
+        before = self._log.end.length
         log, end = self._log, self._log.append(epoch)
+        self.traffic.written += end.length - before
         for name, change in epoch.changes.items():
             if change.rows:
                 now.tail.add(epoch.number, name, change)
@@ -223,7 +227,9 @@ class FolderWriter:
         """
         if manifest.log is None:
             manifest = self._with_tail(now, manifest)
-        sync_runs(self._layout.maps, (run for runs in manifest.added.values() for run in runs))
+        added = [run for runs in manifest.added.values() for run in runs]
+        sync_runs(self._layout.maps, added)
+        self.traffic.written += sum(run.bytes for run in added)
         after = manifest.apply(now.state)
         if whole or manifest.sequence % FULL_EVERY == 1:
             manifest = manifest.whole(after)

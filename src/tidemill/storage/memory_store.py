@@ -33,7 +33,7 @@ from tidemill.storage.segments import (
     stored_schema,
 )
 from tidemill.storage.snapshot import StoreSnapshot
-from tidemill.storage.store import ColumnValues, RunFile
+from tidemill.storage.store import ColumnValues, RunFile, StoreTraffic
 
 COMBINE_AT = 64
 """Number of pending changes of a map that a read combines into one table, so that the next read is cheap."""
@@ -173,6 +173,7 @@ class MemoryStore:
         self._folder: TemporaryFolder | None = None
         self._files: list[tuple[TableSegment, RunFile]] = []
         self._closed = False
+        self.traffic = StoreTraffic()
 
     @property
     def epoch(self) -> int:

@@ -168,6 +168,11 @@ class RecentEpochs:
                 self._gathered[name] = known
         return [segment for _, segment in known]
 
+    def numbers(self, name: str, *, since: int, until: int) -> Sequence[int]:
+        """The epochs in ``(since, until]`` that changed map ``name``."""
+        known = self._numbers.get(name, ())
+        return known[bisect_right(known, since) : self._end(name, until)]
+
     def _end(self, name: str, until: int | None) -> int:
         """The number of changes of a map up to epoch ``until``."""
         numbers = self._numbers.get(name, ())

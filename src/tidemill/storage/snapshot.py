@@ -11,6 +11,7 @@ from typing import Self
 import pyarrow as pa
 
 from tidemill.model.errors import EpochGone
+from tidemill.model.schema import EPOCH
 from tidemill.model.types import Field
 from tidemill.storage.commits.manifest import LostEpochs, WarehouseState
 from tidemill.storage.segments import RecentEpochs, Segment, check_readable, read_segments, stored_schema
@@ -53,6 +54,20 @@ class StoreSnapshot:
         parts = [*self.parts(name), *self.tail.parts(name, since=since, until=bound)]
         with self.reading():
             return read_segments(parts, stored_schema(fields), since, bound, where)
+
+    def epochs(self, name: str, since: int) -> set[int]:
+        """The epochs after ``since`` that changed map ``name``. Of a file that has one epoch nothing is read."""
+        bound = check_readable(self.oldest, self.epoch, since, None)
+        found = set(self.tail.numbers(name, since=since, until=bound))
+        for part in self.parts(name):
+            if part.last <= since or part.ended is not None:
+                continue
+            if part.first == part.last:
+                found.add(part.last)
+            else:
+                numbers = part.load(stored_schema(())).column(EPOCH).unique().to_pylist()
+                found.update(number for number in numbers if since < number <= bound)
+        return found
 
     def close(self) -> None:
         """Release the epoch."""

@@ -19,6 +19,7 @@ from tidemill.storage.filesystem.file_system import Access
 
 if TYPE_CHECKING:
     from tidemill.storage.shared_staging import SharedStaging
+    from tidemill.storage.snapshot import StoreSnapshot
 
 ColumnValues = Mapping[str, pa.Array]
 """Keys by which rows are looked up, as columns of one length: what stands at one place in all of them is one key.
@@ -45,6 +46,13 @@ class RunFile:
     def prefix(self) -> Path:
         """The path of derived files on this machine."""
         return Path(self.derived)
+
+
+class StoreTraffic:
+    """Running totals of a store since it was opened: bytes written to files, and keys sought in files."""
+
+    written = 0
+    lookups = 0
 
 
 class ReadableStore(Protocol):
@@ -99,6 +107,8 @@ class AsOf:
 class Store(ReadableStore, Protocol):
     """Named maps of weighted rows with an epoch each. One writer; readers see whole epochs only."""
 
+    traffic: StoreTraffic
+
     @property
     def oldest(self) -> int:
         """The oldest epoch that time travel still reaches."""
@@ -110,6 +120,9 @@ class Store(ReadableStore, Protocol):
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch."""
+
+    def pin(self) -> StoreSnapshot:
+        """A snapshot of the current epoch. Until it is closed, no file referenced meanwhile is deleted."""
 
     def history(self) -> Mapping[int, Mapping[str, str]]:
         """The positions of all sources by the epoch that reached them, oldest first, for epochs that moved one."""

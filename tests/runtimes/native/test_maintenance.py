@@ -33,7 +33,7 @@ def reads_of(view: str) -> tuple[str, ...]:
 
 def entries_of(harness: Harness) -> dict[str, dict[Any, Any]]:
     """All state of the view in memory, maps and relations alike."""
-    maps = {name: map_.entries for stage in harness.runtime._state._maps.values() for name, map_ in stage.items()}
+    maps = {name: map_.entries for stage in harness.runtime._state.held_maps.values() for name, map_ in stage.items()}
     return {name: dict(entries) for name, entries in maps.items()} | {
         f"contents of {name}": dict(contents.entries) for name, contents in contents_of(harness).items()
     }

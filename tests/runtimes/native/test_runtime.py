@@ -138,7 +138,7 @@ def test_answer_leaves_nothing_behind() -> None:
     expected = evaluate(relation_of(sql), {"customers": ZSet({ANN: 1, BOB: 1})})
     for _ in range(2):
         assert harness.runtime.answer(program_of(sql)).zset() == expected == ZSet({(1, 2): 1})
-    assert harness.runtime._state._maps.keys() == {"v"}
+    assert harness.runtime._state.held_maps.keys() == {"v"}
     assert harness.runtime._state._contents.keys() == {"customers"}
 
 

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.model.errors import Unsupported
+from tidemill.model.periods import parse_period
 
 MANUAL = "manual"
 CONTINUOUS = "continuous"
-
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,13 @@ class RefreshMode:
             return cls(None)
         if words in ("deferred", "scheduled"):
             return cls(float("inf"), scheduled=words == "scheduled")
-        match = re.fullmatch(r"every (\d+(?:\.\d+)?) (second|minute|hour|day)s?", words)
-        if match is None:
+        every = parse_period(words.removeprefix("every ")) if words.startswith("every ") else None
+        if every is None:
             raise Unsupported(
                 f'"{text}" is no refresh rule',
                 hint="Use 'immediate', 'deferred', 'scheduled' or, say, 'every 10 minutes'.",
             )
-        return cls(float(match[1]) * _SECONDS[match[2]])
+        return cls(every)
 
 
 def staleness_weight(options: Mapping[str, str], name: str) -> float:

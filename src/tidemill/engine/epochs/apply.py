@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from functools import partial
 
@@ -69,7 +70,7 @@ def _run(
 
     Views are computed again, where that is predicted to be faster, if the epoch ``recomputes``.
     """
-    catalog, pipeline = state.catalog, state.pipeline
+    catalog, pipeline, started = state.catalog, state.pipeline, time.perf_counter()
     rows = 0
     for change in changes.values():
         rows += change.rows
@@ -86,10 +87,13 @@ def _run(
         if len(possible) > 1:
             possible = catalog.in_order(possible)
         walk = pipeline.walk(possible, runtimes, in_turn=in_turn, recomputing=recomputing)
+        walk.done.started = started
         stored = epochs.collect(walk, runtimes)
     if ways:
+        walk.done.ways = {view: way.reason for view, way in ways.items()}
         for view, way in ways.items():
             pipeline[view].measured.note_way(number, f"{way.runtime.name}, {way.reason}")
-    for view, reason in again.items():
-        pipeline[view].measured.note_recomputed(number, reason)
+    if again:
+        for view, reason in again.items():
+            pipeline[view].measured.note_recomputed(number, reason)
     return stored, tuple(walk.replaced)

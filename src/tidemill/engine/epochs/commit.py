@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -17,6 +18,8 @@ from tidemill.engine.epochs.staleness_marks import marks_of
 from tidemill.engine.epochs.state import NO_CHOICE, EngineState, EpochWay
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
 from tidemill.engine.epochs.weights import require_weights
+from tidemill.engine.telemetry.epoch_work import EpochWork, ViewWork
+from tidemill.engine.telemetry.recorder import RefreshRecorder
 from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.runtime import Runtime
 
@@ -96,11 +99,14 @@ class EpochCommitter:
         transaction: EpochTransaction,
         committed: Callable[[Epoch], None],
         publish: Callable[[int], None],
+        recorder: RefreshRecorder,
     ) -> None:
         self._state = state
         self._transaction = transaction
         self._committed = committed
         self._publish = publish
+        self._recorder = recorder
+        self._done: EpochWork | None = None
 
     def running(
         self, number: int, work: int, *, stored: bool = True, ways: Mapping[str, EpochWay] = NO_CHOICE
@@ -132,7 +138,21 @@ class EpochCommitter:
         for runtime in runtimes:
             stored.update(runtime.commit())
         require_weights(stored, runtimes)
+        self._done = walk.done
+        walk.done.propagated = time.perf_counter()
         return stored
+
+    def filled(self, view: str, started: float, rows: int, stored: Mapping[str, ChangeSet], reason: str) -> None:
+        """Note that the next commit has the contents of a view, computed since ``started`` from this many rows."""
+        one, work, pipeline = ViewWork(), EpochWork(), self._state.pipeline
+        one.placed, one.rows_in, one.filled = pipeline[view], rows, reason
+        one.rows_out = stored[view].rows if view in stored else 0
+        work.views, work.owners, work.rows = {view: one}, pipeline.index.owners, rows
+        work.started = work.checked = started
+        work.is_epoch = False
+        work.propagated = time.perf_counter()
+        one.output = work.propagated - started
+        self._done = work
 
     def commit(
         self,
@@ -152,23 +172,30 @@ class EpochCommitter:
         marks = marks_of(state.catalog, state.store.positions, epoch, refreshed)
         if marks:
             epoch = replace(epoch, positions={**epoch.positions, **marks})
+        done, written = self._done, state.store.traffic.written
         durable = state.store.append(epoch)
+        if done is not None:
+            self._done = None
+            done.number, done.changes, done.refreshed = epoch.number, epoch.changes, refreshed
+            done.checked = done.checked or done.propagated  # nothing was fired
+            done.started = done.started or done.checked
+            done.stored, done.bytes = time.perf_counter(), state.store.traffic.written - written
         self._committed(epoch)
-        for name, change in epoch.changes.items():
+        for name in epoch.changes:
             if name in state.catalog.tables:
-                state.placement.rows += change.rows
-                state.changed_rows += change.rows
+                state.placement.rows += epoch.changes[name].rows
+                state.changed_rows += epoch.changes[name].rows
         if then is not None:
             then()
         if ends:
             self._transaction.end()
-        return partial(self._settle, epoch.number, durable)
+        return partial(self._settle, epoch.number, durable, done)
 
     def end(self) -> None:
         """End a transaction that commits have left open: what is in memory is what is stored."""
         self._transaction.end()
 
-    def _settle(self, number: int, durable: Callable[[], None]) -> None:
+    def _settle(self, number: int, durable: Callable[[], None], done: EpochWork | None) -> None:
         """Wait until an epoch is durable, and notify subscribers. It is committed, whatever happens here."""
         try:
             durable()
@@ -176,6 +203,8 @@ class EpochCommitter:
         except BaseException:
             self._transaction.unpublished = True
             raise
+        if done is not None:
+            self._recorder.note(done)
 
     @contextmanager
     def changing_catalog(self) -> Iterator[Catalog]:

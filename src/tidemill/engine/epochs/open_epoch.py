@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
@@ -66,6 +67,8 @@ class OpenEpoch:
 
     def _finish(self, stored: Mapping[str, ChangeSet]) -> WaitUntilDurable:
         with self._stack:
+            # Events were propagated as they came, with waits between them that are not the epoch's.
+            self._walk.done.started = self._walk.done.checked = time.perf_counter()
             self._walk.stored.update(stored)
             self._walk.finish()
             changes = self._epochs.collect(self._walk, self._runtimes)

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.choose_recomputation import is_window
 from tidemill.compiler.statistics.epoch_costs import EpochModel
+from tidemill.engine.telemetry.epoch_work import EpochWork, PendingRefresh, ViewWork
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
@@ -20,6 +21,7 @@ from tidemill.program.reads import is_copy, reads_state
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.integrity import check_append_only
 from tidemill.runtimes.runtime import FilledStage, Runtime
+from tidemill.storage.store import StoreTraffic
 
 
 @dataclass
@@ -82,6 +84,12 @@ class PlacedProgram:
     paused: list[Runtime] = field(default_factory=list)
     model: EpochModel | None = None
     in_python: Set[str] | None = None
+    unlogged: PendingRefresh = field(default_factory=PendingRefresh)
+
+    @cached_property
+    def strategies(self) -> str:
+        """The strategies of its stages."""
+        return ", ".join(dict.fromkeys(stage.strategy for stage in self.program.stages))
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -130,6 +138,8 @@ class PipelineIndex:
     runtimes: tuple[Runtime, ...]
     have_windows: bool
     """True if some view has window functions, for which one row can cost a partition."""
+    owners: Mapping[str, str]
+    """The view of each stage and map that is stored."""
 
     @classmethod
     def of(cls, order: Iterable[PlacedProgram]) -> PipelineIndex:
@@ -148,7 +158,13 @@ class PipelineIndex:
             r.stage.name for source in emitted for r in immediate.get(source.name, ()) if is_copy(r.stage, source)
         }
         have_windows = any(map(is_window, (stage for placed in order for stage in placed.program.stages)))
-        return cls(order, dict(readers), immediate, stored, copies, tuple(runtimes.values()), have_windows)
+        owners = {
+            name: placed.program.view
+            for placed in order
+            for stage in placed.program.stages
+            for name in (stage.name, *(map_.name for map_ in stage.maps))
+        }
+        return cls(order, dict(readers), immediate, stored, copies, tuple(runtimes.values()), have_windows, owners)
 
 
 class Pipeline:
@@ -158,17 +174,19 @@ class Pipeline:
     which is rebuilt only after a view was placed elsewhere or removed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, traffic: StoreTraffic | None = None) -> None:
         self._placed: dict[str, PlacedProgram] = {}
         self._fields: dict[str, tuple[Field, ...]] = {}
-        self._made: PipelineIndex | None = None
+        self._traffic = traffic or StoreTraffic()
 
-    @property
+    @cached_property
     def index(self) -> PipelineIndex:
         """The index of all programs in their present placement."""
-        if self._made is None:
-            self._made = PipelineIndex.of(self._placed.values())
-        return self._made
+        return PipelineIndex.of(self._placed.values())
+
+    def _outdate_index(self) -> None:
+        """Make the index again when it is next needed."""
+        self.__dict__.pop("index", None)
 
     def place(self, program: Program, runtime: Runtime, *, deferred: bool) -> None:
         """Place ``program`` on ``runtime``; the costs measured on another runtime are kept."""
@@ -181,7 +199,7 @@ class Pipeline:
             self._uninstall(before)
         measured = before.measured if before is not None else RefreshCosts()
         # Placed first, since installing a stage needs the fields of earlier stages.
-        self._made = None
+        self._outdate_index()
         self._placed[program.view] = PlacedProgram(program, runtime, deferred, measured)
         self._fields |= {stage.name: stage.output for stage in program.stages}
         for stage in program.stages:
@@ -189,7 +207,7 @@ class Pipeline:
 
     def _move(self, placed: PlacedProgram, runtime: Runtime) -> None:
         """Move a program to another runtime; the former one keeps its state for later."""
-        self._made = None
+        self._outdate_index()
         if not placed.deferred:
             placed.paused.append(placed.runtime)
         for stage in placed.program.stages:
@@ -223,7 +241,7 @@ class Pipeline:
         """Remove a view, if it was placed."""
         placed = self._placed.pop(view, None)
         if placed is not None:
-            self._made = None
+            self._outdate_index()
             self._uninstall(placed)
 
     def _uninstall(self, placed: PlacedProgram) -> None:
@@ -286,19 +304,19 @@ class Pipeline:
         With ``in_turn`` all deletes are handled before all inserts, table after table. The sum is the same, but no row
         is joined with one that it never coexisted with.
         """
-        walk = Propagation(self.index, runtimes, only, recomputing)
+        walk = Propagation(self.index, runtimes, only, self._traffic, recomputing)
         for relation, change in _deletes_before_inserts(changes) if in_turn else changes.items():
             walk.take(relation, change)
         if only is None:
-            for relation, change in changes.items():
-                if change.rows:
-                    walk.stored[relation] = change
+            for relation in changes:
+                if changes[relation].rows:
+                    walk.stored[relation] = changes[relation]
         walk.finish()
         return walk
 
     def start(self, runtimes: Sequence[Runtime], only: frozenset[str] | None = None) -> Propagation:
         """A propagation that takes changes one after the other, until it is finished."""
-        return Propagation(self.index, runtimes, only)
+        return Propagation(self.index, runtimes, only, self._traffic)
 
 
 class Propagation:
@@ -312,18 +330,21 @@ class Propagation:
         index: PipelineIndex,
         runtimes: Sequence[Runtime],
         only: frozenset[str] | None,
+        traffic: StoreTraffic,
         recomputing: Recomputing | None = None,
     ) -> None:
+        self.done = EpochWork()
+        self.done.views = {}
+        self.done.owners = index.owners
+        self._traffic = traffic
         self._index = index
         self._runtimes = runtimes
         self._only = only
         self._late = only or frozenset()
-        self._work = 0
         self._fired: set[str] = set()
         self._copied: dict[str, ChangeSet] = {}
         self._waiting: list[int] = []
         self._reached: set[int] = set()
-        self._seconds: dict[str, float] = defaultdict(float)
         self._recomputing = recomputing
         self._again: Set[str] = set() if recomputing is None else recomputing.reasons.keys()
         self._changed: dict[str, list[ChangeSet]] = {}
@@ -332,7 +353,7 @@ class Propagation:
 
     def take(self, relation: str, change: ChangeSet) -> None:
         """Take a change of a table, or of an input of a view that is refreshed; ``stored`` does not include it."""
-        self._work += change.rows
+        self.done.rows += change.rows
         if change.rows:
             self._handle(relation, change, self._handed_to(relation))
 
@@ -367,18 +388,32 @@ class Propagation:
             if not reader.placed.deferred or reader.placed.program.view in self._late
         ]
 
-    def _handle(self, relation: str, change: ChangeSet, readers: Iterable[StageReader]) -> None:
-        """Fire every stage that reads ``relation``, then apply the change, which has rows, to its contents."""
+    def _handle(
+        self, relation: str, change: ChangeSet, readers: Iterable[StageReader], source: PlacedProgram | None = None
+    ) -> None:
+        """Fire every stage that reads ``relation``, then apply the change, which has rows, to its contents.
+
+        ``source`` is the program that it is a stage of."""
         if self._again:
             self._changed.setdefault(relation, []).append(change)
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
-            if placed.program.view not in self._again:
+            view, looked_up = placed.program.view, self._traffic.lookups
+            if not self.done.checked:
+                self.done.checked = started
+            if view not in self.done.views:
+                self.done.views[view] = ViewWork()
+            work = self.done.views[view]
+            if placed is not source:  # its stages come one after the other, and read the change together
+                work.rows_in += change.rows
+                source = placed
+            if view not in self._again:
                 if reader.stage.name in self._index.copies and change.files is None:  # a file becomes part of one map
                     self._copied[reader.stage.name] = change
                 else:
                     placed.runtime.fire(reader.stage, relation, change)
-                self._seconds[placed.program.view] += time.perf_counter() - started
+                work.triggers += time.perf_counter() - started
+                work.lookups += self._traffic.lookups - looked_up
             self._note_fired(reader)
         for runtime in self._runtimes:
             runtime.absorb(relation, change)
@@ -391,28 +426,34 @@ class Propagation:
 
     def _run(self, placed: PlacedProgram) -> None:
         """Emit the change of each fired stage of a view, and propagate it."""
-        if placed.program.view in self._again:
+        view, rows = placed.program.view, 0
+        if view in self._again:
             self._recompute(placed)
             return
-        rows = 0
+        if view not in self.done.views:  # its events went to machine code
+            self.done.views[view] = ViewWork()
+        work = self.done.views[view]
         for stage in placed.program.stages:
             if stage.name not in self._fired:
                 continue
-            started = time.perf_counter()
+            looked_up, started = self._traffic.lookups, time.perf_counter()
             copied = self._copied.get(stage.name)
             change = placed.runtime.emit(stage) if copied is None else copied
-            self._seconds[placed.program.view] += time.perf_counter() - started
+            work.output += time.perf_counter() - started
+            work.lookups += self._traffic.lookups - looked_up
             rows = change.rows
             if rows:
-                self._handle(stage.name, change, self._following(stage.name))
+                self._handle(stage.name, change, self._following(stage.name), placed)
                 if stage.name in self._index.stored:
                     self.stored[stage.name] = change
-        placed.measured.note(self._seconds[placed.program.view], rows, self._work)
+        work.placed, work.rows_out = placed, rows
+        placed.measured.note(work.triggers + work.output, rows, self.done.rows)
 
     def _recompute(self, placed: PlacedProgram) -> None:
         """Compute all stages of a view again, in order, and propagate the change of each to other views."""
         assert self._recomputing is not None
         seconds, rows = 0.0, 0
+        work = self.done.views[placed.program.view]
         for stage in placed.program.stages:
             started = time.perf_counter()
             change, maps = self._recomputing.compute(placed, stage, self._changed)
@@ -424,7 +465,9 @@ class Propagation:
                     self.stored[stage.name] = change
             self.stored.update(maps)
             self.replaced.extend(map_.name for map_ in stage.maps)
-        placed.measured.note(seconds, rows, self._work, recomputed=True)
+        work.placed, work.rows_out, work.output = placed, rows, seconds
+        work.recomputed = self._recomputing.reasons[placed.program.view]
+        placed.measured.note(seconds, rows, self.done.rows, recomputed=True)
 
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from logging import INFO
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler import choose
 from tidemill.compiler.statistics.epoch_costs import SparkCosts, TriggerCosts, on_spark
 from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
+from tidemill.engine.telemetry.events import WAREHOUSE, tell
 from tidemill.model.errors import SetupError, TidemillError
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
@@ -263,6 +265,7 @@ class Placement:
         if self._given is None:
             from tidemill.runtimes.spark.sessions.session import local_session
 
+            tell(WAREHOUSE, INFO, "starting Spark", phase="spark", reason=self._spark_reason or "asked for")
             if self._spark_reason:
                 self.before_spark(self._spark_reason)
             self._given = local_session()

@@ -71,7 +71,7 @@ class EngineState:
         self.closed = False
         self.lock = threading.RLock()
         self.registry = Registry() if registry is None else registry
-        self.pipeline = Pipeline()
+        self.pipeline = Pipeline(store.traffic)
         self.catalog = Catalog(self.registry)
         self._placed_views: Mapping[str, View] | None = None
         self._placed_for: tuple[bool, ...] = ()
@@ -90,7 +90,7 @@ class EngineState:
     def reload(self) -> list[View]:
         """Rebuild the in-memory state from the store; returns the views whose stored state has an outdated layout."""
         self.placement.forget()
-        self.pipeline = Pipeline()
+        self.pipeline = Pipeline(self.store.traffic)
         self.catalog, outdated = catalog_from_json(self.store.catalog, self.registry)
         for view in self.catalog.views.values():
             self.place(view)

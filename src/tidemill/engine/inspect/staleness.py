@@ -15,7 +15,7 @@ from tidemill.model.schema import EPOCH, Table
 from tidemill.model.types import Field
 from tidemill.storage.store import Store
 
-__all__ = ["Staleness", "staleness_of"]
+__all__ = ["Staleness", "Unseen", "staleness_of"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,18 @@ class Staleness:
     seconds: float = 0.0
 
 
-def staleness_of(catalog: Catalog, store: Store, view: View) -> Staleness:
-    """The present staleness of a view; reads the times of the changes that it does not show."""
+Unseen = tuple[set[int], set[int]]
+"""Epochs that changed a table, and the partitions that they touched."""
+
+
+def staleness_of(
+    catalog: Catalog, store: Store, view: View, known: dict[tuple[str, int], Unseen] | None = None
+) -> Staleness:
+    """The present staleness of a view; of partitioned tables it reads the times of the changes that it does not show.
+
+    ``known`` has what was found for other views of the same epoch, and is added to.
+    """
+    known = {} if known is None else known
     tables = [catalog.tables[name] for name in catalog.ancestors(view) if name in catalog.tables]
     cut = any(table.partitioning is not None for table in tables)
     mark = late_since(catalog, store.positions, view)
@@ -38,19 +48,22 @@ def staleness_of(catalog: Catalog, store: Store, view: View) -> Staleness:
     epochs: set[int] = set()
     partitions = []
     for table in tables:
-        unseen, numbers = _unseen(store, table, since)
+        if (table.name, since) not in known:
+            known[table.name, since] = _unseen(store, table, since)
+        unseen, numbers = known[table.name, since]
         epochs |= unseen
         partitions.append(len(numbers))
     return Staleness(len(epochs), max(partitions) if cut else None, max(time.time() - mark.time, 0.0))
 
 
-def _unseen(store: Store, table: Table, since: int) -> tuple[set[int], set[int]]:
+def _unseen(store: Store, table: Table, since: int) -> Unseen:
     """The epochs after ``since`` that changed a table, and the partitions that they touched."""
     cut = table.partitioning
-    fields: tuple[Field, ...] = tuple(f for f in table.fields if cut is not None and f.name == cut.column)
+    if cut is None:
+        with store.pin() as snapshot:
+            return snapshot.epochs(table.name, since), set()
+    fields: tuple[Field, ...] = tuple(f for f in table.fields if f.name == cut.column)
     rows = store.read(table.name, fields, since=since)
     epochs = set(np.unique(rows.column(EPOCH).to_numpy()).tolist())
-    if cut is None:
-        return epochs, set()
     instants = rows.column(cut.column).drop_null().cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
     return epochs, set(np.unique(instants // cut.every).tolist())

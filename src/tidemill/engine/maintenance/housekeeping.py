@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from logging import INFO, WARNING
 
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.state import EngineState
@@ -11,6 +12,7 @@ from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.engine.maintenance.change_logs import ChangeLogs
 from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.partitions.retention import ExpiredByStage, Retention
+from tidemill.engine.telemetry.events import WAREHOUSE, tell
 from tidemill.model.errors import CommitUnknown
 from tidemill.program.state_expiry import ExpiredEntries
 
@@ -50,11 +52,13 @@ class Housekeeping:
             try:
                 if self._schedule.run(maps, seen=min(behind, default=state.store.epoch)):
                     state.count_rows()
+                    tell(WAREHOUSE, INFO, "stored changes were merged", phase="compaction", epoch=state.store.epoch)
                 self._logs.trim(state.catalog)
                 if state.store.oldest > oldest:
                     state.placement.forget_files(maps)
             except Exception as trouble:
                 self._transaction.unpublished |= isinstance(trouble, CommitUnknown)  # so that the next use says it
+                tell(WAREHOUSE, WARNING, f"stored changes could not be merged: {trouble}", phase="compaction")
                 warnings.warn(f"stored changes could not be merged: {trouble}", RuntimeWarning, stacklevel=4)
 
     def forget_due(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -65,7 +66,7 @@ class ViewFiller:
         """
         state = self._state
         number = state.store.epoch if number is None else number
-        work = sum(state.store.rows(name) for name in view.inputs)
+        work, started = sum(state.store.rows(name) for name in view.inputs), time.perf_counter()
         stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending)))
         in_store = bool(pending) and self._is_read_back(view, stored)
         if in_store:
@@ -83,6 +84,7 @@ class ViewFiller:
         state.catalog.update_view(view)
         catalog = catalog_to_json(state.catalog)
         epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
+        self._epochs.filled(view.name, started, work, stored, "rebuilt" if rebuilt else "created")
         self._epochs.commit(epoch, refreshed=(view.name,), ends=ends)()
 
     def rebuild(self, outdated: Sequence[View]) -> list[str]:
@@ -105,7 +107,8 @@ class ViewFiller:
         """
         state = self._state
         state.catalog.update_view(view)
-        stored = self._load(view, state.store.epoch, sum(map(state.store.rows, view.inputs)), continues=False)
+        work, started = sum(map(state.store.rows, view.inputs)), time.perf_counter()
+        stored = self._load(view, state.store.epoch, work, continues=False)
         stored.pop(view.name, None)
         before, after = (set(one.map_names) - {view.name} for one in (old, view))
         epoch = Epoch(
@@ -115,6 +118,7 @@ class ViewFiller:
             dropped=tuple(sorted(before - after)),
             replaced=tuple(sorted(before & after)),
         )
+        self._epochs.filled(view.name, started, work, stored, "planned anew: maps computed again")
         self._epochs.commit(epoch)()
 
     def _load(self, view: View, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.state_sizes import state_sizes
 from tidemill.engine.statements.show import definition_of
 from tidemill.model.schema import Table
 
@@ -28,9 +29,20 @@ def details_of(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
             yield from _of_table(entry)
     if entry is not None:
         yield "Rows stored", f"{engine.store.rows(entry.name)}"
+        yield from _sizes(engine, entry.name)
         readers = ", ".join(view.name for view in engine.catalog.readers(entry.name))
         yield "Read by", readers or "nothing"
     yield "Definition", definition_of(engine, name)
+
+
+def _sizes(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
+    """What is kept of a relation, and of the state of a view, in bytes."""
+    if name in engine.catalog.views:
+        sizes = state_sizes(engine, name)
+        yield "State in memory", f"{sum(size.memory_bytes for size in sizes):,} bytes"
+        yield "State on disk", f"{sum(size.disk_bytes for size in sizes):,} bytes"
+    else:
+        yield "Bytes stored", f"{engine.store.bytes(name):,}"
 
 
 def _of_table(table: Table) -> Iterator[tuple[str, str]]:

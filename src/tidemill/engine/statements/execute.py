@@ -9,6 +9,7 @@ from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import parse
@@ -34,6 +35,7 @@ from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.select import select, select_oql
+from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
 from tidemill.model.types import STRING, Field
@@ -263,6 +265,9 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ShowCreate: show.show_create,
     sql.ShowPartitions: show.show_partitions,
     sql.ShowPlans: show.show_plans,
+    ShowRefreshes: show_refreshes,
+    ShowCosts: show_costs,
+    ShowState: show_state,
     sql.ShowSources: show.show_sources,
     sql.ShowStatistics: show.show_statistics,
     sql.ShowTables: show.show_tables,

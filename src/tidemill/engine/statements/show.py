@@ -14,7 +14,7 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
-from tidemill.engine.inspect.staleness import staleness_of
+from tidemill.engine.inspect.staleness import Unseen, staleness_of
 from tidemill.engine.partitions.listing import partitions_of
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import building_rows
@@ -159,12 +159,13 @@ def _lake_cells(engine: Engine, name: str) -> tuple[str | None, str | None, str 
 def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
     """List views with how they are maintained, and their staleness; of one that is being built, that."""
     rows: list[tuple[object, ...]] = []
+    known: dict[tuple[str, int], Unseen] = {}
     for view in engine.catalog.views.values():
         placed = engine.pipeline[view.name]
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
         fresh = view.fresh if view.refresh.deferred else engine.store.epoch
         refresh = view.options.get("refresh", "immediate")
-        late = staleness_of(engine.catalog, engine.store, view)
+        late = staleness_of(engine.catalog, engine.store, view, known)
         behind = (late.epochs, late.partitions, round(late.seconds, 3))
         runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
         rows.append((view.name, strategies, runtime, refresh, fresh, *behind))

@@ -13,6 +13,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
+from tidemill.program.maps import map_fields
 from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
@@ -33,6 +34,7 @@ from tidemill.runtimes.native.state_room import (
     LEAST_RELEASED,
     UNLIMITED_BYTES,
     StateRoom,
+    dictionary_bytes,
     release_least_recently_used,
 )
 from tidemill.runtimes.runtime import FieldsOf
@@ -196,6 +198,15 @@ class NativeRuntime:
             name: (self._state.size(name) if held.is_partial else len(held.entries), None)
             for name, held in maps.items()
         }
+
+    def held_sizes(self, stage: Stage) -> dict[str, tuple[int, int]]:
+        """The entries and bytes of the maps of ``stage`` in memory; those of dictionaries are estimated."""
+        runner = self._backends.runner(stage.name)
+        if runner is not None:
+            return dict(runner.sizes()) if runner.ready else {}
+        widths = {map_.name: len(map_fields(map_)) for map_ in stage.maps}
+        held = {name: len(map_.entries) for name, map_ in self._state.held_maps.get(stage.name, {}).items()}
+        return {name: (rows, dictionary_bytes(rows, widths.get(name, 1))) for name, rows in held.items()}
 
     def begin(self, epoch: int) -> None:
         """Start an epoch."""

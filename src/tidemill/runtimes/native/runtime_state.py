@@ -74,7 +74,7 @@ class RuntimeState:
         """The uncompiled stages that look up rows in a relation."""
         self._unread: set[str] = set()
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
-        self._maps: dict[str, StageMaps] = {}
+        self.held_maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
         self._behind = MissedEpochs(store)
         self._stages_behind = MissedEpochs(store)
@@ -135,7 +135,7 @@ class RuntimeState:
 
     def pause(self, stage: Stage) -> None:
         """Note that the next epochs run ``stage`` elsewhere: its maps show the last epoch until they are used again."""
-        maps = self._maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, {})
         if any(self._is_left(map_) for map_ in maps.values()):
             self.release(stage)
         elif maps:
@@ -152,7 +152,7 @@ class RuntimeState:
         for name in self._behind.names():
             self._contents.pop(name, None)
         for name in self._stages_behind.names():
-            self._maps.pop(name, None)
+            self.held_maps.pop(name, None)
         self._behind.clear()
         self._stages_behind.clear()
 
@@ -210,7 +210,7 @@ class RuntimeState:
 
     def release(self, stage: Stage) -> None:
         """Release the maps of a stage; the store has them."""
-        self._maps.pop(stage.name, None)
+        self.held_maps.pop(stage.name, None)
         self._stages_behind.forget(stage.name)
 
     def hand_over(self, stage: Stage) -> None:
@@ -255,19 +255,19 @@ class RuntimeState:
         self._last_used[name] = self._epoch
         if name in self._stages_behind.shown:
             self._catch_up(compiled.stage)
-        if name not in self._maps:
+        if name not in self.held_maps:
             maps = compiled.empty_maps()
             for map_ in compiled.stage.maps:
                 self._reader.restore(maps[map_.name], map_, compiled.stage)
-            self._maps[name] = maps
+            self.held_maps[name] = maps
             self._left.discard(name)
             if any(maps[map_].is_partial for map_ in looked_up(compiled.stage)):
                 self._left.add(name)
-        return self._maps[name]
+        return self.held_maps[name]
 
     def left(self, stage: Stage) -> bool:
         """True if maps that triggers of ``stage`` read are left in the store: entries must be looked up there."""
-        return stage.name in self._left and stage.name in self._maps
+        return stage.name in self._left and stage.name in self.held_maps
 
     def complete_maps(self, compiled: CompiledStage) -> StageMaps:
         """The maps of a stage between epochs, with all of their entries; those in a snapshot are read temporarily."""
@@ -282,7 +282,7 @@ class RuntimeState:
 
     def _catch_up(self, stage: Stage) -> None:
         """Add the changes that the maps of a stage have missed, or release them if reading them again is cheaper."""
-        maps = self._maps.pop(stage.name, None)  # an interrupt must not leave them half updated
+        maps = self.held_maps.pop(stage.name, None)  # an interrupt must not leave them half updated
         missed = self._stages_behind.take(stage.name, {map_.name: map_fields(map_) for map_ in stage.maps})
         if not maps or missed is None or max(held.parts for held in maps.values()) >= MAX_SNAPSHOT_PARTS:
             return
@@ -300,13 +300,13 @@ class RuntimeState:
                     held.extend_snapshot(ColumnSnapshot(table, fields))
                 else:
                     held.catch_up(from_arrow(table, fields))
-        self._maps[stage.name] = maps
+        self.held_maps[stage.name] = maps
 
     def empty_stage_maps(self, compiled: CompiledStage) -> StageMaps:
         """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
         stage = compiled.stage
         self.forget(stage.name)
-        maps = self._maps[stage.name] = compiled.empty_maps()
+        maps = self.held_maps[stage.name] = compiled.empty_maps()
         self._left.discard(stage.name)
         self._fresh.add(stage.name)
         self._used_stages.add(stage.name)
@@ -318,7 +318,7 @@ class RuntimeState:
     def forget(self, name: str) -> None:
         """Release a relation, and the maps of the stage of that name."""
         self._contents.pop(name, None)
-        self._maps.pop(name, None)
+        self.held_maps.pop(name, None)
         self._behind.forget(name)
         self._stages_behind.forget(name)
 
@@ -333,7 +333,7 @@ class RuntimeState:
         A map that has a snapshot, has missed epochs or is observed by pattern matching is read again when it is next
         needed.
         """
-        maps = self._maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, {})
         held = maps.get(forgotten.map)
         searched = isinstance(stage.finish, PartitionEmission) and isinstance(stage.finish.rows, Match)
         partial = any(map_.is_partial for map_ in maps.values())
@@ -356,7 +356,7 @@ class RuntimeState:
         """Release everything that the store has."""
         for held in (
             self._contents,
-            self._maps,
+            self.held_maps,
             self._absorbed,
             self._behind,
             self._stages_behind,
@@ -379,7 +379,7 @@ class RuntimeState:
         ]
         stages = [
             ReleasableState(used.get(name, 0), self._bytes_of_maps(name), partial(self._release_maps, name))
-            for name in self._maps
+            for name in self.held_maps
         ]
         return relations + stages
 
@@ -391,11 +391,11 @@ class RuntimeState:
         return stored + dictionary_bytes(held.size, held.columns)
 
     def _bytes_of_maps(self, stage: str) -> int:
-        return sum(self._bytes(name, held) for name, held in self._maps[stage].items())
+        return sum(self._bytes(name, held) for name, held in self.held_maps[stage].items())
 
     def left_in_store(self, stage: Stage) -> list[str]:
         """The maps of ``stage``, and the relations that it looks up, whose rows are in the store and not in memory."""
-        maps = self._maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, {})
         own = [map_.name for map_ in stage.maps if map_.name not in maps or self._is_left(maps[map_.name])]
         read = [name for name, stages in self._readers.items() if stage.name in stages]
         relations = [name for name in read if name not in self._contents or self._is_left(self._contents[name])]
@@ -433,7 +433,7 @@ class RuntimeState:
     def _settle_maps(self, stage: str) -> None:
         """Take the maps of a stage as they are for the state from which the next epoch starts; release them where so
         many entries were looked up in the store that all had better be read."""
-        maps = self._maps.get(stage, {})
+        maps = self.held_maps.get(stage, {})
         loaded = sum(len(map_.entries) for map_ in maps.values() if map_.is_partial) if stage in self._left else 0
         if loaded > OVERLAY_ROWS or any(self._belongs_in_memory(name, map_) for name, map_ in maps.items()):
             self._release_maps(stage)
@@ -457,7 +457,7 @@ class RuntimeState:
         self._behind.forget(name)
 
     def _release_maps(self, name: str) -> None:
-        del self._maps[name]
+        del self.held_maps[name]
         self._stages_behind.forget(name)
 
     def rollback(self) -> None:
@@ -471,7 +471,7 @@ class RuntimeState:
 
     def changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
         """The change of each map of a stage, in the form in which it is stored."""
-        maps = self._maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, {})
         for map_ in stage.maps:
             pairs = maps[map_.name].changes() if maps else []
             if pairs:
@@ -489,8 +489,8 @@ class RuntimeState:
         """The relations and maps whose journals may have entries."""
         for name in self._used_relations & self._contents.keys():
             yield _changing(self._contents[name])  # type: ignore[misc]
-        for name in self._used_stages & self._maps.keys():
-            yield from self._maps[name].values()  # type: ignore[misc]
+        for name in self._used_stages & self.held_maps.keys():
+            yield from self.held_maps[name].values()  # type: ignore[misc]
 
 
 def _changing(held: RowMap | OverlaidRelation) -> RowMap:

@@ -43,6 +43,10 @@ class StateInStore:
     def free(self) -> None:
         """Do nothing: no state is kept in memory."""
 
+    def held_sizes(self, stage: Stage) -> Mapping[str, tuple[int, int]]:
+        """An empty mapping: no state is kept in memory."""
+        return {}
+
     def base_reads(self, stage: str) -> Mapping[str, int]:
         """An empty mapping: Spark reads the rows, not this process."""
         return {}

@@ -4,6 +4,7 @@
 - ``input_commands``: ``sql``, ``shell``, ``load``, ``objects``, ``apply``
 - ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
+- ``observing``: ``refreshes``, ``costs``, ``top``, ``doctor``, and log records
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``copy_commands``: ``backup``, ``restore``, ``clone``

@@ -18,6 +18,9 @@ from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
+from tidemill.serving.cli.observing.cost_commands import costs, refreshes, top
+from tidemill.serving.cli.observing.doctor import doctor
+from tidemill.serving.cli.observing.log_output import LogLevel, print_log
 from tidemill.serving.cli.pipeline_commands import pipelines
 from tidemill.serving.cli.project_commands import deploy, diff, plan
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
@@ -50,8 +53,14 @@ def about(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    log_level: Annotated[
+        LogLevel | None, typer.Option("--log-level", help="Print log records of this level and above on stderr.")
+    ] = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Print them as JSON lines, with all fields.")] = False,
 ) -> None:
     """Keep SQL views fresh at the cost of the change, not at the cost of the data."""
+    if log_level is not None or log_json:
+        print_log(log_level or LogLevel.info, as_json=log_json)
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -166,6 +175,10 @@ COMMANDS = (
     explain,
     verify,
     audit,
+    refreshes,
+    costs,
+    top,
+    doctor,
     compact,
     vacuum,
     check,

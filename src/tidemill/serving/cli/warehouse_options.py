@@ -81,7 +81,7 @@ def open_folder(
 
     If the command is interrupted, what it has committed is found out before the warehouse is closed.
     """
-    if not new and not _is_there(folder):
+    if not new and not is_there(folder):
         raise SetupError(
             "there is no warehouse here",
             where=folder,
@@ -96,7 +96,8 @@ def open_folder(
                 yield warehouse
 
 
-def _is_there(folder: str) -> bool:
+def is_there(folder: str) -> bool:
+    """True if there is a folder of that name."""
     root = warehouse_root(folder)
     with translate_os_errors("find the warehouse", root, "Look at its address, and at what gives access to it."):
         return root.is_dir()
@@ -109,11 +110,13 @@ def _tell_spark(reason: str) -> None:
 
 def list_relations(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:
     """Tables, streams and views: name, kind, and number of rows where they are kept."""
+    known = wh.statistics()
     for name in wh.tables():
-        table = wh.table(name).definition
-        yield name, "table" if table.kept else "stream", len(wh.table(name)) if table.kept else None
+        kind = "table" if wh.table(name).definition.kept else "stream"
+        yield name, kind, known[name].rows if name in known else None
     for name in wh.views():
-        yield name, "view", len(wh.view(name))
+        rows = known[name].rows if name in known else None
+        yield name, "view", len(wh.view(name)) if rows is None else rows
     for build in wh.builds:
         yield build.view, f"view, {build.state}", None
 

@@ -14,10 +14,11 @@
       staging/                              files that runtimes write for an epoch to come
       quarantine/                           damaged files that a repair has set aside
       checkpoints/                          Spark's checkpoints of streaming queries
+      refreshes/                            the refresh log, on which nothing depends
 
-In an object store a log is a folder of numbered pieces. Staged and mapped files and checkpoints are on a disk of this
-machine. Files of other names are never read and never deleted, except below ``maps``, ``mapped`` and ``staging``.
-Symbolic links are refused (``filesystem/symlinks.py``).
+In an object store a log is a folder of numbered pieces. Staged and mapped files, checkpoints and the refresh log are on
+a disk of this machine. Files of other names are never read and never deleted, except below ``maps``, ``mapped`` and
+``staging``. Symbolic links are refused (``filesystem/symlinks.py``).
 """
 
 from __future__ import annotations

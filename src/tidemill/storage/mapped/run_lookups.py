@@ -22,7 +22,7 @@ from tidemill.storage.mapped.derived_files import delete_derived, derived_bytes,
 from tidemill.storage.mapped.lookup_costs import LOOKUP_VALUES, making_cost
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun, ReadColumn
 from tidemill.storage.row_group_cache import RowGroupCache
-from tidemill.storage.store import ColumnValues
+from tidemill.storage.store import ColumnValues, StoreTraffic
 
 MAKING_BYTES = 256
 """Bytes of memory for each row of a run that making its files is assumed to take; with 32 a budget was exceeded."""
@@ -39,6 +39,7 @@ class RunLookups:
         self._own = None if os.access(existing_parent(folder), os.W_OK) else TemporaryFolder()
         self._folder = folder if self._own is None else self._own.path
         self._spent: Counter[Path] = Counter()
+        self.traffic = StoreTraffic()
 
     def prefix(self, run: str, checksum: int) -> Path:
         """The path that the names of the derived files of a run begin with."""
@@ -57,6 +58,7 @@ class RunLookups:
         """The rows of a run with one of ``keys``, and rarely others; None if its row groups had better be read."""
         by = IndexedColumns(pa.schema([schema.field(name) for name in keys]))
         sought = sought_hashes(pa.table(dict(keys)).cast(by.schema).columns)
+        self.traffic.lookups += len(sought)
         found = run.find(by, sought, schema)
         if found is not None:
             return found

@@ -6,6 +6,7 @@
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``merge_reader``: MERGE INTO, parsed by sqlglot
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
+- ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE
 - ``alter_readers``: ALTER TABLE and ALTER VIEW
 - ``build_statements``: SHOW BUILDS, PAUSE, RESUME and CANCEL BUILD
 - ``create_table``: columns of CREATE TABLE and CREATE STREAM

@@ -33,6 +33,7 @@ from tidemill.compiler.frontends.script.dml_readers import (
 from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
 from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
+from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
@@ -431,6 +432,9 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("CANCEL", "BUILD"): read_change_build,
     ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
     ("SHOW", "PLANS"): read_show_plans,
+    ("SHOW", "REFRESHES"): read_show_refreshes,
+    ("SHOW", "COSTS"): read_show_costs,
+    ("SHOW", "STATE"): read_show_state,
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),
     ("SHOW", "STATISTICS"): read_show_statistics,
     ("SHOW", "TABLES"): without_operands(st.ShowTables),

@@ -1,0 +1,41 @@
+"""The methods of a warehouse that tell what epochs and views cost, and what views keep."""
+
+from __future__ import annotations
+
+from tidemill.engine.boundary import public_class
+from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.costs import refreshes_of, view_costs
+from tidemill.engine.inspect.state_sizes import StateSize, state_sizes
+from tidemill.engine.results import EpochCosts
+from tidemill.engine.telemetry.refresh import Refresh
+from tidemill.engine.telemetry.view_costs import Since, ViewCosts
+
+__all__ = ["WarehouseCosts"]
+
+
+@public_class
+class WarehouseCosts:
+    """The part of ``Warehouse`` that tells costs."""
+
+    _engine: Engine
+
+    def costs(self) -> EpochCosts:
+        """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
+        return self._engine.costs()
+
+    def refreshes(
+        self, view: str | None = None, *, since: Since | None = None, limit: int | None = None
+    ) -> list[Refresh]:
+        """Entries of the refresh log, the newest first: of one view, or of all views and of whole epochs.
+
+        ``since`` is an epoch, a time, in UTC unless it has a zone, or a ``timedelta`` back from now.
+        """
+        return refreshes_of(self._engine, view, since, limit)
+
+    def view_costs(self, *, since: Since | None = None, by: str = "time", limit: int | None = None) -> list[ViewCosts]:
+        """The costs of all views, the greatest first by ``"time"``, ``"rows"``, ``"bytes"`` or ``"state"``."""
+        return view_costs(self._engine, since, by, limit)
+
+    def state_sizes(self, *views: str) -> list[StateSize]:
+        """The maps of views, of all if none is named, with their bytes in memory and on disk."""
+        return state_sizes(self._engine, *views)

@@ -1,0 +1,52 @@
+"""Log records on stderr, for ``--log-level`` and ``--log-json``."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from tidemill.engine.telemetry.events import FIELD_PREFIX
+from tidemill.serving.render import json_line
+
+__all__ = ["LogLevel", "print_log"]
+
+
+class LogLevel(StrEnum):
+    """The least level of records that are printed."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+class JsonRecords(logging.Formatter):
+    """Records as JSON lines: time, level, logger, message, and the fields of the event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line.
+
+        >>> record = logging.makeLogRecord({"msg": "done", "name": "tidemill", "tm_epoch": 7, "created": 0})
+        >>> print(JsonRecords().format(record))
+        {"time": "1970-01-01T00:00:00+00:00", "level": "NOTSET", "logger": "tidemill", "message": "done", "epoch": 7}
+        """
+        fields = {k.removeprefix(FIELD_PREFIX): v for k, v in vars(record).items() if k.startswith(FIELD_PREFIX)}
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        return json_line(told | fields)
+
+
+def print_log(level: LogLevel, *, as_json: bool) -> None:
+    """Print the records of Tidemill on stderr from now on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonRecords() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    logger = logging.getLogger("tidemill")
+    logger.addHandler(handler)
+    logger.setLevel(level.value.upper())
