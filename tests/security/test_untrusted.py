@@ -177,7 +177,7 @@ def test_compiled_code_is_not_in_the_folder(tmp_path: Path) -> None:
         wh.apply({"t": [(1, (1,)), (1, (1,))]})
         assert wh.view("v").rows() == [(1, 2)]
     found = [file for file in (tmp_path / "w").rglob("*") if file.is_file()]
-    assert {file.suffix or file.name for file in found} == {".json", ".parquet", "acknowledged", "lock"}
+    assert {file.suffix or file.name for file in found} == {".json", ".jsonl", ".parquet", "acknowledged", "lock"}
     assert not any(b"\x7fELF" in file.read_bytes() for file in found)
 
 
