@@ -309,7 +309,7 @@ def epoch_of_runs(world: World) -> tuple[Callable[[], object], list[dict[str, Ro
 
     def run() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tidemill.storage.folder_store.LOG_ROWS", 0)
+            patch.setattr("tidemill.storage.folder_writer.LOG_ROWS", 0)
             world.wh.apply(changes)
 
     return run, [world.after(changes)]

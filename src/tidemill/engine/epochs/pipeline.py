@@ -396,14 +396,15 @@ class Propagation:
         ``source`` is the program that it is a stage of."""
         if self._again:
             self._changed.setdefault(relation, []).append(change)
+        done = self.done
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
             view, looked_up = placed.program.view, self._traffic.lookups
-            if not self.done.checked:
-                self.done.checked = started
-            if view not in self.done.views:
-                self.done.views[view] = ViewWork()
-            work = self.done.views[view]
+            if not done.checked:
+                done.checked = started
+            if view not in done.views:
+                done.views[view] = ViewWork()
+            work = done.views[view]
             if placed is not source:  # its stages come one after the other, and read the change together
                 work.rows_in += change.rows
                 source = placed

@@ -27,9 +27,9 @@ class JsonRecords(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line.
 
-        >>> record = logging.makeLogRecord({"msg": "done", "name": "tidemill", "tm_epoch": 7, "created": 0})
+        >>> record = logging.makeLogRecord({"msg": "done", "levelname": "INFO", "name": "t", "tm_epoch": 7, "created": 0})
         >>> print(JsonRecords().format(record))
-        {"time": "1970-01-01T00:00:00+00:00", "level": "NOTSET", "logger": "tidemill", "message": "done", "epoch": 7}
+        {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "t", "message": "done", "epoch": 7}
         """
         fields = {k.removeprefix(FIELD_PREFIX): v for k, v in vars(record).items() if k.startswith(FIELD_PREFIX)}
         told = {
