@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from logging import INFO
+from pathlib import Path
 from threading import get_ident
 
 from tidemill.algebra.expressions.scalars import Literal
@@ -50,8 +50,8 @@ from tidemill.engine.telemetry.events import WAREHOUSE, log_refused, tell
 from tidemill.engine.telemetry.recorder import RefreshRecorder
 from tidemill.model.errors import CommitUnknown, TidemillError
 from tidemill.sources.secrets import Secrets
-from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.bounded_log import BoundedLog
+from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
 
 __all__ = ["Engine"]

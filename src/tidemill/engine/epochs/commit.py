@@ -228,5 +228,6 @@ class EpochCommitter:
         then: Callable[[], None] | None = None,
     ) -> None:
         """Commit the catalog without a new epoch."""
+        self._done = None  # that of an epoch that was refused after it had run
         catalog = catalog_to_json(self._state.catalog)
         self.commit(Epoch(self._state.store.epoch, changes, positions, catalog, dropped), then=then)()

@@ -27,8 +27,8 @@ class JsonRecords(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line.
 
-        >>> record = logging.makeLogRecord({"msg": "done", "levelname": "INFO", "name": "t", "tm_epoch": 7, "created": 0})
-        >>> print(JsonRecords().format(record))
+        >>> said = {"msg": "done", "levelname": "INFO", "name": "t", "tm_epoch": 7, "created": 0}
+        >>> print(JsonRecords().format(logging.makeLogRecord(said)))
         {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "t", "message": "done", "epoch": 7}
         """
         fields = {k.removeprefix(FIELD_PREFIX): v for k, v in vars(record).items() if k.startswith(FIELD_PREFIX)}
