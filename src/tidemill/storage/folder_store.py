@@ -55,7 +55,7 @@ class FolderStore:
     """Named maps of weighted rows in a folder, with an epoch each; created by ``FolderStore.open``.
 
     Readers in this process are isolated by ``pin``, which keeps the files of their epoch. A reader in another process
-    sees the epoch that it opened until a ``vacuum`` deletes its files (``vacuumed_files.py``); then it must ``refresh``.
+    sees the epoch it opened until a ``vacuum`` deletes its files (``vacuumed_files.py``); then it may ``refresh``.
     """
 
     def __init__(
