@@ -2,4 +2,5 @@
 
 - ``scan_parts``: a pinned snapshot as parts that any process can read.
 - ``run_slice``: some rows of a run as a segment of their own.
+- ``temporary_runs``: run files that live as long as their reader.
 """
