@@ -75,6 +75,8 @@ def main() -> None:
     except UsageError as error:
         _wrong_usage(error)
     except TidemillError as error:
+        if INTERRUPTS.ended_by(error):
+            _interrupted()
         _stop(error)
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()
@@ -84,6 +86,8 @@ def main() -> None:
     except OSError as error:
         _stop(SetupError("a file cannot be used", where=str(error.filename or ""), detail=error.strerror or str(error)))
     except Exception as error:
+        if INTERRUPTS.ended_by(error):
+            _interrupted()
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
         from tidemill.engine.fault_reports import fault_report

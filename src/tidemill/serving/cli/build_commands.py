@@ -83,7 +83,12 @@ def _tell_end(wh: Warehouse, views: list[str]) -> None:
 
 @builds.command()
 def pause(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
-    """Let a build rest until it is resumed, also if the warehouse is opened again."""
+    """Let a build rest until it is resumed, also if the warehouse is opened again.
+
+    \b
+    Examples:
+      tidemill builds pause spend -w shop
+    """
     with open_folder(warehouse, RuntimeName.native) as wh:
         wh.builds.pause(view)
         print(f"paused the build of {view}")
@@ -91,7 +96,12 @@ def pause(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
 
 @builds.command()
 def resume(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
-    """Let a build go on that was paused or has failed; tidemill builds run waits for it."""
+    """Let a build go on that was paused or has failed; tidemill builds run waits for it.
+
+    \b
+    Examples:
+      tidemill builds resume spend -w shop
+    """
     with open_folder(warehouse, RuntimeName.native) as wh:
         wh.builds.resume(view)
         print(f"resumed the build of {view}")
@@ -99,7 +109,12 @@ def resume(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None
 
 @builds.command()
 def cancel(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
-    """Give up a build: nothing of the view is left."""
+    """Give up a build: nothing of the view is left.
+
+    \b
+    Examples:
+      tidemill builds cancel spend -w shop
+    """
     with open_folder(warehouse, RuntimeName.native) as wh:
         wh.builds.cancel(view)
         print(f"cancelled the build of {view}")

@@ -41,11 +41,11 @@ def run_script(
 
         try:
             wh.sql(text, name=name, each=note)
-        except TidemillError:
-            report.failed()
-            raise
-        except KeyboardInterrupt:
-            INTERRUPTS.note = report.progress() and f"{report.progress()} was interrupted"
+        except (KeyboardInterrupt, TidemillError) as error:
+            if INTERRUPTS.ended_by(error):
+                INTERRUPTS.note = report.progress() and f"{report.progress()} was interrupted"
+            else:
+                report.failed()
             raise
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidemill.model.errors import TidemillError
 from tidemill.serving.cli.run_script import run_script
 from tidemill.serving.cli.shell.backslash_commands import ShellCommands
 from tidemill.serving.cli.shell.line_editor import line_reader
@@ -35,7 +36,9 @@ def open_shell(warehouse: Warehouse, form: OutputForm, *, quiet: bool) -> None:
         try:
             with INTERRUPTS.answered_here():
                 work()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TidemillError) as error:
+            if not INTERRUPTS.ended_by(error):
+                raise
             print(f"\ninterrupted: {_since(before, warehouse.epoch)}", file=sys.stderr, flush=True)
 
     commands = ShellCommands(warehouse, run)

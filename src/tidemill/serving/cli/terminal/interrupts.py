@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Interrupts:
         self.line: str | None = None
         """The line that the main thread has made, while the warehouse was still open."""
         self._answers = Answer.END
-        self._heard = 0
+        self._heard = self._signals = 0
         self._answered = threading.Event()
         self._printed = threading.Lock()
         self._pipe: socket.socket | None = None
@@ -59,12 +60,20 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, self._interrupt)
         heard, self._pipe = socket.socketpair()
         self._pipe.setblocking(False)
         sys.unraisablehook = _without_interrupts(sys.unraisablehook)
         threading.Thread(target=self._hear, args=(heard,), name="interrupts", daemon=True).start()
         self.arm()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._heard = max(self._heard, 1)
+        signal.default_int_handler(number, frame)
+
+    def ended_by(self, error: BaseException) -> bool:
+        """True if an error is Ctrl-C; libraries such as DuckDB make errors of their own of it."""
+        return isinstance(error, KeyboardInterrupt) or self._heard > 0
 
     def arm(self) -> None:
         """Have signals written to our pipe again: whoever runs an event loop takes them away."""
@@ -75,7 +84,7 @@ class Interrupts:
     def answered_here(self, how: Answer = Answer.TWICE) -> Iterator[None]:
         """While this lasts Ctrl-C does not end the process by itself."""
         before = self._answers
-        self._answers, self._heard = how, 0
+        self._answers, self._heard, self._signals = how, 0, 0
         self._answered.clear()
         self.arm()
         try:
@@ -93,7 +102,9 @@ class Interrupts:
         )
         try:
             yield
-        except KeyboardInterrupt:
+        except BaseException as error:
+            if not self.ended_by(error):
+                raise
             made = sorted({*warehouse.tables(), *warehouse.views()} - names)
             created = f"created: {', '.join(made)}" if made else ""
             # This thread has left the epoch that it was in, so here it is known for certain.
@@ -119,7 +130,8 @@ class Interrupts:
     def _hear(self, pipe: socket.socket) -> None:
         while numbers := pipe.recv(16):
             if signal.SIGINT in numbers:
-                self._heard += 1
+                self._signals += 1
+                self._heard = max(self._heard, self._signals)
                 self._answer()
 
     def _answer(self) -> None:
