@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.compiler.choose_plan import program_estimate
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.translate import parse
@@ -288,8 +289,7 @@ def _try_view(
     else:
         trial.add(view)
     known = all(name in engine.committed for name in view.inputs)
-    decision = view.plan.log[-1] if view.plan.log else None
-    rows = sum(map(store.rows, view.inputs)) if known else None
-    predicted = decision if known else None
-    costs = (predicted.bytes, predicted.visits) if predicted is not None else (None, None)
-    return replace(step, rows=rows, bytes=costs[0], visits=costs[1]), view
+    if not known:
+        return step, view
+    costs = program_estimate(view.full_program, trial.tables, statistics)
+    return replace(step, rows=sum(map(store.rows, view.inputs)), bytes=costs.bytes, visits=costs.work), view
