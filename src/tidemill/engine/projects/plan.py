@@ -79,6 +79,8 @@ class DeployPlan:
 def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: bool = True) -> DeployPlan:
     """The plan for a project; with ``drop`` views that it does not name are dropped, tables never are."""
     catalog = engine.committed
+    for name in project.keys() & catalog.builds.keys():
+        raise catalog.builds[name].not_readable()
     changed = {name: found for name, one in project.items() if (found := _compared(catalog, one)) is not None}
     extra = [name for name in catalog.views if name not in project] if drop else []
     rebuilt = _rebuilt(catalog, changed, extra, _kept_columns(engine, project, changed, extra))
@@ -224,9 +226,10 @@ def _compared_view(catalog: Catalog, new: Definition, statement: sql.CreateView)
 
 
 def _options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a view; a location on a disk is compared in full."""
+    """The options of a view; how it was first built does not count, a location on a disk is compared in full."""
     paths = {key: os.path.abspath(text) for key, text in options.items() if key == "location" and ":" not in text}
-    return {**options, **(paths if options.get("publish") != "iceberg" else {})}
+    found = {**options, **(paths if options.get("publish") != "iceberg" else {})}
+    return {key: text for key, text in found.items() if key != "build"}
 
 
 def _form(view: sql.CreateView) -> str:
