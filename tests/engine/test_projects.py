@@ -28,6 +28,9 @@ FILES = {
 }
 
 
+SLOW = "CREATE MATERIALIZED VIEW slow WITH (build = 'background')"
+
+
 def write(folder: Path, **changed: str) -> Path:
     for name, text in {**FILES, **{key.replace("__", "/") + ".sql": text for key, text in changed.items()}}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -156,6 +159,7 @@ def test_faults_are_found_before_anything_is_done(shop: Path, tmp_path: Path) ->
         ("x", "CREATE VIEW y AS SELECT * FROM z; CREATE VIEW z AS SELECT * FROM y", errors.Unsupported, "circle"),
         ("x", "INSERT INTO orders VALUES (1, 'a', 1)", errors.Unsupported, "this is INSERT"),
         ("x", "CREATE TABLE spend (a INT)", errors.NameTaken, "twice"),
+        ("x", f"{SLOW} AS SELECT COUNT(*) AS n FROM orders", errors.Unsupported, "in the background"),
     ):
         write(shop, **{name: f"CREATE TABLE fresh (a INT); {text}"})
         with pytest.raises(kind, match=said):

@@ -211,12 +211,17 @@ def _planned(start: Compilation, plan: Plan, sizes: Mapping[str, RelationSize], 
 
 def predicted_work(program: Program, tables: Mapping[str, Table], statistics: Statistics) -> float:
     """The predicted work of one changed row by a program that is there."""
+    return program_estimate(program, tables, statistics).work
+
+
+def program_estimate(program: Program, tables: Mapping[str, Table], statistics: Statistics) -> ProgramEstimate:
+    """The predicted work and bytes of a program that is there."""
     own = {stage.name for stage in program.stages}
     inputs = dict.fromkeys(name for stage in program.stages for name in stage.inputs if name not in own)
     estimate = ProgramEstimate(statistics.sizes(inputs, tables), BATCH)
     for stage in program.stages:
         estimate.add(stage)
-    return estimate.work
+    return estimate
 
 
 class _CheapestStages:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.compiler.choose_plan import program_estimate
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.translate import parse
@@ -78,6 +79,8 @@ class DeployPlan:
 def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: bool = True) -> DeployPlan:
     """The plan for a project; with ``drop`` views that it does not name are dropped, tables never are."""
     catalog = engine.committed
+    for name in project.keys() & catalog.builds.keys():
+        raise catalog.builds[name].not_readable()
     changed = {name: found for name, one in project.items() if (found := _compared(catalog, one)) is not None}
     extra = [name for name in catalog.views if name not in project] if drop else []
     rebuilt = _rebuilt(catalog, changed, extra, _kept_columns(engine, project, changed, extra))
@@ -223,9 +226,10 @@ def _compared_view(catalog: Catalog, new: Definition, statement: sql.CreateView)
 
 
 def _options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a view; a location on a disk is compared in full."""
+    """The options of a view; how it was first built does not count, a location on a disk is compared in full."""
     paths = {key: os.path.abspath(text) for key, text in options.items() if key == "location" and ":" not in text}
-    return {**options, **(paths if options.get("publish") != "iceberg" else {})}
+    found = {**options, **(paths if options.get("publish") != "iceberg" else {})}
+    return {key: text for key, text in found.items() if key != "build"}
 
 
 def _form(view: sql.CreateView) -> str:
@@ -288,8 +292,7 @@ def _try_view(
     else:
         trial.add(view)
     known = all(name in engine.committed for name in view.inputs)
-    decision = view.plan.log[-1] if view.plan.log else None
-    rows = sum(map(store.rows, view.inputs)) if known else None
-    predicted = decision if known else None
-    costs = (predicted.bytes, predicted.visits) if predicted is not None else (None, None)
-    return replace(step, rows=rows, bytes=costs[0], visits=costs[1]), view
+    if not known:
+        return step, view
+    costs = program_estimate(view.full_program, trial.tables, statistics)
+    return replace(step, rows=sum(map(store.rows, view.inputs)), bytes=costs.bytes, visits=costs.work), view

@@ -59,7 +59,8 @@ def _definition(statement: sql.Statement) -> Definition:
         case sql.CreateTable(table=table):
             parents = " ".join(reference.table for reference in table.references)
             return Definition(table.name, "table" if table.kept else "stream", statement, _words(parents))
-        case sql.CreateView(name=name, query=query):
+        case sql.CreateView(name=name, query=query, options=options):
+            _require_filled_at_once(name, options, statement.place)
             return Definition(name, "materialized view", statement, _words(query))
         case sql.CreateNamedQuery(query=query, temporary=False):
             return Definition(query.name, "view", statement, _words(query.text))
@@ -72,6 +73,17 @@ def _definition(statement: sql.Statement) -> Definition:
         hint="Definitions are CREATE TABLE, STREAM, MATERIALIZED VIEW, VIEW and FUNCTION. "
         "Sources, feeds, lake tables and rows belong to a warehouse: tidemill sql, load.",
     )
+
+
+def _require_filled_at_once(name: str, options: Mapping[str, str], place: TextLocation) -> None:
+    """Refuse a view that would not be there yet when the next definition reads it."""
+    if options.get("build", "now") != "now":
+        raise Unsupported(
+            f'view "{name}" of a project cannot be built in the background',
+            where=place,
+            detail="The definitions after it, and the rows that a dry run compares, need its rows.",
+            hint="Leave the option build out, or create the view with tidemill sql before it is in the project.",
+        )
 
 
 def _words(text: str) -> frozenset[str]:
