@@ -169,7 +169,7 @@ def test_whatever_fails_inside_comes_out_as_ours(
 def test_a_fault_of_ours_has_a_report_without_passwords(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     space: dict[str, Any] = {"__name__": "tidemill.engine.statements.execute"}
     exec("def execute(engine, statement): return {}['gone']", space)
-    monkeypatch.setattr("tidemill.engine.warehouse.execute", space["execute"])
+    monkeypatch.setattr("tidemill.engine.statements.script.execute", space["execute"])
     with pytest.raises(InternalError) as caught:
         wh.sql("CREATE SOURCE s TYPE postgres OPTIONS (url = 'postgresql://ann:hush@db', password = 'hush')")
     told = caught.value.render()

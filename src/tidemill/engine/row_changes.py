@@ -13,7 +13,7 @@ from tidemill.engine.results import Result
 from tidemill.engine.statements.parameters import parameters_of
 from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
-from tidemill.engine.statements.upsert import deleted_by_key, require_key, upserted_changes
+from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
 from tidemill.model.errors import InvalidArgument, Unsupported
 from tidemill.model.schema import Table
 from tidemill.sources.ingest.frames import changes_of, is_frame
@@ -27,11 +27,15 @@ CHANGES, UPSERT = "changes", "upsert"
 MODES = (CHANGES, UPSERT)
 """Meanings of the rows that ``apply`` is given."""
 
+LOAD_MODES = ("append", UPSERT, "overwrite")
+"""What becomes of rows that are loaded, and of those that are there."""
+
 
 @public_class
 class RowChanges:
     """What a warehouse does with statements and rows."""
 
+    SHOWN_AS = "Warehouse"
     _engine: Engine
 
     def __init__(self) -> None:
@@ -58,6 +62,11 @@ class RowChanges:
     def prepare(self, text: str) -> PreparedText:
         """A text that is run again and again with other parameters: it is read and translated once."""
         return PreparedText(self._engine, self._prepared, text)
+
+    @property
+    def in_transaction(self) -> bool:
+        """True between BEGIN and COMMIT or ROLLBACK of this thread."""
+        return self._engine.transactions.mine() is not None
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -139,6 +148,19 @@ class RowChanges:
                 {name: upserted_changes(engine, engine.catalog.table(name), one) for name, one in taken.items()},
                 positions,
             )
+
+    def _load(self, mode: str, table: Table, change: ChangeSet) -> int:
+        """Change a table by rows that were loaded, in one of ``LOAD_MODES``."""
+        engine = self._engine
+        if mode not in LOAD_MODES:
+            raise InvalidArgument(f'there is no mode "{mode}"', hint=f"Modes: {', '.join(LOAD_MODES)}.")
+        engine.committed.require_own_rows([table.name])
+        if mode == "append":
+            return engine.change({table.name: change})
+        with engine.settled():
+            if mode == UPSERT:
+                return engine.change({table.name: upserted_changes(engine, table, change)})
+            return engine.change({table.name: ChangeSet.of(overwriting(engine, table, change.pairs()), table.fields)})
 
     def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
         catalog, taken = self._engine.committed, dict[str, ChangeSet]()

@@ -41,6 +41,7 @@ from tidemill.engine.workers import Trouble
 from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
+from tidemill.sources.ingest.csv_options import CsvOptions
 from tidemill.sources.ingest.files import read_files
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
@@ -202,18 +203,24 @@ class Warehouse(RowChanges):
         format: str | None = None,
         reject: str | Path | None = None,
         progress: Callable[[int, int], None] | None = None,
+        mode: str = "append",
+        options: Mapping[str, str] | None = None,
     ) -> IntakeEpoch:
         """Load CSV, JSON-lines or Parquet files as one epoch; returns its number, with ``counts``.
 
-        A folder stands for all files below it; folders named ``column=value`` give that column. With ``reject`` bad
-        rows go to that file with their line and reason; without, one bad row refuses everything. ``progress`` is called
-        with the bytes read so far and in total.
+        A folder stands for all files below it, and ``*`` for names; folders named ``column=value`` give that column.
+        Files may be compressed. With ``reject`` bad rows go to that file with their line and reason; without, one bad
+        row refuses everything. ``progress`` is called with the bytes read so far and in total. With ``mode="upsert"``
+        rows take the place of those with their primary key, with ``"overwrite"`` of all. ``options`` are those of CSV:
+        ``sep``, ``header``, ``quote``, ``nullvalue``, ``dateformat``, ``timestampformat``.
         """
-        target = self._engine.committed.table(table)
-        keys = self._engine.reader.keys(target) if reject is not None else ()
+        target, csv = self._engine.committed.table(table), CsvOptions.of(options or {})
+        keys = self._engine.reader.keys(target) if reject is not None and mode == "append" else ()
         judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
-        read = read_files(target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress)
-        epoch = self._engine.apply({target.name: read.change})
+        read = read_files(
+            target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress, csv=csv
+        )
+        epoch = self._load(mode, target, read.change)
         late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
         return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 

@@ -115,8 +115,13 @@ def markers_of_script(statements: Iterable[sql.Statement]) -> dict[str, TextLoca
     """
     found: dict[str, TextLocation] = {}
     for statement in statements:
-        if isinstance(statement, sql.CreateView):
-            refuse_parameters(statement)
+        match statement:
+            case sql.CreateView():
+                refuse_parameters(statement)
+            case sql.CreateNamedQuery(query=query):
+                refuse_markers("view", query.text)
+            case sql.CreateFunction(function=function):
+                refuse_markers("function", function.body)
         found |= _markers_of(statement)
     return found
 

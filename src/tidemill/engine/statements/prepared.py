@@ -28,7 +28,7 @@ from tidemill.compiler.frontends.translate import (
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements.changes import apply_deleted, apply_rows, apply_updated, kept_table
-from tidemill.engine.statements.parameters import Parameters
+from tidemill.engine.statements.parameters import Parameters, markers_of_script
 from tidemill.engine.statements.select import answered
 from tidemill.engine.statements.versions import versions_read
 from tidemill.model.errors import TidemillError
@@ -109,7 +109,7 @@ def _prepared(engine: Engine, text: str, given: Parameters) -> Run | None:
 
 def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) -> tuple[object, object, Run] | None:
     statements = parse(text)
-    if len(statements) != 1:
+    if len(statements) != 1 or markers_of_script(statements).keys() != given.keys():
         return None
     (statement,) = statements
     columns = {marker: Column(f"parameter {marker}", value.of) for marker, value in given.items()}
