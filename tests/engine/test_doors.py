@@ -15,6 +15,7 @@ from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.maintenance.housekeeping import Housekeeping
 from tidemill.engine.objects.database import Objects
 from tidemill.engine.results import LazyRows, Result
+from tidemill.engine.row_changes import PreparedText, RowChanges
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.engine.warehouse import Warehouse
@@ -33,7 +34,10 @@ from tidemill.model.errors import (
 )
 from tidemill.program.verify import BrokenInvariant
 
-PUBLIC = (LazyRows, ChangeBatch, Objects, Result, WarehouseSnapshot, Subscription, TableHandle, ViewHandle, Warehouse)
+PUBLIC = (
+    *(LazyRows, ChangeBatch, Objects, Result, WarehouseSnapshot, Subscription, TableHandle, ViewHandle),
+    *(PreparedText, RowChanges, Warehouse),
+)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_defaults_and_aliases_in_on_conflict(wh: tidemill.Warehouse) -> None:
         "INSERT INTO t AS old (k, a) VALUES (1, 'z'), (3, 'n') ON CONFLICT (k) DO UPDATE SET b = old.b + 1, a = DEFAULT"
     )
     assert rows(wh) == [(1, None, 2), (2, "y", 2), (3, "n", 7)]
-    wh.sql("INSERT INTO t (k) VALUES (3) ON CONFLICT DO UPDATE SET b = (SELECT MAX(t.b) + t.k FROM t)")
+    wh.sql("INSERT INTO t (k) VALUES (3) ON CONFLICT DO UPDATE SET b = (SELECT MAX(x.b) FROM t AS x) + t.k")
     assert rows(wh) == [(1, None, 2), (2, "y", 2), (3, "n", 10)]
     wh.sql("INSERT INTO log VALUES (1, 5), (2, 6) ON CONFLICT DO NOTHING")
     assert sorted(wh.table("log").rows()) == [(1, 1), (2, 6)]

@@ -2,6 +2,7 @@
 
 - ``open_warehouse``: ``open``
 - ``warehouse``: ``Warehouse``, the public class; thin
+- ``row_changes``: its methods that run statements and change rows
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired
@@ -19,6 +20,7 @@
 - ``streams``: batches of streaming queries as epochs
 - ``subscriptions``: changes of views delivered to subscribers
 - ``epochs``: one epoch, from changes to commit
+- ``transactions``: changes of several statements that wait for their COMMIT
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS
 - ``catalog``: tables, views, sources and functions by name, stored as SQL
 - ``results``, ``intake_counts``, ``published_epochs``: values returned to users
