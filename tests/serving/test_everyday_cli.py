@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tidemill.serving.cli.app import app
+from tests.serving.test_cli import Tidemill
 
-
-def run(*arguments: str, code: int = 0) -> str:
-    outcome = CliRunner().invoke(app, list(arguments))
-    assert outcome.exit_code == code, outcome.output
-    return outcome.output
+Run = Callable[..., str]
 
 
-def test_load_upserts_and_reads_csv_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a command; returns what it prints, or its error if it ends with ``code``."""
     monkeypatch.chdir(tmp_path)
+    command = Tidemill(capsys, monkeypatch)
+
+    def called(*arguments: str, code: int = 0) -> str:
+        outcome = command(*arguments)
+        assert outcome.code == code, outcome
+        return outcome.err if code else outcome.out
+
+    return called
+
+
+def test_load_upserts_and_reads_csv_as_it_is(run: Run) -> None:
     run("sql", "CREATE TABLE t (id INT PRIMARY KEY, day DATE, note STRING); INSERT INTO t VALUES (1, NULL, 'old')")
     Path("a.csv").write_text("1;29.02.2024;'x;y'\n2;NA;NA\n")
     options = ["--no-header", "--null", "NA", "--date-format", "dd.MM.yyyy", "--quote", "'", "--separator", ";"]
@@ -34,8 +43,7 @@ def test_load_upserts_and_reads_csv_as_it_is(tmp_path: Path, monkeypatch: pytest
     assert "no mode" in run("load", "t", "b.csv", "--mode", "merge", code=1)
 
 
-def test_a_script_ends_its_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_script_ends_its_transaction(run: Run) -> None:
     run("sql", "CREATE TABLE t (a INT)")
     told = run("sql", "BEGIN; INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); COMMIT")
     assert told.splitlines()[-1] == "committed: 2 row changes in epoch 1"
