@@ -164,6 +164,10 @@ def test_upserts_that_are_refused(wh: tidemill.Warehouse) -> None:
         (lambda: wh.upsert("log", [(1, 9)]), AppendOnlyViolation, "APPEND ONLY"),
         (lambda: wh.delete("t", [(1, "x", 1)]), BadValue, "3 values for 1 columns"),
         (lambda: wh.delete("clicks", [1]), Unsupported, "is a stream"),
+        (lambda: wh.delete("t", 1), BadValue, "cannot come from a int"),
+        (lambda: wh.delete("t", "x"), BadValue, "cannot come from a str"),
+        (lambda: wh.delete("t", [None]), NullViolation, "NULL"),
+        (lambda: wh.delete("t", [{"a": 1}]), UnknownName, 'no column "a"'),
         (lambda: wh.apply({"t": []}, mode="replace"), InvalidArgument, "no mode"),
     ]:
         before = rows(wh), wh.epoch

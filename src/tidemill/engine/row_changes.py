@@ -14,7 +14,7 @@ from tidemill.engine.statements.parameters import parameters_of
 from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
-from tidemill.model.errors import InvalidArgument, Unsupported
+from tidemill.model.errors import BadValue, InvalidArgument, Unsupported
 from tidemill.model.schema import Table
 from tidemill.sources.ingest.frames import changes_of, is_frame
 
@@ -120,7 +120,7 @@ class RowChanges:
         ...     sorted(wh.table("people").rows())
         [(1, 'ann'), (2, 'eve')]
         """
-        return self._upsert({table: _weighted(rows)}, None, UPSERT)
+        return self._upsert({table: _weighted(rows, self._engine.committed.table(table))}, None, UPSERT)
 
     def delete(self, table: str, keys: Any) -> int:
         """Delete the rows with these primary keys, as far as they are there; returns the epoch.
@@ -132,8 +132,7 @@ class RowChanges:
         require_key(target, "delete")
         key = Table(target.name, tuple(target.fields[place] for place in target.key_positions))
         single = len(key.fields) == 1
-        given = keys if is_frame(keys) else [(1, (one,) if single and _is_value(one) else one) for one in keys]
-        found = self._taken(given, key)
+        found = self._taken(_weighted(keys, key, lambda one: (one,) if single and _is_value(one) else one), key)
         with engine.settled():
             change = deleted_by_key(engine, target, (row for row, _ in found.pairs()))
             return engine.change({target.name: change})
@@ -209,11 +208,18 @@ class Transaction:
     epoch: int | None = None
 
 
-def _weighted(rows: Any) -> Any:
-    """Rows as changes; a frame is one already."""
-    if is_frame(rows) or not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
+def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: row) -> Any:
+    """Rows as changes of weight 1, each as it is ``made``; a frame is one already."""
+    if is_frame(rows):
         return rows
-    return [(1, row) for row in rows]
+    if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
+        raise BadValue(
+            f"rows cannot come from a {type(rows).__name__}",
+            where=table.name,
+            hint="Give a list, or a frame of Arrow, pandas, polars, DuckDB or Spark.",
+        )
+    pairs = ((1, made(row)) for row in rows)
+    return list(pairs) if isinstance(rows, list) else pairs
 
 
 def _is_value(key: Any) -> bool:

@@ -139,7 +139,7 @@ def require_given(markers: Mapping[str, TextLocation], given: Parameters) -> Non
     """Refuse a marker without a value, and a value without a marker."""
     for marker, place in markers.items():
         if marker not in given:
-            how = f"sql(text, {marker[1:]}=...)" if marker[0] == ":" else "sql(text, [...])"
+            how = f'sql(text, {{"{marker[1:]}": ...}})' if marker[0] == ":" else "sql(text, [...])"
             raise UnknownName(
                 f'parameter "{marker}" has no value',
                 where=place,
