@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tidemill
 from tidemill.compiler.frontends import translate
@@ -149,3 +151,62 @@ def test_threads_do_not_see_the_values_of_others(wh: tidemill.Warehouse) -> None
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+NUMBERS = st.one_of(
+    st.none(), st.integers(-9, 9), st.integers(2**31, 2**33), st.floats(-9, 9), st.decimals(-9, 9, places=2)
+)
+TEMPLATES = [
+    "SELECT id, {0} + 1, {0} * price FROM t WHERE price > {1} OR id = {0}",
+    "SELECT name, COUNT(*), SUM(price) + {0} FROM t GROUP BY name HAVING SUM(price) < {1}",
+    "SELECT id FROM t WHERE id IN ({0}, {1}, 2) AND NOT (price <=> {0})",
+    "SELECT id FROM t AS o WHERE EXISTS (SELECT 1 FROM t AS i WHERE i.id = o.id AND i.price >= {0}) ORDER BY id",
+    "SELECT COALESCE(name, CAST({0} AS STRING)), CASE WHEN id > {1} THEN {0} ELSE id END FROM t",
+    "SELECT id, SUM(price) OVER (ORDER BY id) - {0} FROM t WHERE id BETWEEN {1} AND {0}",
+    "WITH c AS (SELECT id + {0} AS x FROM t) SELECT MAX(x), {1} FROM c",
+]
+
+
+def in_text(value: Any) -> str:
+    """A value as a literal of the type that a parameter has."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, Decimal):
+        return f"CAST('{value}' AS DECIMAL({max(len(value.as_tuple().digits), 2)},2))"
+    return f"CAST({value} AS {'INT' if abs(value) < 2**31 else 'BIGINT'})"
+
+
+def outcome(run: Callable[[], Any]) -> Any:
+    """Rows and types of an answer, or the kind of its error."""
+    try:
+        found = run()
+        return sorted(map(repr, found.rows())), [str(f.type) for f in found.fields]
+    except TidemillError as error:
+        return type(error)
+
+
+def compare_with_text(template: str, first: Any, second: Any) -> None:
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        wh.sql("CREATE TABLE t (id INT PRIMARY KEY, name STRING, price DECIMAL(10, 2))")
+        wh.sql("INSERT INTO t VALUES (1, 'ann', 1.50), (2, 'bob', 2.50), (3, NULL, 3.50), (4, 'ann', NULL)")
+        marked, text = template.format(":a", ":b"), template.format(in_text(first), in_text(second))
+        given = {marker: value for marker, value in (("a", first), ("b", second)) if f":{marker}" in marked}
+        wanted = outcome(lambda: wh.sql(text))
+        for _ in range(3):
+            assert outcome(lambda: wh.sql(marked, given)) == wanted, text
+        assert outcome(lambda: wh.prepare(marked).run(given)) == wanted, text
+
+
+@settings(max_examples=15, deadline=None)
+@given(template=st.sampled_from(TEMPLATES), first=NUMBERS, second=NUMBERS)
+def test_answers_are_those_of_values_in_the_text(template: str, first: Any, second: Any) -> None:
+    compare_with_text(template, first, second)
+
+
+@pytest.mark.long
+@settings(max_examples=600, deadline=None)
+@given(template=st.sampled_from(TEMPLATES), first=NUMBERS, second=NUMBERS)
+def test_many_answers_are_those_of_values_in_the_text(template: str, first: Any, second: Any) -> None:
+    compare_with_text(template, first, second)

@@ -81,9 +81,20 @@ STATEMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=25, deadline=None)
-@given(statements=st.lists(STATEMENTS, min_size=1, max_size=5))
+@settings(max_examples=15, deadline=None)
+@given(statements=st.lists(STATEMENTS, min_size=1, max_size=4))
 def test_every_step_sees_what_one_epoch_after_the_other_would_show(statements: list[str]) -> None:
+    compare_steps(statements)
+
+
+@pytest.mark.long
+@settings(max_examples=400, deadline=None)
+@given(statements=st.lists(STATEMENTS, min_size=2, max_size=9))
+def test_longer_transactions_see_what_epochs_would_show(statements: list[str]) -> None:
+    compare_steps(statements)
+
+
+def compare_steps(statements: list[str]) -> None:
     """In one transaction, and as many epochs: after each statement all tables and views are the same."""
     with (
         tidemill.open(":memory:", runtime="native", backend="python") as one,

@@ -46,7 +46,7 @@ def test_load_upserts_and_reads_csv_as_it_is(run: Run) -> None:
 def test_a_script_ends_its_transaction(run: Run) -> None:
     run("sql", "CREATE TABLE t (a INT)")
     told = run("sql", "BEGIN; INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); COMMIT")
-    assert told.splitlines()[-1] == "committed: 2 row changes in epoch 1"
+    assert "committed: 2 row changes in epoch 1" in told.splitlines()[-1]
     assert "ends within a transaction" in run("sql", "BEGIN; DELETE FROM t", code=1)
     run("sql", "BEGIN; DELETE FROM t; ROLLBACK")
     assert len(run("sql", "SELECT * FROM t", "--json").splitlines()) == 2

@@ -54,7 +54,7 @@ def read_conflict(node: exp.Expr | None, source: SqlText) -> ConflictClause | No
             "a conflict is one of the primary key", where=place, hint="Write ON CONFLICT (key columns) DO ..."
         )
     action, where = node.args["action"].name.upper(), node.args.get("where")
-    if action == "DO NOTHING":
+    if action == "DO NOTHING" and where is None:
         return ConflictClause(_key(node, source), (), None, place)
     if action != "DO UPDATE" or not node.expressions:
         raise ParseError("ON CONFLICT does NOTHING, or UPDATE SET ...", where=place)
@@ -69,7 +69,8 @@ def _key(node: exp.Expr, source: SqlText) -> tuple[str, ...] | None:
 
 
 def _column(node: exp.Expr, source: SqlText) -> str:
-    column = node.this if isinstance(node, exp.Ordered) else node
+    ordered = isinstance(node, exp.Ordered) and node.args.get("desc") is None
+    column = node.this if ordered else node
     if isinstance(column, exp.Column) and len(column.parts) == 1:
         column = column.this
     if not isinstance(column, exp.Identifier):
