@@ -20,6 +20,7 @@ from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.text.hash_registers import HASH_REGISTERS
 from tidemill.compiler import choose
 from tidemill.engine.catalog.view_options import view_options
+from tidemill.engine.row_changes import RowChanges
 from tidemill.model import errors
 from tidemill.serving.cli.app import app
 
@@ -80,5 +81,5 @@ def test_the_rule_of_auto_has_its_numbers() -> None:
 
 def test_every_method_of_a_warehouse_is_described() -> None:
     text = (REFERENCE / "python.md").read_text()
-    for name in vars(tidemill.Warehouse):
-        assert name.startswith("_") or re.search(rf"`{name}\b", text), name
+    for name in {**vars(tidemill.Warehouse), **vars(RowChanges)}:
+        assert name.startswith("_") or name.isupper() or re.search(rf"`{name}\b", text), name

@@ -15,6 +15,7 @@ from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.maintenance.housekeeping import Housekeeping
 from tidemill.engine.objects.database import Objects
 from tidemill.engine.results import LazyRows, Result
+from tidemill.engine.row_changes import PreparedText, RowChanges
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.engine.warehouse import Warehouse
@@ -33,7 +34,10 @@ from tidemill.model.errors import (
 )
 from tidemill.program.verify import BrokenInvariant
 
-PUBLIC = (LazyRows, ChangeBatch, Objects, Result, WarehouseSnapshot, Subscription, TableHandle, ViewHandle, Warehouse)
+PUBLIC = (
+    *(LazyRows, ChangeBatch, Objects, Result, WarehouseSnapshot, Subscription, TableHandle, ViewHandle),
+    *(PreparedText, RowChanges, Warehouse),
+)
 
 
 @pytest.fixture
@@ -169,7 +173,7 @@ def test_whatever_fails_inside_comes_out_as_ours(
 def test_a_fault_of_ours_has_a_report_without_passwords(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     space: dict[str, Any] = {"__name__": "tidemill.engine.statements.execute"}
     exec("def execute(engine, statement): return {}['gone']", space)
-    monkeypatch.setattr("tidemill.engine.warehouse.execute", space["execute"])
+    monkeypatch.setattr("tidemill.engine.statements.script.execute", space["execute"])
     with pytest.raises(InternalError) as caught:
         wh.sql("CREATE SOURCE s TYPE postgres OPTIONS (url = 'postgresql://ann:hush@db', password = 'hush')")
     told = caught.value.render()

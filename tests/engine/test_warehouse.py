@@ -139,7 +139,7 @@ def test_many_callers_at_once(tmp_path: Path) -> None:
         ({"orders": [(-1, (1, "ann", "9.51"))]}, errors.MissingRow),
         ({"orders": [(+1, (1, "eve", "1.00"))]}, errors.DuplicateKey),
         ({"orders": [(+1, (None, "eve", "1.00"))]}, errors.NullViolation),
-        ({"orders": [(+1, (3, "eve", "1.001"))]}, errors.BadValue),
+        ({"orders": [(+1, (3, "eve", "1.0.1"))]}, errors.BadValue),
         ({"orders": [(+1, (2**63, "eve", "1.00"))]}, errors.BadValue),
         ({"ordres": [(+1, (3, "eve", "1.00"))]}, errors.UnknownName),
         ({"spend": [(+1, ("eve", 1, 1))]}, errors.UnknownName),

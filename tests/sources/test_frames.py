@@ -84,19 +84,19 @@ REFUSED: list[tuple[Any, type[TidemillError], str]] = [
     (pa.table({"customer": ["ann"]}), NullViolation, 'column "id" is missing'),
     (pa.table({"id": [1, None]}), NullViolation, "row 2, orders.id"),
     (pa.table({"id": ["1"]}), BadValue, "row 1, orders.id"),
-    (pa.table({"id": [1, 2], "amount": [1.0, 2.5]}), BadValue, "binary float"),
-    (pa.table({"id": [1, 2], "amount": ["1.00", "1.005"]}), BadValue, "row 2, orders.amount"),
+    (pa.table({"id": [1, 2], "amount": [1.0, 1e20]}), BadValue, "row 2, orders.amount"),
+    (pa.table({"id": [1, 2], "amount": ["1.00", "1.0.0"]}), BadValue, "row 2, orders.amount"),
     (pa.table({"id": [1, 2], "amount": [Decimal("1"), Decimal("99999999999")]}), BadValue, "row 2, orders.amount"),
     (pa.table({"id": pa.array([1, 2**63], pa.uint64())}), BadValue, "row 2, orders.id"),
     (pa.table({"id": [1], "_weight": pa.array([None], pa.int64())}), NullViolation, "_weight"),
-    ([(1, (1, "ann", 2)), (1, (2, "bob", 2.5))], BadValue, "row 2, orders.amount"),
+    ([(1, (1, "ann", 2)), (1, (2, "bob", 2.5e20))], BadValue, "row 2, orders.amount"),
     ([(1, (None, "ann", 2))], NullViolation, "row 1, orders.id"),
     ([("x", (1, "ann", 2))], BadValue, "_weight"),
     ([(1, "ann", 2)], BadValue, "not a (weight, row) pair"),
     ([(True, (1, "ann", 2))], BadValue, "_weight"),
     ({"id": [1]}, BadValue, "cannot come from a dict"),
     (7, BadValue, "cannot come from a int"),
-    (pd.DataFrame({"id": [1, 2], "amount": ["1.00", 2.5]}), BadValue, "row 2, orders.amount"),
+    (pd.DataFrame({"id": [1, 2], "amount": ["1.00", 2.5e20]}), BadValue, "row 2, orders.amount"),
 ]
 
 

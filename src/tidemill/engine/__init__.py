@@ -1,7 +1,8 @@
 """The engine: one warehouse, its catalog, and the epochs that maintain its views.
 
 - ``open_warehouse``: ``open``
-- ``warehouse``: ``Warehouse``, the public class; thin; ``warehouse_costs``: what it tells of costs
+- ``warehouse``: ``Warehouse``, the public class; thin
+- ``row_changes``, ``warehouse_costs``: its methods that run statements and change rows, and that tell of costs
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired
@@ -20,6 +21,7 @@
 - ``subscriptions``: changes of views delivered to subscribers
 - ``epochs``: one epoch, from changes to commit
 - ``telemetry``: what epochs and views cost: the refresh log, logging, spans
+- ``transactions``: changes of several statements that wait for their COMMIT
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS
 - ``catalog``: tables, views, sources and functions by name, stored as SQL
 - ``results``, ``intake_counts``, ``published_epochs``: values returned to users

@@ -50,9 +50,13 @@ def public_function(function: AnyFunction, name: str | None = None) -> AnyFuncti
 
 
 def public_class(cls: AnyClass) -> AnyClass:
-    """``cls`` with all of its own public methods and properties wrapped by ``public_function``."""
+    """``cls`` with all of its own public methods and properties wrapped by ``public_function``.
+
+    Errors call the class as users know it: by its name, or as it is ``SHOWN_AS``.
+    """
+    shown = vars(cls).get("SHOWN_AS", cls.__name__)
     for name, member in list(vars(cls).items()):
-        called = f"{cls.__name__}.{name}"
+        called = f"{shown}.{name}"
         if name.startswith("_") and name not in PUBLIC_DUNDERS:
             continue
         if inspect.isfunction(member):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from logging import INFO
 from pathlib import Path
@@ -48,7 +50,8 @@ from tidemill.engine.subscriptions.change_batches import stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.engine.telemetry.events import WAREHOUSE, log_refused, tell
 from tidemill.engine.telemetry.recorder import RefreshRecorder
-from tidemill.model.errors import CommitUnknown, TidemillError
+from tidemill.engine.transactions.pending import OpenTransactions
+from tidemill.model.errors import CommitUnknown, Conflict, TidemillError
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.bounded_log import BoundedLog
 from tidemill.storage.memory_store import MemoryStore
@@ -58,6 +61,8 @@ __all__ = ["Engine"]
 
 SHARED_ROWS = 100
 """Largest number of changed rows with which an epoch is left to another thread, whose own caller waits for it."""
+
+_NO_PARAMETERS: Mapping[str, Literal] = {}
 
 
 class Engine:
@@ -100,6 +105,8 @@ class Engine:
         """Values that SET VAR name = DEFAULT sets."""
         self.reads: Counter[str] = Counter()
         """Reads of tables and views by users, since the warehouse was opened."""
+        self.transactions = OpenTransactions()
+        self._given = threading.local()
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
@@ -109,7 +116,9 @@ class Engine:
         self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
         self.settled = self.events.settled
         self.flush = self.events.flush
-        self.reader = reader = WarehouseReader(state, self.settled, self.flush, partial(lake_rows, state))
+        self.reader = reader = WarehouseReader(
+            state, self.transactions, self.settled, self.flush, partial(lake_rows, state)
+        )
         self.follower = WriterFollower(self.lock, self.poll, lambda: store.catalog)
         self.contents, self.answer = reader.contents, reader.answer
         if read_only:
@@ -182,8 +191,23 @@ class Engine:
             {**stored.functions, **own.functions},
             own.variables,
             self.registry.keys,
-            own.markers,
+            self.parameters,
         )
+
+    @property
+    def parameters(self) -> Mapping[str, Literal]:
+        """The values of the parameter markers of the statement that this thread runs."""
+        return getattr(self._given, "parameters", _NO_PARAMETERS)
+
+    @contextmanager
+    def given(self, parameters: Mapping[str, Literal]) -> Iterator[None]:
+        """Run statements of this thread with values for their parameter markers."""
+        before = self.parameters
+        self._given.parameters = parameters
+        try:
+            yield
+        finally:
+            self._given.parameters = before
 
     @property
     def pipeline(self) -> Pipeline:
@@ -268,6 +292,30 @@ class Engine:
         self._run_due()
         return number
 
+    def change(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
+        """Commit one epoch; or, in a transaction, add to its changes, and return the last epoch."""
+        pending = self.transactions.mine()
+        if pending is None:
+            return self.apply(changes, positions)
+        pending.require_sound()
+        self.state.require_writable()
+        self.catalog.require_own_rows(changes)
+        self.catalog.require_not_static(changes)
+        pending.add(changes, positions or {})
+        return self.store.epoch
+
+    def commit_transaction(self) -> int | None:
+        """Commit the changes of this thread's transaction as one epoch; None if it has none."""
+        with self.settled():
+            pending = self.transactions.end()
+            pending.require_sound()
+            pending.require_unchanged()
+            changes = pending.changes()
+            for name, change in changes.items():
+                if self.catalog.table(name).fields != change.fields:
+                    raise Conflict(f'table "{name}" was altered meanwhile', hint="Run the whole transaction again.")
+            return self.apply(changes, pending.positions) if changes or pending.positions else None
+
     def refresh(self, *names: str) -> int:
         """Refresh deferred views, in separate epochs; immediate views are always up to date."""
         with self.settled():
@@ -285,6 +333,8 @@ class Engine:
     def _note(self, epoch: Epoch) -> None:
         """Record a committed epoch; subscribers are notified once it is durable."""
         self.publisher.offer(epoch)
+        if self.transactions.by_thread:
+            self.transactions.note_commit(epoch)
         self._last = epoch
         self._schedule.note(epoch)
 

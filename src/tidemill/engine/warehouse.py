@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.algebra.user_functions import Accumulator
-from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Decision
@@ -31,8 +30,8 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
 from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.published_epochs import PublishedEpochs
-from tidemill.engine.results import Result, Verification
-from tidemill.engine.statements.execute import execute
+from tidemill.engine.results import Verification
+from tidemill.engine.row_changes import RowChanges
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
@@ -41,11 +40,10 @@ from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subs
 from tidemill.engine.warehouse_costs import WarehouseCosts
 from tidemill.engine.workers import Trouble
 from tidemill.model.errors import InvalidArgument, SetupError
-from tidemill.model.schema import Table
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
+from tidemill.sources.ingest.csv_options import CsvOptions
 from tidemill.sources.ingest.files import read_files
-from tidemill.sources.ingest.frames import changes_of
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @public_class
-class Warehouse(WarehouseCosts):
+class Warehouse(RowChanges, WarehouseCosts):
     """Tables, and materialized views over them that are maintained with every change.
 
     >>> import tidemill
@@ -69,6 +67,7 @@ class Warehouse(WarehouseCosts):
     """
 
     def __init__(self, engine: Engine, folder: FilePath, temporary: TemporaryFolder | None) -> None:
+        super().__init__()
         self._engine = engine
         self._folder = folder
         self._temporary = temporary
@@ -85,46 +84,9 @@ class Warehouse(WarehouseCosts):
         positions = self._engine.store.positions
         return {name: at for name, at in positions.items() if not (is_mark(name) or is_head(name))}
 
-    def sql(self, text: str, *, name: str = "sql", each: Callable[[Result], None] | None = None) -> Result:
-        """Run a script of statements; returns the rows of the last one. Errors call the text ``name``.
-
-        ``each`` is called with the result of every statement; statements before an error stay executed.
-        """
-        result = Result()
-        for statement in parse(text, name=name):
-            with self._engine.follower.standing():
-                result = execute(self._engine, statement)
-            if each is not None:
-                each(result)
-        return result
-
     def before_spark(self, tell: Callable[[str], None]) -> None:
         """Have ``tell`` called with the reason whenever runtime ``auto`` is about to start Spark by itself."""
         self._engine.placement.before_spark = tell
-
-    def apply(self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None) -> int:
-        """Commit one epoch: for each table pairs ``(weight, row)``, or an Arrow, pandas or Spark frame.
-
-        Atomic over all tables and views. ``positions`` records the positions of sources after it. Returns the epoch.
-        """
-        return self._engine.apply(self._take(changes), positions)
-
-    def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
-        catalog, taken = self._engine.committed, dict[str, ChangeSet]()
-        for name, data in changes.items():
-            table = catalog.table(name)
-            is_frame = type(data) is not list and type(data).__module__.startswith("pyspark.")
-            taken[table.name] = self._take_frame(table, data) if is_frame else changes_of(data, table)
-        return taken
-
-    def _take_frame(self, table: Table, frame: DataFrame) -> ChangeSet:
-        """A Spark frame as a change: a small one is collected, a large one is written to the store's files by Spark."""
-        from tidemill.runtimes.spark.execution.ingest import collect_small, stage_large
-
-        rows = collect_small(frame, table, self.epoch + 1)
-        if rows is not None:
-            return changes_of(rows, table)
-        return stage_large(frame, table, self._engine.store, self.flush() + 1)
 
     def register_function(
         self,
@@ -242,18 +204,24 @@ class Warehouse(WarehouseCosts):
         format: str | None = None,
         reject: str | Path | None = None,
         progress: Callable[[int, int], None] | None = None,
+        mode: str = "append",
+        options: Mapping[str, str] | None = None,
     ) -> IntakeEpoch:
         """Load CSV, JSON-lines or Parquet files as one epoch; returns its number, with ``counts``.
 
-        A folder stands for all files below it; folders named ``column=value`` give that column. With ``reject`` bad
-        rows go to that file with their line and reason; without, one bad row refuses everything. ``progress`` is called
-        with the bytes read so far and in total.
+        A folder stands for all files below it, and ``*`` for names; folders named ``column=value`` give that column.
+        Files may be compressed. With ``reject`` bad rows go to that file with their line and reason; without, one bad
+        row refuses everything. ``progress`` is called with the bytes read so far and in total. With ``mode="upsert"``
+        rows take the place of those with their primary key, with ``"overwrite"`` of all. ``options`` are those of CSV:
+        ``sep``, ``header``, ``quote``, ``nullvalue``, ``dateformat``, ``timestampformat``.
         """
-        target = self._engine.committed.table(table)
-        keys = self._engine.reader.keys(target) if reject is not None else ()
+        target, csv = self._engine.committed.table(table), CsvOptions.of(options or {})
+        keys = self._engine.reader.keys(target) if reject is not None and mode == "append" else ()
         judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
-        read = read_files(target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress)
-        epoch = self._engine.apply({target.name: read.change})
+        read = read_files(
+            target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress, csv=csv
+        )
+        epoch = self._load(mode, target, read.change)
         late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
         return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 

@@ -1,11 +1,13 @@
-"""Values from outside become inner values when nothing is lost; inner values become what people read.
+"""Values from outside become inner values; inner values become what people read.
+
+Nothing is lost on the way, but digits of a DECIMAL beyond its scale: they are rounded as Spark's store assignment does.
 
 What each type takes, beside its own inner form (``model.types`` has the table):
 
 ========== ===================================================================================================
 BOOLEAN    nothing else: 0 and 1 are numbers
 TINYINT to BIGINT whole floats and decimals, within the type's range
-DECIMAL    integers and strings; never floats, which are seldom the number that people see
+DECIMAL    integers, floats and strings, rounded to its scale, half up; never beyond its precision
 DOUBLE     integers that a double holds exactly, decimals (rounded to the nearest double)
 BINARY     bytearray, memoryview; never text
 STRING     nothing else; VARCHAR(n) cuts spaces beyond n characters off, and takes nothing longer; CHAR(n) adds spaces

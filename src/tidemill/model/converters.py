@@ -36,7 +36,7 @@ __all__ = [
 
 Converter = Callable[[Any], Any]
 
-_EXACT = decimal.Context(prec=t.MAX_PRECISION, traps=[decimal.Inexact, decimal.InvalidOperation])
+_HALF_UP = decimal.Context(prec=t.MAX_PRECISION, rounding=decimal.ROUND_HALF_UP, traps=[decimal.InvalidOperation])
 _BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 _LONGEST_SHOWN = 60
 
@@ -105,7 +105,10 @@ def _whole(number: Any) -> int | None:
 
 
 def to_decimal(type_: t.Decimal) -> Converter:
-    """Exact numbers, brought to the type's scale."""
+    """Numbers, rounded to the type's scale: half a unit of the last digit goes away from zero, as Spark stores it.
+
+    A float is the shortest decimal that stands for it, as it is shown: 1.005 is rounded to 1.01.
+    """
     quantum = decimal.Decimal(1).scaleb(-type_.scale)
     limit = decimal.Decimal(10) ** (type_.precision - type_.scale)
     zero = quantum * 0
@@ -115,9 +118,7 @@ def to_decimal(type_: t.Decimal) -> Converter:
         if not number.is_finite():
             refuse(value, type_)
         try:
-            fitted = _EXACT.quantize(number, quantum)
-        except decimal.Inexact:
-            refuse(value, type_, f"It has more than {type_.scale} digits after the point.", "Round it first.")
+            fitted = _HALF_UP.quantize(number, quantum)
         except decimal.InvalidOperation:
             fitted = limit
         if not -limit < fitted < limit:
@@ -130,9 +131,7 @@ def to_decimal(type_: t.Decimal) -> Converter:
 def _decimal_of(value: Any, type_: Type) -> decimal.Decimal:
     plain = from_numpy(value)
     if isinstance(plain, float):
-        refuse(
-            value, type_, "A binary float is seldom exactly the number that it shows.", "Give a string or a Decimal."
-        )
+        return decimal.Decimal(repr(plain))
     if isinstance(plain, (int, decimal.Decimal)) and not isinstance(plain, bool):
         return decimal.Decimal(plain)
     if isinstance(plain, str) and "_" not in plain:

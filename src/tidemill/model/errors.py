@@ -42,6 +42,7 @@ __all__ = [
     "BadValue",
     "CheckViolation",
     "CommitUnknown",
+    "Conflict",
     "Corrupt",
     "DanglingReference",
     "DataError",
@@ -67,6 +68,7 @@ __all__ = [
     "StorageError",
     "TextLocation",
     "TidemillError",
+    "TransactionState",
     "TypeMismatch",
     "UnknownName",
     "Unsupported",
@@ -157,6 +159,10 @@ class Unsupported(SqlError):
     """SQL that cannot be maintained, or not by the strategy that was asked for."""
 
 
+class TransactionState(SqlError):
+    """BEGIN, COMMIT or ROLLBACK where it has no meaning, or a statement of a transaction that has failed."""
+
+
 class DataError(TidemillError):
     """A change is refused; its epoch leaves everything as it was."""
 
@@ -187,6 +193,10 @@ class MissingRow(DataError):
 
 class DanglingReference(DataError):
     """A reference to a row or an object that is not there, or that would no longer be there."""
+
+
+class Conflict(DataError):
+    """A transaction has read what another epoch has changed since."""
 
 
 class ArithmeticFault(DataError):

@@ -220,7 +220,13 @@ class TestChanges:
         assert isinstance(statement, st.Delete)
         assert (statement.table, statement.alias, str(statement.where)) == ("t", "t", "a IS NULL")
 
-    @pytest.mark.parametrize("text", ["INSERT OVERWRITE t SELECT 1", "INSERT OVERWRITE t BY NAME SELECT 1 AS a"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "INSERT OVERWRITE t PARTITION (a = 1) SELECT 1",
+            "INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE a > 1 DO NOTHING",
+        ],
+    )
     def test_refused(self, text: str) -> None:
         with pytest.raises(Unsupported):
             parse(text)

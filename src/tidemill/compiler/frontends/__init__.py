@@ -1,6 +1,6 @@
 """From text to algebra. Every language ends in the same relational algebra with nested types.
 
-- ``translate_merge``: MERGE, as queries for its clauses
+- ``translate_merge``: MERGE, as queries for its clauses; ``translate_conflict``: ON CONFLICT DO UPDATE
 - ``translate``: ``parse`` a script, ``translate`` a query, and INSERT, UPDATE and DELETE: the entry points of the
   engine
 - ``pipelines``: SQL files of declarative pipelines

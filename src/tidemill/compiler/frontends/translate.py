@@ -6,7 +6,7 @@ the text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +16,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.algebra.values.casts import can_cast
 from tidemill.compiler.frontends.refuse_compared_maps import refuse_compared_maps
+from tidemill.compiler.frontends.script.assignments import Assignments
 from tidemill.compiler.frontends.script.readers import read_script
 from tidemill.compiler.frontends.script.statements import Delete, Insert, Statement, Update
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
@@ -45,6 +46,7 @@ from tidemill.model.types import Field
 
 __all__ = [
     "TranslatedQuery",
+    "assigned_columns",
     "check_column_names",
     "parse",
     "translate",
@@ -208,34 +210,46 @@ def translate_update(
 ) -> Relation:
     """Each row that changes: its old columns, followed by its new ones."""
     matching = _matching(statement.alias, statement.where, table, relations, named)
-    values: dict[str, dict[Path, Scalar]] = {}
-    for parts, tree in statement.assignments:
-        name, *path = column_path(parts, statement.alias, names_of(table.fields))
-        place = tree.source.place(tree.node.parent or tree.node)
-        if name not in names_of(table.fields):
-            raise unknown_name("column", name, names_of(table.fields), place)
-        if tuple(path) in values.setdefault(name, {}):
-            raise ParseError(f'column "{".".join((name, *path))}" is assigned twice', where=place)
-        values[name][tuple(path)] = _assigned_scalar(tree, path, name, statement, table, relations, named)
     current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
-    made = {
-        f.name: assigned_value(f.type, current[f.name], values[f.name], f.name, lambda: statement.place)
-        for f in table.fields
-        if f.name in values
-    }
+
+    def scalar(tree: ParsedText) -> Scalar:
+        return _expressions(tree, statement.alias, table, relations, named).scalar(tree.node)
+
     prefix = NameAllocator([statement.alias]).take("new") + "."
-    new = [converted_assignment(f, made.get(f.name, current[f.name]), statement.place, prefix) for f in table.fields]
+    new = assigned_columns(statement.assignments, statement.alias, table, current, scalar, statement.place, prefix)
     return Project(matching, (*all_columns(matching), *new))
 
 
-def _assigned_scalar(
-    tree: ParsedText,
-    path: Sequence[str],
-    name: str,
-    statement: Update,
+def assigned_columns(
+    assignments: Assignments,
+    alias: str,
     table: Table,
-    relations: RelationFields,
-    named: NamedDefinitions,
+    current: Mapping[str, Scalar],
+    scalar: Callable[[ParsedText], Scalar],
+    place: TextLocation,
+    prefix: str,
+) -> list[Named]:
+    """The columns of a row after SET: those that are assigned, as ``scalar`` translates their values, and the others
+    as they are in ``current``. Their names begin with ``prefix``."""
+    values: dict[str, dict[Path, Scalar]] = {}
+    for parts, tree in assignments:
+        name, *path = column_path(parts, alias, names_of(table.fields))
+        where = tree.source.place(tree.node.parent or tree.node)
+        if name not in names_of(table.fields):
+            raise unknown_name("column", name, names_of(table.fields), where)
+        if tuple(path) in values.setdefault(name, {}):
+            raise ParseError(f'column "{".".join((name, *path))}" is assigned twice', where=where)
+        values[name][tuple(path)] = _assigned_scalar(tree, path, name, table, scalar)
+    made = {
+        f.name: assigned_value(f.type, current[f.name], values[f.name], f.name, lambda: place)
+        for f in table.fields
+        if f.name in values
+    }
+    return [converted_assignment(f, made.get(f.name, current[f.name]), place, prefix) for f in table.fields]
+
+
+def _assigned_scalar(
+    tree: ParsedText, path: Sequence[str], name: str, table: Table, scalar: Callable[[ParsedText], Scalar]
 ) -> Scalar:
     """The value of one assignment."""
     if is_default(tree):
@@ -243,7 +257,7 @@ def _assigned_scalar(
             raise ParseError("DEFAULT is a value for columns, not for members", where=tree.source.place(tree.node))
         types = {f.name: f.type for f in table.fields}
         return default_value(dict(table.defaults).get(name), types[name])
-    value = _expressions(tree, statement.alias, table, relations, named).scalar(tree.node)
+    value = scalar(tree)
     refuse_untranslated(tree.node, tree.source)
     return value
 

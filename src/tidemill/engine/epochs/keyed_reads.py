@@ -26,19 +26,28 @@ FEW_ROWS = 200
 """Number of rows up to which the evaluator answers sooner than a query can be compiled."""
 
 
-def answer_by_keys(state: EngineState, relation: Relation, read: Set[str]) -> ChangeSet | None:
+def answer_by_keys(
+    state: EngineState,
+    relation: Relation,
+    read: Set[str],
+    lookup: RowLookup | None = None,
+    changed: Set[str] = frozenset(),
+) -> ChangeSet | None:
     """The rows of a query that reads all large tables by key; None if it must scan what this process should not.
 
     ``read`` are the relations that it reads. The cost is that of the rows found, and of the relations scanned beside.
+    ``lookup`` finds rows, by default those that are stored; relations in ``changed`` differ from what is stored.
     """
     catalog, pushed = state.catalog, push_down_filters(relation)
     tables = bounded_tables(pushed, {name: catalog.tables[name] for name in read if _has_key(catalog.tables.get(name))})
     scanned = read - tables.keys()
     if not tables or any(name in catalog.views and catalog.views[name].computed_on_read for name in scanned):
         return None
+    if not scanned.isdisjoint(changed):
+        return None
     if scanned and state.placement.is_on_spark(sum(map(state.store.rows, scanned))):
         return None
-    found = _find(state.placement.lookup, pushed, tables)
+    found = _find(lookup or state.placement.lookup, pushed, tables)
     if found is None:
         return None
     if not scanned and sum(map(len, found.values())) <= FEW_ROWS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,19 +10,22 @@ import pyarrow as pa
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.keyed_reads import answer_by_keys
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.transactions.own_changes import OwnRows, with_changed_views, with_own_rows
+from tidemill.engine.transactions.pending import OpenTransactions, PendingTransaction
 from tidemill.model.errors import EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
-from tidemill.runtimes.runtime import NotAnswered
+from tidemill.runtimes.runtime import NotAnswered, RowLookup
 from tidemill.storage.store import Store
 
 __all__ = ["Versions", "WarehouseReader", "require_epoch"]
@@ -38,8 +41,16 @@ ReadLake = Callable[[str, int | None], pa.Table]
 class WarehouseReader:
     """Reads a warehouse. ``flush`` commits the open epoch of events, so that a reader sees all earlier events."""
 
-    def __init__(self, state: EngineState, settled: Settled, flush: Callable[[], None], in_lake: ReadLake) -> None:
+    def __init__(
+        self,
+        state: EngineState,
+        transactions: OpenTransactions,
+        settled: Settled,
+        flush: Callable[[], None],
+        in_lake: ReadLake,
+    ) -> None:
         self._state = state
+        self._transactions = transactions
         self._settled = settled
         self._flush = flush
         self._in_lake = in_lake
@@ -47,6 +58,12 @@ class WarehouseReader:
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
         """The rows of a table or view, now or as of an epoch; weights of equal rows may not be summed."""
         self._flush()
+        if until is None and self._transactions.by_thread and (pending := self._transactions.mine()) is not None:
+            with self._settled():
+                return self._contents_within(pending, name)
+        return self._stored_contents(name, until)
+
+    def _stored_contents(self, name: str, until: int | None = None) -> ChangeSet:
         catalog, store = self._state.catalog, self._state.store
         view = catalog.views.get(name)
         if view is not None and view.computed_on_read:
@@ -60,6 +77,28 @@ class WarehouseReader:
         table = store.read(name, fields, until=until)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
+    def _contents_within(self, pending: PendingTransaction, name: str) -> ChangeSet:
+        """The rows of a table or view as a transaction sees them."""
+        catalog = self._state.catalog
+        scan = Scan(name, name, catalog.entry(name).fields)
+        seen = with_changed_views(pending, catalog, scan)
+        if seen is not scan:
+            return ChangeSet.of(self.answer(seen).pairs(), catalog.entry(name).fields)
+        stored, change = self._stored_contents(name), pending.change_of(name)
+        if not change or catalog.is_stream(name):
+            return stored
+        return ChangeSet.of(ZSet.summed([*stored.pairs(), *change.items()]).items(), stored.fields)
+
+    def find(self, table: Table, keys: Collection[Row]) -> Mapping[Row, Sequence[Row]]:
+        """The rows of a table with these primary keys, by key."""
+        pending = self._transactions.mine() if self._transactions.by_thread else None
+        with self._settled():
+            lookup: RowLookup = self._state.placement.lookup
+            if pending is not None:
+                pending.note_read([table.name])
+                lookup = OwnRows(pending, lookup)
+            return lookup.find(table.name, table.key_positions, keys) if keys else {}
+
     def columns(self, name: str, fields: Sequence[Field], until: int | None = None) -> pa.Table:
         """Some columns of a table or view with the weights of its rows, unsummed, now or as of an epoch.
 
@@ -71,7 +110,9 @@ class WarehouseReader:
             return self._make(view, until).arrow().select([*(f.name for f in fields), WEIGHT])
         if self._state.catalog.is_in_lake(name):
             return self._in_lake(name, until).select([*(f.name for f in fields), WEIGHT])
-        return self._state.store.read(name, fields, until=until)
+        stored = self._state.store.read(name, fields, until=until)
+        pending = self._transactions.mine() if self._transactions.by_thread and until is None else None
+        return stored if pending is None else with_own_rows(pending, name, stored, fields)
 
     def _make(self, view: View, until: int | None) -> ChangeSet:
         """The rows of a view that are not stored, computed from its maps, now or as of an epoch."""
@@ -93,6 +134,8 @@ class WarehouseReader:
         DuckDB is asked before the query is compiled, since compiling takes longer than many scans.
         """
         self._flush()
+        if self._transactions.by_thread and (pending := self._transactions.mine()) is not None:
+            return self._answer_within(pending, relation)
         read = scans(relation)
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
@@ -101,19 +144,50 @@ class WarehouseReader:
             found = answer_by_keys(self._state, relation, read)
             if found is not None:
                 return found
-            placement, catalog = self._state.placement, self._state.catalog
+            placement = self._state.placement
             work = sum(map(self._state.store.rows, read))
             if placement.answers_in_columns(work):
                 with suppress(NotAnswered):
                     return placement.answer_in_columns(first or relation, self.columns)
-            lake = {name: replace(catalog.tables[name], kept=True) for name in filter(catalog.is_in_lake, read)}
-            program = compile_view("query", relation, catalog.tables | lake, strategy="recompute")
-            computed = [name for name in read if name in catalog.views and catalog.views[name].computed_on_read]
-            made = {name: self.contents(name) for name in (*computed, *lake)}
-            if made:
-                return placement.native.answer(program, made)
-            needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
-            return placement.runtime_for(work, needs).answer(program)
+            return self._compiled(relation, read, work)
+
+    def _compiled(self, relation: Relation, read: Set[str], work: int, changed: Set[str] = frozenset()) -> ChangeSet:
+        """The rows of a query by a runtime; rows of ``changed`` tables are not those that it has."""
+        placement, catalog = self._state.placement, self._state.catalog
+        lake = {name: replace(catalog.tables[name], kept=True) for name in filter(catalog.is_in_lake, read)}
+        program = compile_view("query", relation, catalog.tables | lake, strategy="recompute")
+        computed = [name for name in read if name in catalog.views and catalog.views[name].computed_on_read]
+        made = {name: self.contents(name) for name in (*computed, *lake, *changed)}
+        if made:
+            return placement.native.answer(program, made)
+        needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
+        return placement.runtime_for(work, needs).answer(program)
+
+    def _answer_within(self, pending: PendingTransaction, relation: Relation) -> ChangeSet:
+        """The rows of a query as a transaction sees them."""
+        with self._settled():
+            catalog, placement = self._state.catalog, self._state.placement
+            relation = with_changed_views(pending, catalog, relation)
+            read = scans(relation)
+            if not read:
+                return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
+            _require_no_streams(filter(catalog.is_stream, read))
+            changed = {name for name in read if pending.change_of(name)}
+            found = answer_by_keys(self._state, relation, read, OwnRows(pending, placement.lookup), changed)
+            if found is not None:
+                return found
+            work = sum(map(self._state.store.rows, read))
+            if placement.answers_in_columns(work):
+                with suppress(NotAnswered):
+                    return placement.answer_in_columns(relation, self.columns)
+            return self._compiled(relation, read, work, changed)
+
+    def answer_given(self, relation: Relation, given: Mapping[str, ChangeSet]) -> ChangeSet:
+        """The rows of a query over the current contents, and over relations whose rows are ``given``."""
+        read = scans(relation) - given.keys()
+        tables = {name: change.zset() for name, change in given.items()}
+        tables |= {name: self.contents(name).zset() for name in read}
+        return ChangeSet.of(evaluate(relation, tables).items(), relation.fields)
 
     def answer_at(self, versions: Versions, relation: Relation, first: Relation | None = None) -> ChangeSet:
         """The rows of a query over the contents of earlier epochs, by DuckDB as ``answer`` does, or by the evaluator.

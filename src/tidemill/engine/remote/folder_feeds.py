@@ -146,7 +146,7 @@ class FolderFeeds(WorkerGroup):
 
 def _read(table: Table, feed: FeedEntry, item: Path) -> IngestedFiles:
     try:
-        return read_files(table, [item], format=feed.options.get("format"))
+        return read_files(table, [item], format=feed.options.get("format"), csv=feed.csv)
     except pa.ArrowException as error:
         raise DataError("the file cannot be read", where=str(item), detail=str(error)) from error
 

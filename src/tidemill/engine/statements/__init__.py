@@ -3,7 +3,10 @@
 - ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
 - ``alter``: ALTER TABLE, RENAME TO; ``details``: DESCRIBE EXTENDED
 - ``builds``: views built in the background, SHOW BUILDS
-- ``changes``: INSERT, UPDATE, DELETE; ``merge``: MERGE INTO
+- ``script``: a text of statements, run with its parameters
+- ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
+- ``transactions``: BEGIN, COMMIT, ROLLBACK
+- ``changes``: INSERT, UPDATE, DELETE; ``merge``: MERGE INTO; ``upsert``: ON CONFLICT, OVERWRITE, rows by key
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
 - ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE
 - ``show``: SHOW statements; ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE

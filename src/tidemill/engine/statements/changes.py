@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.algebra.node import Relation
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.translate import translate_delete, translate_insert, translate_update
@@ -11,25 +12,39 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
 from tidemill.engine.statements.clock import now
+from tidemill.engine.statements.upsert import overwriting, upserted_rows
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
 from tidemill.runtimes.integrity import not_appended
 
-__all__ = ["apply_rows", "delete", "insert", "kept_table", "update"]
+__all__ = ["apply_deleted", "apply_rows", "apply_updated", "delete", "insert", "kept_table", "update"]
 
 
 def insert(engine: Engine, statement: sql.Insert) -> Result:
     """Add the rows of a query or of VALUES."""
-    table = engine.catalog.table(statement.table)
+    if statement.overwrite or statement.conflict is not None:
+        table = kept_table(engine, statement.table, statement, appended=not statement.replaces)
+    else:
+        table = engine.catalog.table(statement.table)
     relation = translate_insert(statement, table, engine.catalog.relations, engine.named, now())
+    if statement.overwrite:
+        with engine.settled():
+            return apply_rows(engine, table, overwriting(engine, table, engine.answer(relation).pairs()))
+    if statement.conflict is not None:
+        with engine.settled():
+            return apply_rows(engine, table, upserted_rows(engine, table, statement.conflict, relation))
     return apply_rows(engine, table, engine.answer(relation).pairs())
 
 
 def update(engine: Engine, statement: sql.Update) -> Result:
     """Replace each row that matches by its new form."""
     table = kept_table(engine, statement.table, statement)
-    relation = translate_update(statement, table, engine.catalog.relations, engine.named)
+    return apply_updated(engine, table, translate_update(statement, table, engine.catalog.relations, engine.named))
+
+
+def apply_updated(engine: Engine, table: Table, relation: Relation) -> Result:
+    """Replace rows by others: ``relation`` has the old columns of each, followed by the new ones."""
     width = len(table.fields)
     pairs = []
     for row, weight in engine.answer(relation).pairs():
@@ -40,7 +55,11 @@ def update(engine: Engine, statement: sql.Update) -> Result:
 def delete(engine: Engine, statement: sql.Delete) -> Result:
     """Delete each row that matches."""
     table = kept_table(engine, statement.table, statement)
-    relation = translate_delete(statement, table, engine.catalog.relations, engine.named)
+    return apply_deleted(engine, table, translate_delete(statement, table, engine.catalog.relations, engine.named))
+
+
+def apply_deleted(engine: Engine, table: Table, relation: Relation) -> Result:
+    """Delete the rows of a query."""
     return apply_rows(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])
 
 
@@ -54,14 +73,18 @@ def apply_rows(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Re
     if any(f.length is not None for f in table.fields):
         fit = row_coercer(table.fields, table.name)
         pairs = [(fit(row), weight) for row, weight in pairs]
-    epoch = engine.apply({table.name: ChangeSet.of(pairs, table.fields)})
-    count, late = sum(abs(weight) for _, weight in pairs), late_change_count(engine.store, table, epoch)
+    pending = engine.transactions.mine()
+    epoch = engine.change({table.name: ChangeSet.of(pairs, table.fields)})
+    count = sum(abs(weight) for _, weight in pairs)
     changes = "1 row change" if count == 1 else f"{count:,} row changes"
+    if pending is not None:
+        return Result(message=f"{changes}, not committed yet")
+    late = late_change_count(engine.store, table, epoch)
     return Result(message=f"{changes} in epoch {epoch}" + (f", {late:,} of them late" if late else ""))
 
 
-def kept_table(engine: Engine, name: str, statement: sql.Statement) -> Table:
-    """The table of that name, if its rows are kept and can be changed."""
+def kept_table(engine: Engine, name: str, statement: sql.Statement, *, appended: bool = False) -> Table:
+    """The table of that name, if its rows are kept and can be changed, or are just ``appended``."""
     table = engine.catalog.table(name)
     if engine.catalog.is_in_lake(name):
         raise engine.catalog.lakes[name].not_changed_here()
@@ -72,6 +95,6 @@ def kept_table(engine: Engine, name: str, statement: sql.Statement) -> Table:
             detail="Its rows are not kept, so none can be found.",
             hint="Give the old rows with weight -1 to apply().",
         )
-    if table.append_only:
+    if table.append_only and not appended:
         raise not_appended(table, statement.place)
     return table

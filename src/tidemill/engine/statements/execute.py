@@ -10,6 +10,7 @@ from typing import Any
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import parse
@@ -34,8 +35,10 @@ from tidemill.engine.statements.builds import about_build, change_build, show_bu
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
+from tidemill.engine.statements.parameters import refuse_parameters
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
+from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
 from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
 from tidemill.model.paths import local_path
 from tidemill.model.types import STRING, Field
@@ -43,6 +46,8 @@ from tidemill.model.types import STRING, Field
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
     """Execute ``statement``."""
+    if engine.transactions.by_thread:
+        require_allowed(engine, statement)
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
     try:
@@ -65,6 +70,7 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     """Compile a view and fill it."""
     if statement.if_not_exists and (statement.name in engine.catalog or statement.name in engine.catalog.builds):
         return Result(message=f"{statement.name} exists already")
+    refuse_parameters(statement)
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
     replacing = statement.or_replace and statement.name in engine.catalog.views
@@ -186,16 +192,12 @@ def execute_immediate(engine: Engine, statement: sql.ExecuteImmediate) -> Result
     statements = parse(text, name="statement")
     if len(statements) != 1:
         raise ParseError("EXECUTE IMMEDIATE takes one statement", where=statement.place)
-    session = engine.session
-    engine.session = replace(session, markers=named.markers_of(engine, statement))
-    try:
+    with engine.given(named.markers_of(engine, statement)):
         if not statement.into:
             return execute(engine, statements[0])
         if not isinstance(statements[0], sql.Select):
             raise ParseError("INTO takes the row of a query", where=statement.place)
         return named.set_from_query(engine, statement.into, statements[0].query, statement.place)
-    finally:
-        engine.session = replace(engine.session, markers=session.markers)
 
 
 def answer_oql(engine: Engine, statement: sql.SelectOql) -> Result:
@@ -226,6 +228,9 @@ def replay_late(engine: Engine, statement: sql.ReplayLate) -> Result:
 
 
 _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
+    BeginTransaction: begin,
+    CommitTransaction: commit,
+    RollbackTransaction: rollback,
     sql.CreateFeed: create_feed,
     sql.SelectOql: answer_oql,
     sql.CreateSource: create_source,

@@ -37,6 +37,7 @@ from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import describe_build
 from tidemill.engine.statements.changes import apply_rows
 from tidemill.engine.statements.details import details_of
+from tidemill.engine.statements.parameters import refuse_markers
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void
@@ -46,6 +47,7 @@ from tidemill.sources.lake.lake_table import version_shown
 def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
     """Add a view that is not materialized, once its query was checked."""
     query, catalog = statement.query, engine.catalog
+    refuse_markers("view", query.text)
     known = engine.session.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
     if query.name in known and not (statement.or_replace and query.name not in catalog):
         if statement.if_not_exists:
@@ -128,6 +130,7 @@ def _stored(field: Field, statement: sql.CreateTableAs) -> Field:
 def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     """Add a function whose body is SQL, once that was checked."""
     function, catalog = statement.function, engine.catalog
+    refuse_markers("function", function.body)
     known = engine.session.functions if statement.temporary else catalog.named.functions
     if function.name in engine.registry.keys:
         raise NameTaken(f'"{function.name}" is a registered function', hint="Give this one another name.")

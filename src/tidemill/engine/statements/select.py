@@ -33,15 +33,20 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     readable = {**relations, **INFORMATION_RELATIONS} if until is None else relations
     translated = translate(query, readable, functions=engine.registry.keys, named=engine.named, moment=now())
     translated = replace(translated, relation=with_information(engine, translated.relation))
-    first = _first_rows(translated)
+    if not versions and until is None:
+        return answered(engine, translated)
     read = scans(translated.relation)
     engine.reads.update(versions[name][0] if name in versions else name for name in read)
-    if versions or until is not None:
-        stored = {name: versions.get(name, (name, until)) for name in read}
-        found = engine.reader.answer_at(stored, translated.relation, first)
-    else:
-        found = engine.answer(translated.relation, first)
+    stored = {name: versions.get(name, (name, until)) for name in read}
+    found = engine.reader.answer_at(stored, translated.relation, _first_rows(translated))
     return _shown(engine, translated, found.zset().expand())
+
+
+def answered(engine: Engine, query: TranslatedQuery) -> Result:
+    """The rows of a translated SELECT over the present contents."""
+    engine.reads.update(scans(query.relation))
+    found = engine.answer(query.relation, _first_rows(query))
+    return _shown(engine, query, found.zset().expand())
 
 
 def select_oql(engine: Engine, query: OqlText) -> Result:

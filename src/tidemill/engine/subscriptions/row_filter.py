@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +18,9 @@ from tidemill.changes.arrow import arrow_type, canonical_double, to_arrow, witho
 from tidemill.changes.run_end_encoding import plain, taken
 from tidemill.changes.zset import Row
 from tidemill.model.coerce import coerce
-from tidemill.model.errors import UnknownName, Unsupported
+from tidemill.model.errors import BadValue, UnknownName, Unsupported
 from tidemill.model.schema import names_of
-from tidemill.model.types import BIGINT, INT, Array, Field, Floating, Map, Struct
+from tidemill.model.types import BIGINT, INT, Array, Decimal, Field, Floating, Map, Struct
 
 Where = Mapping[str, Any]
 """Columns, each with a value or a collection of values."""
@@ -201,4 +202,6 @@ def _values_of(given: Any, field: Field, place: str) -> Iterable[Any]:
     several = isinstance(given, Collection) and not isinstance(given, str | bytes)
     for value in given if several else (given,):
         inner = coerce(value, field.type, where=place)
+        if isinstance(field.type, Decimal) and inner is not None and decimal.Decimal(str(value)) != inner:
+            raise BadValue(f"{value!r} is not a value of type {field.type}", where=place, hint="Round it first.")
         yield canonical_double(inner) if isinstance(field.type, Floating) and inner is not None else inner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
@@ -32,6 +32,8 @@ def load_with_progress(
     format: str | None,
     reject: Path | None,
     quiet: bool = False,
+    mode: str = "append",
+    options: Mapping[str, str] | None = None,
 ) -> str:
     """Load files, with a progress bar on a terminal; returns a summary."""
     from tidemill.engine.intake_counts import with_noun
@@ -39,11 +41,13 @@ def load_with_progress(
     if wh.has_objects(table):
         if reject is not None:
             raise Unsupported("--reject is not supported for objects", hint="Leave --reject out.")
+        if mode != "append" or options:
+            raise Unsupported("objects are loaded from nested records, and added", hint="Leave --mode and CSV out.")
         with bytes_progress(f"loading {table}", quiet) as progress:
             taken = tidemill.objects(wh).load(table, *files, format=format, progress=progress)
         return f"epoch {taken}: {with_noun(taken.counts.rows, 'object')} loaded for {table}"
     with bytes_progress(f"loading {table}", quiet) as progress:
-        taken = wh.load(table, *files, format=format, reject=reject, progress=progress)
+        taken = wh.load(table, *files, format=format, reject=reject, progress=progress, mode=mode, options=options)
     told = f"epoch {taken}: loaded into {table} {taken.counts}"
     return f"{told}: {reject}" if taken.counts.rejected else told
 
@@ -72,7 +76,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def apply_file(wh: Warehouse, file: Path, format: str) -> str:
+def apply_file(wh: Warehouse, file: Path, format: str, *, upsert: bool = False) -> str:
     """Apply change records as one epoch; returns a summary."""
     from tidemill.sources.ingest.debezium import read_debezium
     from tidemill.sources.ingest.pairs import read_pairs
@@ -85,7 +89,7 @@ def apply_file(wh: Warehouse, file: Path, format: str) -> str:
             changes = read_pairs(lines, tables, name=str(file))
     if not changes:
         return "no changes"
-    epoch = wh.apply(changes)
+    epoch = wh.apply(changes, mode="upsert" if upsert else "changes")
     counts = ", ".join(f"{len(change):,} of {name}" for name, change in changes.items())
     late = sum(_late(wh, name, epoch) for name in changes)
     return f"epoch {epoch}: row changes {counts}" + (f"; {late:,} of them late" if late else "")

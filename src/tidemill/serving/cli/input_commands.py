@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.model.errors import TransactionState
 from tidemill.serving.cli.data_input import FORMATS, apply_file, load_with_progress
 from tidemill.serving.cli.object_classes import CLASS_COLUMNS, declare_classes, list_classes
 from tidemill.serving.cli.run_script import run_script
@@ -26,6 +27,9 @@ from tidemill.serving.cli.warehouse_options import (
     say,
 )
 from tidemill.serving.render import print_rows
+
+if TYPE_CHECKING:
+    from tidemill.engine.warehouse import Warehouse
 
 __all__ = ["apply", "load", "objects", "shell", "sql"]
 
@@ -67,6 +71,15 @@ def sql(
             open_shell(wh, form, quiet=quiet)
         else:
             run_script(wh, sys.stdin.read(), "stdin", form, quiet=quiet)
+        _require_no_transaction(wh)
+
+
+def _require_no_transaction(wh: Warehouse) -> None:
+    """Refuse a script that ends before its transaction does."""
+    if wh.in_transaction:
+        raise TransactionState(
+            "the input ends within a transaction", detail="Nothing of it is applied.", hint="End it with COMMIT."
+        )
 
 
 def shell(
@@ -99,20 +112,36 @@ def load(
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; default: by the file extension.")] = None,
     reject: Annotated[Path | None, typer.Option(help="Write bad rows to this file and load the others.")] = None,
     quiet: QuietOption = False,
+    mode: Annotated[str, typer.Option(help="append, upsert (by primary key) or overwrite.")] = "append",
+    separator: Annotated[str | None, typer.Option("--separator", help="CSV: between cells; default: guessed.")] = None,
+    header: Annotated[bool, typer.Option(help="CSV: the first line has the names of columns.")] = True,
+    quote: Annotated[str | None, typer.Option(help='CSV: around texts; default: ".')] = None,
+    null: Annotated[str | None, typer.Option(help="CSV: the text for NULL; default: an empty cell.")] = None,
+    date_format: Annotated[str | None, typer.Option(help="CSV: such as dd.MM.yyyy.")] = None,
+    timestamp_format: Annotated[str | None, typer.Option(help="CSV: such as 'dd.MM.yyyy HH:mm'.")] = None,
 ) -> None:
     """Load files into a table, and print the number of rows.
 
     One epoch: all files and all rows, or nothing; with --reject, all but the bad rows. A folder stands for all files
-    below it; folders named column=value give that column of their rows, as Spark writes them.
+    below it; folders named column=value give that column of their rows, as Spark writes them. Files may be compressed
+    (.gz, .zst, .bz2). With --mode upsert a row takes the place of the one with its primary key.
 
     \b
     Examples:
       tidemill load orders orders.csv
       tidemill load orders 2024/*.parquet -w shop
       tidemill load orders orders.jsonl --reject bad.jsonl
+      tidemill load orders new.csv.gz --mode upsert
+      tidemill load orders 'year=2024/*.csv' --separator ';' --null NA --date-format dd.MM.yyyy
     """
+    given = {"sep": separator, "quote": quote, "nullvalue": null}
+    given |= {"dateformat": date_format, "timestampformat": timestamp_format}
+    options = {name: text for name, text in given.items() if text is not None} | ({} if header else {"header": "false"})
     with open_folder(warehouse, runtime) as wh:
-        say(load_with_progress(wh, table, files, format=format, reject=reject, quiet=quiet), quiet=quiet)
+        told = load_with_progress(
+            wh, table, files, format=format, reject=reject, quiet=quiet, mode=mode, options=options
+        )
+        say(told, quiet=quiet)
 
 
 def objects(
@@ -150,6 +179,7 @@ def apply(
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
     quiet: QuietOption = False,
+    upsert: Annotated[bool, typer.Option("--upsert", help="Rows take the place of those with their key.")] = False,
 ) -> None:
     """Apply change records to their tables, as one epoch.
 
@@ -157,9 +187,10 @@ def apply(
     Examples:
       tidemill apply changes.jsonl --format debezium
       tidemill apply changes.jsonl --format pairs
+      tidemill apply changes.jsonl --format pairs --upsert     (weight -1 deletes the row of that key)
       a line of pairs: {"table": "orders", "weight": -1, "row": {"id": 1, "customer": "ann"}}
     """
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     with open_folder(warehouse, runtime) as wh:
-        say(apply_file(wh, file, format), quiet=quiet)
+        say(apply_file(wh, file, format, upsert=upsert), quiet=quiet)

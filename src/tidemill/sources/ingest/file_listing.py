@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -44,14 +46,24 @@ def list_files(paths: Sequence[str | Path], table: Table | None) -> FileListing:
     """The files of ``paths``, in order. Without a ``table`` there are no columns, and partitions are refused."""
     files: list[ListedFile] = []
     skipped: list[Path] = []
-    for path in map(local_path, paths):
-        if not path.exists():
-            raise SetupError("there is no such file", where=str(path))
+    for path in chain.from_iterable(map(_expanded, map(local_path, paths))):
         found = sorted(_walk(path, skipped)) if path.is_dir() else [path]
         if not found:
             raise _empty(path, [item for item in skipped if item.is_relative_to(path)])
         files += _partitioned(path, found, table)
     return FileListing(tuple(files), tuple(skipped))
+
+
+def _expanded(path: Path) -> list[Path]:
+    """The path itself, or the files and folders that fit a pattern with ``*``, ``?``, ``[...]`` or ``**``, in order."""
+    if path.exists():
+        return [path]
+    found = sorted(map(Path, glob(str(path), recursive=True))) if has_magic(str(path)) else []
+    visible = [one for one in found if not is_hidden(one.name)]
+    if not visible:
+        fits = "no file fits the pattern" if has_magic(str(path)) else "there is no such file"
+        raise SetupError(fits, where=str(path))
+    return [one for one in visible if not any(above in visible for above in one.parents)]
 
 
 def files_below(folder: Path) -> list[Path]:

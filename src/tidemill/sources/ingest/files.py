@@ -1,7 +1,7 @@
-"""Files of rows: CSV with a header, JSON lines, Parquet. Read in batches; a bad row is refused or set aside.
+"""Files of rows: CSV, JSON lines, Parquet, compressed or not. Read in batches; a bad row is refused or set aside.
 
 Columns go by name as in ``sources.ingest.frames``, a column ``_weight`` included; some may be in the names of folders
-(``sources.ingest.file_listing``). In CSV an empty cell is NULL and a nested value is written as JSON. Text is read
+(``sources.ingest.file_listing``). In CSV a nested value is written as JSON; ``csv_options`` has the rest. Text is read
 record by record, so that a bad row is reported with its line, its reason and its text; Parquet is converted batch by
 batch, and row by row only if a batch has a bad row.
 """
@@ -25,10 +25,12 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.coerce import coerce, row_coercer
-from tidemill.model.errors import BadValue, DuplicateKey, SetupError, TidemillError, Unsupported
+from tidemill.model.errors import BadValue, DuplicateKey, SetupError, TidemillError
 from tidemill.model.paths import Progress
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
+from tidemill.sources.ingest.csv_options import DEFAULT_CSV, CsvOptions
+from tidemill.sources.ingest.file_formats import FORMATS, format_of, opened, plain_suffix
 from tidemill.sources.ingest.file_listing import list_files
 from tidemill.sources.ingest.frames import changes_of, check_names, weight_of
 from tidemill.sources.ingest.text_records import TextRecord, parser_of, read_csv, read_json
@@ -46,16 +48,6 @@ __all__ = [
     "read_files",
     "reason_of",
 ]
-
-FORMATS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-}
-"""File format by extension."""
 
 _BATCH = 20_000
 
@@ -145,6 +137,7 @@ def read_files(
     taken: Iterable[Row] = (),
     judge: RowCheck | None = None,
     progress: Progress | None = None,
+    csv: CsvOptions = DEFAULT_CSV,
 ) -> IngestedFiles:
     """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
 
@@ -161,7 +154,7 @@ def read_files(
     with ExitStack() as stack:
         rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
         for one in found.files:
-            for batch in read_file(one.file, table, format, keys=keys, values=_parsed(one.values, table)):
+            for batch in read_file(one.file, table, format, keys=keys, values=_parsed(one.values, table), csv=csv):
                 parts.append(batch.changes)
                 if rejects is not None:
                     rejected += len(batch.rejects)
@@ -196,14 +189,13 @@ def read_file(
     format: str | None = None,
     *,
     keys: KeyAdmission | None = None,
-    null: str = "",
     values: PartitionValues = _NONE,
+    csv: CsvOptions = DEFAULT_CSV,
 ) -> Iterator[FileBatch]:
     """The rows of a file, batch by batch.
 
     With ``keys`` bad rows are set aside in the batch's ``rejects``; without, the first one raises an error that names
-    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV, and ``values`` are the
-    partition columns.
+    file, line, column, value and reason. ``values`` are the partition columns.
     """
     path = Path(path)
     kind = format_of(path, format)
@@ -211,29 +203,20 @@ def read_file(
         if kind == "parquet":
             yield from _read_parquet(path, table, keys, values)
         else:
-            yield from _read_text(path, table, kind, keys, null, values)
+            yield from _read_text(path, table, kind, keys, csv, values)
     except OSError as error:
         raise SetupError("the file cannot be read", where=str(path), detail=error.strerror or str(error)) from error
 
 
-def format_of(path: Path, format: str | None) -> str:
-    """The format of a file: as given, or by its extension."""
-    kind = format or FORMATS.get(path.suffix.lower(), path.suffix)
-    if kind not in FORMATS.values():
-        known = ", ".join(sorted(set(FORMATS.values())))
-        raise Unsupported(f'there is no reader for "{kind}" files', where=str(path), hint=f"Formats: {known}.")
-    return kind
-
-
 def _read_text(
-    path: Path, table: Table, kind: str, keys: KeyAdmission | None, null: str, values: PartitionValues
+    path: Path, table: Table, kind: str, keys: KeyAdmission | None, csv: CsvOptions, values: PartitionValues
 ) -> Iterator[FileBatch]:
     # Bytes that are not UTF-8 become lone surrogates, which no STRING accepts: so they are reported with their line.
-    with path.open("rb") as binary, TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="") as file:
+    with opened(path) as (binary, plain), TextIOWrapper(plain, "utf-8-sig", "surrogateescape", newline="") as file:
         if kind == "json":
             records = read_json(file, table)
         else:
-            records = read_csv(file, table, null, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            records = read_csv(file, table, csv, suffix=plain_suffix(path), without=values)
         records = (_with_values(record, values) for record in _in_file(records, path))
         while chunk := list(islice(records, _BATCH)):
             yield _convert(chunk, path, table, keys, binary.tell())

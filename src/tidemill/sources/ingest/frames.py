@@ -26,7 +26,7 @@ from tidemill.model.schema import LARGEST_WEIGHT, WEIGHT, Table, names_of
 from tidemill.model.types import Field
 from tidemill.sources.ingest.plain_rows import MANY_ROWS, columns_of_pairs
 
-__all__ = ["changes_of", "check_names", "weight_of"]
+__all__ = ["changes_of", "check_names", "is_frame", "weight_of"]
 
 SMALL_CHUNK = 2_000
 """Rows of a chunk below which the work for each chunk outweighs that for its rows: then chunks are combined."""
@@ -59,6 +59,14 @@ def changes_of(data: Any, table: Table) -> ChangeSet:
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         return _from_pairs(data, table)
     raise _no_changes(data, table)
+
+
+def is_frame(data: Any) -> bool:
+    """True for data in columns: of Arrow, pandas, polars, DuckDB or Spark, or changes in our own form."""
+    if type(data) is list:
+        return False
+    module = type(data).__module__.partition(".")[0]
+    return isinstance(data, ChangeSet) or module in ("pandas", "pyspark") or hasattr(data, "__arrow_c_stream__")
 
 
 def _streamed(data: Any, table: Table) -> pa.Table:

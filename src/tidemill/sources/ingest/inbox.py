@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.model.errors import Corrupt, DataError, SetupError
+from tidemill.sources.ingest.file_formats import FORMATS, plain_suffix
 from tidemill.sources.ingest.file_listing import is_hidden
-from tidemill.sources.ingest.files import FORMATS
 from tidemill.storage.filesystem.durable_files import fault, sync_file, sync_folder
 from tidemill.storage.filesystem.symlinks import create_file
 
@@ -60,7 +60,7 @@ class InboxFolder:
         return any(self._is_read(one) for one in item.rglob("*") if one.is_symlink() or not one.is_dir())
 
     def _is_read(self, file: Path) -> bool:
-        return not is_hidden(file.name) and (self._format is not None or file.suffix.lower() in FORMATS)
+        return not is_hidden(file.name) and (self._format is not None or plain_suffix(file) in FORMATS)
 
     def refuse_links(self, item: Path) -> None:
         """Refuse an item that is a symbolic link, or contains one."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Type
+from tidemill.sources.ingest.csv_options import DEFAULT_CSV, CsvOptions
 from tidemill.sources.ingest.frames import check_names
 
 __all__ = ["TextRecord", "parse_json", "parser_of", "read_csv", "read_json"]
@@ -69,19 +71,32 @@ def _object(text: str) -> Mapping[str, Any] | BadValue:
     return {name.lower(): item for name, item in value.items()}
 
 
-def read_csv(lines: Iterable[str], table: Table, null: str, delimiter: str = ",") -> Iterator[TextRecord]:
-    """The rows below a header of column names; ``null`` is the text that stands for NULL."""
+def read_csv(
+    lines: Iterable[str],
+    table: Table,
+    options: CsvOptions = DEFAULT_CSV,
+    *,
+    suffix: str = ".csv",
+    without: Collection[str] = (),
+) -> Iterator[TextRecord]:
+    """The rows below a header of column names, or without one in the order of the table's columns.
+
+    Columns that are ``without`` a cell come from elsewhere.
+    """
     kept = _LineBuffer(lines)
-    reader = csv.reader(kept, delimiter=delimiter)
-    header = [name.strip().lower() for name in next(reader, [])]
+    names = [field.name for field in table.fields if field.name not in without]
+    known = [*names, WEIGHT] if options.header else names
+    separator = options.separator_of(kept.peek(), known, suffix)
+    reader = csv.reader(kept, delimiter=separator, quotechar=options.quote)
+    header = [name.strip().lower() for name in next(reader, [])] if options.header else names
     if header:
         check_names(header, table)
     types: dict[str, Type] = {WEIGHT: t.BIGINT} | {field.name: field.type for field in table.fields}
-    parsers = [parser_of(types[name]) for name in header]
+    parsers = [options.reader_of(types[name]) or parser_of(types[name]) for name in header]
     kept.take()
     while True:
         line = reader.line_num + 1
-        values = _next_row(reader, header, parsers, null)
+        values = _next_row(reader, header, parsers, options.null)
         if values is None:
             return
         text = kept.take()
@@ -103,6 +118,14 @@ class _LineBuffer:
         line = next(self._lines)
         self._kept.append(line)
         return line
+
+    def peek(self) -> str:
+        """The next line, which is still to be read; empty at the end."""
+        first = next(self._lines, None)
+        if first is None:
+            return ""
+        self._lines = chain([first], self._lines)
+        return first
 
     def take(self) -> str:
         """The lines since the last call."""

@@ -7,6 +7,8 @@ from typing import TypeVar
 from sqlglot import exp
 
 from tidemill.compiler.frontends.script import statements as st
+from tidemill.compiler.frontends.script.assignments import read_assignments
+from tidemill.compiler.frontends.script.conflict_clause import read_conflict
 from tidemill.compiler.frontends.script.create_table import table_name
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
@@ -26,7 +28,7 @@ def read_query(cursor: StatementCursor, place: TextLocation) -> st.Statement:
 
 
 def read_insert(cursor: StatementCursor, place: TextLocation) -> st.Insert:
-    """``INSERT INTO [TABLE] name [(columns)] query``."""
+    """``INSERT INTO | OVERWRITE [TABLE] name [(columns)] query [ON CONFLICT ...]``."""
     if not cursor.accept("OVERWRITE"):
         cursor.expect("INTO")
     return _insert(_parsed(cursor, exp.Insert), cursor.source, place)
@@ -36,7 +38,7 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
     refuse_unsupported_arguments(
         tree,
         source,
-        hint="Write INSERT INTO table (columns) SELECT ..., after a DELETE if rows must be removed.",
+        hint="Write INSERT INTO table (columns) SELECT ..., or INSERT OVERWRITE for all of its rows.",
     )
     target, query = tree.this, tree.expression or tree.args.get("source")
     if isinstance(query, exp.Table):
@@ -51,7 +53,14 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
     by_name, columns = bool(tree.args.get("by_name")), _columns(target, source)
     if by_name and columns is not None:
         raise ParseError("INSERT has a list of columns, or BY NAME", where=place)
-    return st.Insert(place, changed_table(table, source), columns, ParsedText(query, source), by_name)
+    overwrite, conflict = bool(tree.args.get("overwrite")), read_conflict(tree.args.get("conflict"), source)
+    if overwrite and conflict is not None:
+        raise ParseError("INSERT OVERWRITE removes all rows, so none conflicts", where=place, hint="Use INSERT INTO.")
+    name = changed_table(table, source, aliased=conflict is not None)
+    alias = table.alias_or_name.lower() if isinstance(table, exp.Table) else name
+    return st.Insert(
+        place, name, columns, ParsedText(query, source), by_name, overwrite, conflict and conflict.called(alias)
+    )
 
 
 def _columns(target: exp.Expr, source: SqlText) -> tuple[str, ...] | None:
@@ -91,24 +100,7 @@ def read_update(cursor: StatementCursor, place: TextLocation) -> st.Update:
     name, alias = changed_table(tree.this, source, aliased=True), tree.this.alias_or_name.lower()
     if not tree.expressions:
         raise ParseError("SET was expected in an UPDATE", where=place)
-    assignments = [
-        (assigned_path(assignment.this, source), ParsedText(assignment.expression, source))
-        for assignment in tree.expressions
-    ]
-    return st.Update(place, name, tuple(assignments), _where(tree, source), alias)
-
-
-def assigned_path(target: exp.Expr, source: SqlText) -> tuple[str, ...]:
-    """The names to the left of ``=`` in SET: a column, perhaps with the table before it and members behind it."""
-    if isinstance(target, exp.Dot) and isinstance(target.expression, exp.Identifier):
-        return (*assigned_path(target.this, source), target.expression.name.lower())
-    if isinstance(target, exp.Column):
-        return tuple(part.name.lower() for part in target.parts)
-    raise ParseError(
-        "SET takes a column of the table, or a member of one, = value",
-        where=source.place(target),
-        hint="For an element of an array or map set the whole column.",
-    )
+    return st.Update(place, name, read_assignments(tree.expressions, source), _where(tree, source), alias)
 
 
 def read_delete(cursor: StatementCursor, place: TextLocation) -> st.Delete:

@@ -10,7 +10,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.dml_readers import assigned_path, changed_table
+from tidemill.compiler.frontends.script.assignments import Assignments, assigned_path, read_assignments
+from tidemill.compiler.frontends.script.dml_readers import changed_table
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.model.errors import ParseError, TextLocation, Unsupported
@@ -73,14 +74,14 @@ def _clause(when: exp.When, source: SqlText) -> st.MergeClause:
     )
 
 
-def _assignments(update: exp.Update, source: SqlText) -> tuple[tuple[tuple[str, ...], ParsedText], ...] | None:
+def _assignments(update: exp.Update, source: SqlText) -> Assignments | None:
     """The assignments of UPDATE SET; None for ``*``."""
     if isinstance(update.args.get("expressions"), exp.Star):
         return None
-    return tuple((assigned_path(item.this, source), ParsedText(item.expression, source)) for item in update.expressions)
+    return read_assignments(update.expressions, source)
 
 
-def _values(insert: exp.Insert, source: SqlText) -> tuple[tuple[tuple[str, ...], ParsedText], ...] | None:
+def _values(insert: exp.Insert, source: SqlText) -> Assignments | None:
     """The columns of INSERT with their values; None for ``*``."""
     if isinstance(insert.this, exp.Star):
         return None

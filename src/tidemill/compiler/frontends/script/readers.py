@@ -35,6 +35,7 @@ from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
 from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
 from tidemill.compiler.frontends.script.statements import ObjectKind
+from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import (
@@ -50,7 +51,7 @@ from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsuppo
 
 KNOWN_STATEMENTS = (
     "CREATE, ALTER TABLE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, "
-    "REFRESH, REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
+    "BEGIN, COMMIT, ROLLBACK, REFRESH, REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
 )
 
 APPEND_ONLY = ("APPEND", "ONLY")
@@ -444,6 +445,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("UPDATE",): read_update,
     ("DELETE",): read_delete,
     ("MERGE",): read_merge,
+    **TRANSACTION_READERS,
     ("TRUNCATE", "TABLE"): read_truncate,
     ("TRUNCATE",): read_truncate,
     ("SELECT",): read_query,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tidemill.compiler.frontends.script.conflict_clause import ConflictClause
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery, SqlFunction
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
@@ -283,13 +284,21 @@ class Drop(Statement):
 class Insert(Statement):
     """``INSERT INTO``: ``columns`` is None where the statement does not name any.
 
-    With ``by_name`` the columns of the query are those of the table that have their names.
+    With ``by_name`` the columns of the query are those of the table that have their names. With ``overwrite`` its rows
+    are then all rows of the table. ``conflict`` says what becomes of rows whose key is there already.
     """
 
     table: str
     columns: tuple[str, ...] | None
     query: ParsedText
     by_name: bool = False
+    overwrite: bool = False
+    conflict: ConflictClause | None = None
+
+    @property
+    def replaces(self) -> bool:
+        """True if rows that are there may leave."""
+        return self.overwrite or (self.conflict is not None and self.conflict.updates)
 
 
 @dataclass(frozen=True)
@@ -461,7 +470,10 @@ def trees_of(statement: Statement) -> Iterator[ParsedText]:
             yield from (body.query for body in definition.bodies)
         case CreateView(tree=ParsedText() as tree):
             yield tree
-        case Select(query=tree) | Insert(query=tree) | CreateTableAs(query=tree):
+        case Insert(query=tree, conflict=conflict):
+            yield tree
+            yield from () if conflict is None else conflict.trees
+        case Select(query=tree) | CreateTableAs(query=tree):
             yield tree
         case SetVariables(assignments=settings):
             yield from (tree for _, tree in settings if tree is not None)

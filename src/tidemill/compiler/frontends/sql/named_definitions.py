@@ -83,7 +83,7 @@ class NamedDefinitions:
     functions: Mapping[str, SqlFunction] = field(default_factory=dict)
     variables: Mapping[str, Literal] = field(default_factory=dict)
     registered: Mapping[str, str] = field(default_factory=dict)
-    markers: Mapping[str, Literal] = field(default_factory=dict)
+    markers: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class DefinitionScope:
 
     def _outermost(self, values: Mapping[str, Scalar]) -> Scope | None:
         """The scope around everything: variables, and within them ``values``."""
-        variables = {
+        variables: dict[str, Scalar] = {
             qualifier + name: value for name, value in self.named.variables.items() for qualifier in VARIABLE_QUALIFIERS
         }
         variables |= self.named.markers

@@ -9,7 +9,8 @@ from typing import Any
 
 from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
 from tidemill.model.errors import Unsupported
-from tidemill.sources.ingest.files import FORMATS
+from tidemill.sources.ingest.csv_options import CSV_OPTIONS, CsvOptions
+from tidemill.sources.ingest.file_formats import FORMATS
 from tidemill.sources.ingest.inbox import InboxFolder
 
 __all__ = ["FeedEntry"]
@@ -17,6 +18,7 @@ __all__ = ["FeedEntry"]
 FEED_OPTIONS = {
     "sync": "continuous, manual or every N seconds, minutes, hours",
     "format": f"{', '.join(sorted(set(FORMATS.values())))}; else the ending of a file tells",
+    **CSV_OPTIONS,
 }
 
 
@@ -36,6 +38,12 @@ class FeedEntry:
         if self.options.get("format", "csv") not in FORMATS.values():
             raise Unsupported(f'there is no reader for "{self.options["format"]}" files', hint=FEED_OPTIONS["format"])
         sync_interval(self.options)
+        self.csv  # noqa: B018  refuses values that it cannot have
+
+    @property
+    def csv(self) -> CsvOptions:
+        """The options of CSV files."""
+        return CsvOptions.of({name: text for name, text in self.options.items() if name in CSV_OPTIONS})
 
     @property
     def sync(self) -> str:

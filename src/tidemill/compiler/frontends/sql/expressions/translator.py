@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Any, NoReturn, Protocol
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.collations import key
@@ -20,6 +19,7 @@ from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
 from tidemill.compiler.frontends.sql.expressions.single_row import at_most_one_row, is_single_row
 from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.markers import marker_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText, printed
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -154,15 +154,11 @@ def _nothing(scope: Scope, parts: list[str]) -> NoReturn:
 
 
 def from_marker(expressions: ExpressionTranslator, node: exp.Placeholder) -> Scalar:
-    """A parameter marker: ``:name``, or ``?`` by its number in the text."""
-    if node.this:
-        marker = f":{node.name.lower()}"
-    else:
-        tokens = [token for token in expressions.source.tokens if token.token_type == TokenType.PLACEHOLDER]
-        marker = f"?{[token.start for token in tokens].index(node.meta['start']) + 1}"
+    """The value of a parameter marker."""
+    marker = marker_of(node, expressions.source)
     found = expressions.scope.find_value([marker]) or expressions.scope.find_in_outer([marker])
     if found is None:
-        hint = "Give it with EXECUTE IMMEDIATE 'query' USING value AS name."
+        hint = "Give it with sql(text, name=value), or EXECUTE IMMEDIATE 'query' USING value AS name."
         raise UnknownName(f'parameter "{marker}" has no value', hint=hint)
     return found[0]
 

@@ -11,6 +11,7 @@
 - ``sample_grammar``: TABLESAMPLE
 - ``table_grammar``: MAX RECURSION LEVEL, and the refusal of ASOF JOIN
 - ``supported_syntax``: for each class of node the arguments that its translator reads
+- ``markers``: parameters, ``:name`` and ``?``
 - ``named_arguments``: ``f(x => 1)``
 - ``nesting``: how deeply tokens and trees are nested
 - ``translation_marks``: nodes are marked once they are translated

@@ -134,7 +134,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
 _STATEMENTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Create: frozenset(("this", "kind", "exists", "expression", "properties")),
     exp.Delete: frozenset(("this", "where")),
-    exp.Insert: frozenset(("this", "expression", "with_", "by_name", "source")),
+    exp.Insert: frozenset(("this", "expression", "with_", "by_name", "source", "conflict", "overwrite")),
     exp.Update: frozenset(("this", "expressions", "where")),
 }
 

@@ -9,6 +9,7 @@ from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project, TopK
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -23,7 +24,7 @@ def has_order_or_limit(node: exp.Expr) -> bool:
     return bool(node.args.get("order") or node.args.get("limit") or node.args.get("offset"))
 
 
-def limit_of(node: exp.Expr, source: SqlText) -> int | None:
+def limit_of(node: exp.Expr, source: SqlText, outer: Scope | None = None) -> int | None:
     """The number that LIMIT or FETCH gives; LIMIT ALL is none."""
     clause = node.args.get("limit")
     if clause is None:
@@ -36,23 +37,27 @@ def limit_of(node: exp.Expr, source: SqlText) -> int | None:
                 where=source.keyword(clause, "FETCH"),
                 hint="For WITH TIES, filter by RANK() OVER (ORDER BY ...).",
             )
-        return constant_count(clause.args["count"], "FETCH", source)
+        return constant_count(clause.args["count"], "FETCH", source, outer)
     if isinstance(clause.expression, exp.Column | exp.Var | exp.All) and clause.expression.name.upper() in ("ALL", ""):
         mark_translated(clause.expression)
         return None
-    return constant_count(clause.expression, "LIMIT", source)
+    return constant_count(clause.expression, "LIMIT", source, outer)
 
 
-def offset_of(node: exp.Expr, source: SqlText) -> int | None:
+def offset_of(node: exp.Expr, source: SqlText, outer: Scope | None = None) -> int | None:
     """The number that OFFSET gives."""
     clause = node.args.get("offset")
-    return None if clause is None else constant_count(clause.expression, "OFFSET", source)
+    return None if clause is None else constant_count(clause.expression, "OFFSET", source, outer)
 
 
-def constant_count(number: exp.Expr, clause: str, source: SqlText) -> int:
-    """The value of a constant expression: a whole number, and not a negative one."""
+def constant_count(number: exp.Expr, clause: str, source: SqlText, outer: Scope | None = None) -> int:
+    """The value of a constant expression: a whole number, and not a negative one.
+
+    It may have parameters and variables, which are in ``outer``, but no columns.
+    """
     try:
-        count = evaluate_scalar(ExpressionTranslator(EXPRESSION_RULES, source, Scope()).scalar(number), {})
+        found = ExpressionTranslator(EXPRESSION_RULES, source, Scope(outer=outer)).scalar(number)
+        count = None if columns_in(found) else evaluate_scalar(found, {})
     except TidemillError:
         count = None
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:

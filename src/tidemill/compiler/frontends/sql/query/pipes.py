@@ -297,8 +297,8 @@ def _limit(context: QueryContext, rows: PipeRows, step: PipeStep) -> PipeRows:
         relation,
         tuple(f.name for f in rows.relation.fields),
         order,
-        limit_of(step, context.source),
-        offset_of(step, context.source),
+        limit_of(step, context.source, context.outer),
+        offset_of(step, context.source, context.outer),
     )
     return PipeRows(apply_limit(query), rows.scope)
 

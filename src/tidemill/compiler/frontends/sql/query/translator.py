@@ -67,7 +67,7 @@ class QueryTranslator(QueryContext):
         """The query ``node``, and how its rows are to be arranged."""
         node = unwrap_query(node)
         within = with_common_tables(self, node)
-        limit, offset = limit_of(node, self.source), offset_of(node, self.source)
+        limit, offset = limit_of(node, self.source, self.outer), offset_of(node, self.source, self.outer)
         terms = node.args["order"].expressions if node.args.get("order") else []
         bare = node.copy()
         for clause in (*MODIFIERS, "with_"):

@@ -1,0 +1,226 @@
+"""The methods of a warehouse that change rows, and run statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.boundary import public_class
+from tidemill.engine.engine import Engine
+from tidemill.engine.results import Result
+from tidemill.engine.statements.parameters import parameters_of
+from tidemill.engine.statements.prepared import PreparedStatements
+from tidemill.engine.statements.script import run_script
+from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
+from tidemill.model.errors import BadValue, InvalidArgument, Unsupported
+from tidemill.model.schema import Table
+from tidemill.sources.ingest.frames import changes_of, is_frame
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.spark.execution.spark_types import DataFrame
+
+__all__ = ["PreparedText", "RowChanges", "Transaction"]
+
+CHANGES, UPSERT = "changes", "upsert"
+MODES = (CHANGES, UPSERT)
+"""Meanings of the rows that ``apply`` is given."""
+
+LOAD_MODES = ("append", UPSERT, "overwrite")
+"""What becomes of rows that are loaded, and of those that are there."""
+
+
+@public_class
+class RowChanges:
+    """What a warehouse does with statements and rows."""
+
+    SHOWN_AS = "Warehouse"
+    _engine: Engine
+
+    def __init__(self) -> None:
+        self._prepared = PreparedStatements()
+
+    def sql(
+        self,
+        text: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        name: str = "sql",
+        each: Callable[[Result], None] | None = None,
+        **parameters: Any,
+    ) -> Result:
+        """Run a script of statements; returns the rows of the last one. Errors call the text ``name``.
+
+        ``parameters`` are the values of ``:name`` in the text, and so is a dictionary ``args``; a list has those of
+        ``?``. ``each`` is called with the result of every statement; statements before an error stay executed, unless
+        they are part of a transaction (BEGIN), which leaves nothing.
+        """
+        given = parameters_of(args, parameters)
+        return run_script(self._engine, self._prepared, text, given, name=name, each=each)
+
+    def prepare(self, text: str) -> PreparedText:
+        """A text that is run again and again with other parameters: it is read and translated once."""
+        return PreparedText(self._engine, self._prepared, text)
+
+    @property
+    def in_transaction(self) -> bool:
+        """True between BEGIN and COMMIT or ROLLBACK of this thread."""
+        return self._engine.transactions.mine() is not None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Make all changes of the block one epoch, or none after an exception: ``with wh.transaction(): ...``.
+
+        Changes by ``sql``, ``apply``, ``upsert``, ``delete`` and ``load`` of this thread wait until its end, and this
+        thread reads them meanwhile. ``Conflict`` is raised if what it has read was changed by others.
+        """
+        self._engine.state.require_writable()
+        self._engine.flush()
+        pending = self._engine.transactions.begin()
+        transaction = Transaction()
+        try:
+            yield transaction
+        except BaseException:
+            if self._engine.transactions.mine() is pending:
+                self._engine.transactions.end()
+            raise
+        if self._engine.transactions.mine() is not pending:
+            raise InvalidArgument("the transaction was ended by a statement", hint="Leave COMMIT and ROLLBACK out.")
+        committed = self._engine.commit_transaction()
+        transaction.epoch = self._engine.committed_epoch if committed is None else committed
+
+    def apply(
+        self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None, mode: str = CHANGES
+    ) -> int:
+        """Commit one epoch: for each table pairs ``(weight, row)``, or an Arrow, pandas or Spark frame.
+
+        Atomic over all tables and views. ``positions`` records the positions of sources after it. With
+        ``mode="upsert"`` a row takes the place of the one with its primary key, and one of weight -1 deletes it.
+        Returns the epoch.
+        """
+        if mode != CHANGES:
+            return self._upsert(changes, positions, mode)
+        engine = self._engine
+        if engine.transactions.by_thread:
+            return engine.change(self._take(changes), positions)
+        return engine.apply(self._take(changes), positions)
+
+    def upsert(self, table: str, rows: Any) -> int:
+        """Insert rows, each in the place of the one with its primary key; returns the epoch.
+
+        ``rows`` are dictionaries or tuples, or an Arrow, pandas, polars or Spark frame. Rows that are there already
+        change nothing. Columns that are left out become NULL.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     _ = wh.sql("CREATE TABLE people (id INT PRIMARY KEY, name STRING)")
+        ...     _ = wh.upsert("people", [(1, "ann"), (2, "bob")])
+        ...     _ = wh.upsert("people", [{"id": 2, "name": "eve"}])
+        ...     sorted(wh.table("people").rows())
+        [(1, 'ann'), (2, 'eve')]
+        """
+        return self._upsert({table: _weighted(rows, self._engine.committed.table(table))}, None, UPSERT)
+
+    def delete(self, table: str, keys: Any) -> int:
+        """Delete the rows with these primary keys, as far as they are there; returns the epoch.
+
+        ``keys`` are values, or tuples or dictionaries for a key of several columns, or a frame of the key's columns.
+        """
+        engine = self._engine
+        target = engine.committed.table(table)
+        require_key(target, "delete")
+        key = Table(target.name, tuple(target.fields[place] for place in target.key_positions))
+        single = len(key.fields) == 1
+        found = self._taken(_weighted(keys, key, lambda one: (one,) if single and _is_value(one) else one), key)
+        with engine.settled():
+            change = deleted_by_key(engine, target, (row for row, _ in found.pairs()))
+            return engine.change({target.name: change})
+
+    def _upsert(self, changes: Mapping[str, Any], positions: Mapping[str, str] | None, mode: str) -> int:
+        if mode != UPSERT:
+            raise InvalidArgument(f'there is no mode "{mode}"', hint=f"Modes: {', '.join(MODES)}.")
+        engine, taken = self._engine, self._take(changes)
+        engine.committed.require_own_rows(taken)
+        with engine.settled():
+            return engine.change(
+                {name: upserted_changes(engine, engine.catalog.table(name), one) for name, one in taken.items()},
+                positions,
+            )
+
+    def _load(self, mode: str, table: Table, change: ChangeSet) -> int:
+        """Change a table by rows that were loaded, in one of ``LOAD_MODES``."""
+        engine = self._engine
+        if mode not in LOAD_MODES:
+            raise InvalidArgument(f'there is no mode "{mode}"', hint=f"Modes: {', '.join(LOAD_MODES)}.")
+        engine.committed.require_own_rows([table.name])
+        if mode == "append":
+            return engine.change({table.name: change})
+        with engine.settled():
+            if mode == UPSERT:
+                return engine.change({table.name: upserted_changes(engine, table, change)})
+            return engine.change({table.name: ChangeSet.of(overwriting(engine, table, change.pairs()), table.fields)})
+
+    def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
+        catalog, taken = self._engine.committed, dict[str, ChangeSet]()
+        for name, data in changes.items():
+            table = catalog.table(name)
+            is_spark = type(data) is not list and type(data).__module__.startswith("pyspark.")
+            taken[table.name] = self._take_frame(table, data) if is_spark else changes_of(data, table)
+        return taken
+
+    def _taken(self, data: Any, table: Table) -> ChangeSet:
+        is_spark = type(data).__module__.startswith("pyspark.")
+        return self._take_frame(table, data) if is_spark else changes_of(data, table)
+
+    def _take_frame(self, table: Table, frame: DataFrame) -> ChangeSet:
+        """A Spark frame as a change: a small one is collected, a large one is written to the store's files by Spark."""
+        from tidemill.runtimes.spark.execution.ingest import collect_small, stage_large
+
+        number = self._engine.committed_epoch + 1
+        rows = collect_small(frame, table, number)
+        if rows is not None:
+            return changes_of(rows, table)
+        if self._engine.transactions.mine() is not None:
+            raise Unsupported("a large Spark frame cannot be part of a transaction", hint="Apply it by itself.")
+        self._engine.flush()
+        return stage_large(frame, table, self._engine.store, self._engine.committed_epoch + 1)
+
+
+@public_class
+class PreparedText:
+    """A text with parameters, ready to be run: ``find = wh.prepare("... WHERE id = :id")``, ``find.run(id=7)``."""
+
+    def __init__(self, engine: Engine, prepared: PreparedStatements, text: str) -> None:
+        self._engine = engine
+        self._prepared = prepared
+        self.text = text
+
+    def run(self, args: Mapping[str, Any] | Sequence[Any] | None = None, **parameters: Any) -> Result:
+        """Run it with values of its parameters, by name or in a list; returns the rows of the last statement."""
+        given = parameters_of(args, parameters)
+        return run_script(self._engine, self._prepared, self.text, given, at_once=True)
+
+
+class Transaction:
+    """A transaction of a ``with`` block; ``epoch`` is the one that it was committed as, once the block has ended."""
+
+    epoch: int | None = None
+
+
+def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: row) -> Any:
+    """Rows as changes of weight 1, each as it is ``made``; a frame is one already."""
+    if is_frame(rows):
+        return rows
+    if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
+        raise BadValue(
+            f"rows cannot come from a {type(rows).__name__}",
+            where=table.name,
+            hint="Give a list, or a frame of Arrow, pandas, polars, DuckDB or Spark.",
+        )
+    pairs = ((1, made(row)) for row in rows)
+    return list(pairs) if isinstance(rows, list) else pairs
+
+
+def _is_value(key: Any) -> bool:
+    return not isinstance(key, tuple | list | Mapping)
