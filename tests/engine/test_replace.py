@@ -95,10 +95,15 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Epoch]:
     commit = EpochCommitter.commit
 
     def counting(
-        self: EpochCommitter, epoch: Epoch, refreshed: Collection[str] = (), *, ends: bool = True
+        self: EpochCommitter,
+        epoch: Epoch,
+        refreshed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+        *,
+        ends: bool = True,
     ) -> Callable[[], None]:
         commits.append(epoch)
-        return commit(self, epoch, refreshed, ends=ends)
+        return commit(self, epoch, refreshed, then, ends=ends)
 
     monkeypatch.setattr(EpochCommitter, "commit", counting)
     return commits
@@ -123,9 +128,15 @@ def test_listeners_of_the_old_one_end(wh: tidemill.Warehouse) -> None:
         assert list(heard) == []
 
 
-def test_what_others_read_is_not_replaced(wh: tidemill.Warehouse) -> None:
+def test_listeners_of_the_same_columns_get_the_difference(wh: tidemill.Warehouse) -> None:
+    with wh.subscribe("v", timeout=5) as heard:
+        wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k, SUM(n) AS total FROM t WHERE n <> 10 GROUP BY k")
+        assert sorted(next(iter(heard)).changes) == [(-1, (1, 30)), (1, (1, 20))]
+
+
+def test_columns_that_others_read_stay(wh: tidemill.Warehouse) -> None:
     wh.sql("CREATE MATERIALIZED VIEW w AS SELECT SUM(total) AS n FROM v")
-    with pytest.raises(Unsupported, match="cannot be replaced"):
+    with pytest.raises(Unsupported, match="w reads total"):
         wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM t")
     is_whole(wh)
     assert wh.view("w").verify()

@@ -48,6 +48,8 @@ def check(wh: tidemill.Warehouse) -> None:
     for name in wh.views():
         wh.view(name).refresh()
         assert wh.view(name).verify(against="evaluator"), name
+        if wh._engine.catalog.view(name).columns_since:  # its first changes had other columns
+            continue
         told = Counter[tuple[object, ...]]()
         for weight, row in wh.view(name).changes():
             told[row] += weight

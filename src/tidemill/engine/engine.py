@@ -21,6 +21,7 @@ from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.definitions.alterations import Alterations
 from tidemill.engine.definitions.planning import Planner
+from tidemill.engine.definitions.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
@@ -140,6 +141,16 @@ class Engine:
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
         self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
+        self.replacements = ViewReplacement(
+            state,
+            self.epochs,
+            self.settled,
+            self._filler,
+            self.source_views,
+            self.publisher,
+            self.definitions,
+            self.answer,
+        )
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))

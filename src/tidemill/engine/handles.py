@@ -96,6 +96,8 @@ class ViewHandle(LazyRows):
         """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
         self._engine.flush()
         view = self._engine.committed.view(self.name)
+        if since < view.columns_since:  # rows of before have other columns
+            require_reach(self._engine, view, since)
         found = self._engine.store.read(self.name, self.fields, since=since)
         require_reach(self._engine, view, since)
         return _net(found, self.name, self.fields)
@@ -177,7 +179,7 @@ class WarehouseSnapshot:
         view = self._engine.committed.view(name)
         if view.created > self.epoch:
             raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
-        return self._multiset(view.name, view.fields)
+        return self._multiset(view.name, view.fields_at(self.epoch))
 
     def table(self, name: str) -> LazyRows:
         """A table as of the epoch."""

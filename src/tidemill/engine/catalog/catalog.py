@@ -99,6 +99,11 @@ class Catalog:
         entry = self._entries.get(name)
         return None if entry is None else entry.fields
 
+    def fields_at(self, name: str, epoch: int | None) -> tuple[Field, ...]:
+        """The fields of a table or view as of an epoch, or now."""
+        entry = self._entries[name]
+        return entry.fields_at(epoch) if isinstance(entry, View) else entry.fields
+
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
         """The fields of everything that a query over the warehouse may read."""
@@ -225,6 +230,16 @@ class Catalog:
             for other, kept in self._entries.items()
         }
         self._sort()
+
+    def put_after(self, name: str, inputs: Iterable[str]) -> bool:
+        """Move a view, and all that read it, behind its new inputs; false if it comes after them already."""
+        if all(self._ranks.get(one, -1) < self._ranks[name] for one in inputs):
+            return False
+        last = self.with_readers([name])
+        moved = {one: self._entries.pop(one) for one in last}
+        self._entries |= moved
+        self._sort()
+        return True
 
     def readers(self, name: str) -> list[View]:
         """The views that read a table or view directly, in the order of their creation."""

@@ -14,6 +14,7 @@ from typing import Any
 from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.build_entry import BuildEntry
@@ -29,9 +30,10 @@ from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.entries.user_functions import signature_from_json, signature_to_json
 from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.view import FormerColumns, View
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import LATE, Table
+from tidemill.model.types import Field
 
 __all__ = ["catalog_from_json", "catalog_to_json"]
 
@@ -131,12 +133,26 @@ def _entry_of(catalog: Catalog, item: Mapping[str, Any], *, session_stages: bool
         shares = item.get("shares", {})
         if shares and can_still_share(view, shares, catalog.views.values()):
             view = with_shared_stages(view, shares)
-        return replace(view, fresh=item["fresh"], query=item["query"], equal_query=item.get("equal_query", ""))
+        return replace(
+            view,
+            fresh=item["fresh"],
+            query=item["query"],
+            equal_query=item.get("equal_query", ""),
+            former=tuple(_former_of(one) for one in item.get("former", ())),
+        )
     (statement,) = parse(item["ddl"], name="catalog")
     if not isinstance(statement, CreateTable):
         raise ValueError(item["ddl"])
     # Without the mark it was written when foreign keys were informational: rows were never checked.
     return statement.table if item.get("enforced") else without_enforcement(statement.table)
+
+
+def _former_of(item: Mapping[str, Any]) -> FormerColumns:
+    return FormerColumns(item["until"], tuple(Field(name, read_type(of)) for name, of in item["columns"]))
+
+
+def _former_to_json(former: FormerColumns) -> dict[str, Any]:
+    return {"until": former.until, "columns": [[f.name, str(f.type)] for f in former.fields]}
 
 
 def _entry_to_json(entry: Table | View) -> dict[str, Any]:
@@ -154,6 +170,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         **({"plan": plan} if (plan := entry.plan.to_json()) else {}),
         **({"shares": dict(entry.shares)} if entry.shares else {}),
         **({"columns": {name: dict(seen) for name, seen in entry.columns.items()}} if entry.columns else {}),
+        **({"former": [_former_to_json(one) for one in entry.former]} if entry.former else {}),
     }
 
 

@@ -29,7 +29,7 @@ from tidemill.program.sharding import why_not_sharded
 from tidemill.program.stages import Program
 from tidemill.program.text import layout_text
 
-__all__ = ["ANY_RUNTIME", "RuntimeNeeds", "View", "unpublished_error"]
+__all__ = ["ANY_RUNTIME", "FormerColumns", "RuntimeNeeds", "View", "unpublished_error"]
 
 
 class RuntimeNeeds(NamedTuple):
@@ -47,6 +47,13 @@ ANY_RUNTIME = RuntimeNeeds()
 """The needs of a view that may run anywhere, of a query, and of the check of a table."""
 
 
+class FormerColumns(NamedTuple):
+    """The columns that a view had up to epoch ``until``, when its query became another one."""
+
+    until: int
+    fields: tuple[Field, ...]
+
+
 @dataclass(frozen=True)
 class View:
     """A materialized view: its query, its program and its options.
@@ -56,7 +63,8 @@ class View:
     other views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
     ``order``, if it has one. Strategy ``auto`` has chosen its ``plan``. It is compiled from ``equal_query``, if it has
     one: that of an earlier view, which differs from its own in nothing but the names inside. Of tables that were
-    altered after it was created it sees the ``columns``.
+    altered after it was created it sees the ``columns``. Before it was replaced it had ``former`` columns, the oldest
+    first.
     """
 
     name: str
@@ -74,6 +82,7 @@ class View:
     plan: Plan = DEFAULT_PLAN
     equal_query: str = ""
     columns: SeenColumns = field(default_factory=dict)
+    former: tuple[FormerColumns, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -119,9 +128,23 @@ class View:
     def reach(self, oldest: int, epoch: int) -> int:
         """The epoch after which its changes are kept, in a warehouse that holds epochs ``oldest`` to ``epoch``.
 
-        The initial rows of a view count as a change too, except if its rows are not stored.
+        The initial rows of a view count as a change too, except if its rows are not stored. Changes of rows with other
+        columns are none that its readers know.
         """
-        return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
+        if self.keep is None:
+            return max(oldest, self.columns_since)
+        return max(oldest, epoch - self.keep, self.created)
+
+    @property
+    def columns_since(self) -> int:
+        """The epoch since which it has its columns; 0 if it never had others."""
+        return self.former[-1].until + 1 if self.former else 0
+
+    def fields_at(self, epoch: int | None) -> tuple[Field, ...]:
+        """Its columns as of an epoch, or now."""
+        if epoch is None or epoch >= self.columns_since:
+            return self.fields
+        return next(former.fields for former in self.former if epoch <= former.until)
 
     @property
     def forgets(self) -> bool:

@@ -97,6 +97,12 @@ def _require_rows(relation: Table | View, epoch: int | None) -> None:
         raise EpochGone(
             f'view "{relation.name}" did not exist at epoch {epoch}', hint=f"It begins at {relation.created}."
         )
+    if isinstance(relation, View) and epoch is not None and relation.columns_since > epoch:
+        raise EpochGone(
+            f'view "{relation.name}" had other columns at epoch {epoch}',
+            detail="A frame has the columns of now.",
+            hint=f"Read it from epoch {relation.columns_since} on, or by SQL: SELECT ... VERSION AS OF {epoch}.",
+        )
 
 
 def _require_changes(engine: Engine, relation: Table | View, since: int) -> None:

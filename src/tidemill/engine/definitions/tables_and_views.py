@@ -80,7 +80,7 @@ class RelationDefinitions:
             pending = self._filler.retained_rows(view)
             try:
                 with self._epochs.changing_catalog() as catalog:
-                    view = self._sharing(view, catalog.views)
+                    view = self.sharing(view, catalog.views)
                     catalog.add(view)
                     begun = tuple(filter(store.rows, view.map_names))
                     if begun:  # by a process that died before the view was complete
@@ -117,7 +117,7 @@ class RelationDefinitions:
                     self._release(view.name, dropped)
                     require_bounded(catalog, view)
                     # What is left to others is not stored yet, so it cannot be read.
-                    view = self._sharing(view, {n: v for n, v in catalog.views.items() if v is before.get(n)})
+                    view = self.sharing(view, {n: v for n, v in catalog.views.items() if v is before.get(n)})
                     catalog.add(view)
                     self._filler.fill(view, pending, left=left, dropped=dropped)
             except REVERTIBLE_ERRORS:
@@ -148,7 +148,7 @@ class RelationDefinitions:
                 with self._epochs.changing_catalog() as catalog:
                     self._release(view.name, old.map_names)
                     earlier = list(catalog.views).index(view.name)
-                    view = self._sharing(view, dict(islice(catalog.views.items(), earlier)))
+                    view = self.sharing(view, dict(islice(catalog.views.items(), earlier)))
                     self._filler.fill_replanned(view, old)
             finally:
                 self._state.reload()  # runtimes hold maps of both programs under these names
@@ -180,7 +180,7 @@ class RelationDefinitions:
             views = [view for one in gone if (view := self._state.catalog.views.get(one)) is not None]
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
-                self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self._release_all(gone, dropped))
+                self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self.release_all(gone, dropped))
             self.stop_following(views)
 
     def stop_following(self, views: Iterable[View]) -> None:
@@ -189,7 +189,8 @@ class RelationDefinitions:
             with self._source_views.alone(view.name):
                 self._source_views.drop(view)
 
-    def _release_all(self, names: Iterable[str], relations: Iterable[str]) -> None:
+    def release_all(self, names: Iterable[str], relations: Iterable[str]) -> None:
+        """Release the memory of tables and views that are dropped."""
         for name in names:
             self._release(name, relations)
 
@@ -217,7 +218,7 @@ class RelationDefinitions:
                 self._state.place(catalog.alone(view))
                 self._epochs.commit_catalog(left)
 
-    def _sharing(self, view: View, earlier: Mapping[str, View]) -> View:
+    def sharing(self, view: View, earlier: Mapping[str, View]) -> View:
         """A new view, without the stages that it shares with earlier ones."""
         catalog = self._state.catalog
         return share_stages(view, earlier, self._state.store, streams_of(catalog.tables | catalog.as_streams()))

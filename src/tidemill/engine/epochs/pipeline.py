@@ -250,6 +250,11 @@ class Pipeline:
             for runtime in (placed.runtime, *placed.paused):
                 runtime.remove(stage)
 
+    def arrange(self, views: Iterable[str]) -> None:
+        """Put the placed programs into the order of ``views``: each comes after everything that it reads."""
+        self._placed = {name: self._placed[name] for name in views if name in self._placed}
+        self._made = None
+
     def keep(self, views: Collection[str]) -> None:
         """Remove all views but these."""
         for name in self._placed.keys() - set(views):

@@ -68,7 +68,7 @@ class WarehouseReader:
         view = catalog.views.get(name)
         if view is not None and view.computed_on_read:
             return self._make(view, until)
-        fields = catalog.entry(name).fields
+        fields = catalog.fields_at(catalog.entry(name).name, until)
         if catalog.is_in_lake(name):
             return ChangeSet.of_arrow(self._in_lake(name, until), fields)
         if until is None:

@@ -61,8 +61,10 @@ class ViewRefresher:
 
     def _reach(self, view: View) -> int:
         """The epoch after which all changes of a view's inputs are still stored."""
-        logs = self._state.catalog.view_index.subscribe_only
-        return max([self._state.store.oldest, *(log.created for log in logs if log.name in view.inputs)])
+        catalog = self._state.catalog
+        logs = (log.created for log in catalog.view_index.subscribe_only if log.name in view.inputs)
+        columns = (catalog.views[name].columns_since for name in view.inputs if name in catalog.views)
+        return max([self._state.store.oldest, *logs, *columns])
 
     def _catch_up(self, views: Sequence[View]) -> None:
         """Propagate the changes since their last refresh to views that are in step, as one epoch."""

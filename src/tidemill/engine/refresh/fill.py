@@ -23,6 +23,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import compared_relations
+from tidemill.program.renaming import renamed
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage
@@ -120,6 +121,26 @@ class ViewFiller:
         )
         self._epochs.filled(view.name, started, work, stored, "planned anew: maps computed again")
         self._epochs.commit(epoch)()
+
+    def load_beside(self, view: View, number: int) -> dict[str, ChangeSet]:
+        """The contents that the maps of a view have to begin with, by name, while another one of its name is there.
+
+        It is computed under a name of its own, of which nothing is left.
+        """
+        state = self._state
+        beside = f"{view.name}_beside"
+        while beside in state.catalog or beside in state.catalog.named.queries:
+            beside += "_"
+        program = renamed(view.full_program, {view.name: beside})
+        alone = replace(view, name=beside, program=program, whole=None, shares={})
+        state.catalog.add(alone)
+        work = sum(map(state.store.rows, view.inputs))
+        stored = self._epochs.within_budget(lambda: self._load(alone, number, work, continues=False))
+        state.catalog.drop(beside)
+        state.pipeline.remove(beside)
+        for name in alone.map_names:
+            state.placement.forget_relation(name)
+        return {renamed(name, {beside: view.name}): change for name, change in stored.items()}
 
     def _load(self, view: View, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:
         """The contents of a view's maps, loaded from the full contents of its inputs.

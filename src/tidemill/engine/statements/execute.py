@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
@@ -14,14 +13,12 @@ from tidemill.compiler.frontends.script.transactions import BeginTransaction, Co
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import parse
-from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.named_definitions import words_of
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.publication import with_publication
-from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
@@ -31,6 +28,7 @@ from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
 from tidemill.engine.statements.alter import alter_table, rename
+from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
@@ -39,7 +37,7 @@ from tidemill.engine.statements.parameters import refuse_parameters
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
 from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
-from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
+from tidemill.model.errors import ParseError, SetupError, UnknownName
 from tidemill.model.paths import local_path
 from tidemill.model.types import STRING, Field
 
@@ -71,38 +69,18 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     if statement.if_not_exists and (statement.name in engine.catalog or statement.name in engine.catalog.builds):
         return Result(message=f"{statement.name} exists already")
     refuse_parameters(statement)
+    if statement.alters or (statement.or_replace and statement.name in engine.catalog.views):
+        return replace_view(engine, statement)
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
-    replacing = statement.or_replace and statement.name in engine.catalog.views
     options = with_publication(statement.name, statement.options, engine.catalog.views)
     view = planned_view(engine.state, statement.name, statement.query, options, statement.tree)
     if is_built_in_background(view):
-        return start_build(engine, view, replacing=replacing)
-    if replacing:
-        engine.definitions.replace_view(view)
-    else:
-        engine.definitions.create_view(view)
+        return start_build(engine, view, replacing=False)
+    engine.definitions.create_view(view)
     engine.publications.drop(view.name)
     engine.publications.follow(view)
-    return Result(message=f"{'replaced' if replacing else 'created'} view {statement.name}")
-
-
-def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
-    """Maintain a view in another way: by another strategy, or as strategy ``auto`` plans it by what is stored now."""
-    engine.flush()
-    old = engine.catalog.view(statement.name)
-    for option in statement.options:
-        if option not in ALTERABLE_OPTIONS:
-            raise Unsupported(
-                f'option "{option}" of view "{old.name}" cannot be altered',
-                hint=f"Options that can be: {', '.join(ALTERABLE_OPTIONS)}. "
-                "For others use CREATE OR REPLACE MATERIALIZED VIEW.",
-            )
-    options = {**old.options, **statement.options}
-    view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED, columns=old.columns)
-    engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
-    strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
-    return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")
+    return Result(message=f"created view {statement.name}")
 
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:

@@ -28,8 +28,8 @@ from tidemill.model.errors import ParseError
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     versions = versions_read(engine, query) if until is None else {}
-    relations = {**engine.catalog.relations}
-    relations |= {version: relations[name] for version, (name, _) in versions.items()}
+    relations = {name: engine.catalog.fields_at(name, until) for name in engine.catalog}
+    relations |= {version: engine.catalog.fields_at(name, epoch) for version, (name, epoch) in versions.items()}
     readable = {**relations, **INFORMATION_RELATIONS} if until is None else relations
     translated = translate(query, readable, functions=engine.registry.keys, named=engine.named, moment=now())
     translated = replace(translated, relation=with_information(engine, translated.relation))

@@ -136,6 +136,8 @@ def stored_batches(
     if view.serve is Serve.READ:
         raise unpublished_error(view.name, f'view "{view.name}" has no changes to follow')
     store, fields = source.store, view.fields
+    if since < view.columns_since:  # rows of before have other columns
+        require_reach(source, view, since)
     try:
         table = store.read(view.name, fields, since=since, until=until)
     except EpochGone:

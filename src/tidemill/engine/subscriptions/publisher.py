@@ -56,8 +56,8 @@ class Publisher:
                 self._leave(self._abandoned.popleft())
             while self._offered and self._offered[0].number <= number:
                 epoch = self._offered.popleft()
-                if epoch.dropped:
-                    self._end(self._ending.intersection(epoch.dropped))
+                if self._ending and (epoch.dropped or epoch.replaced):
+                    self._end(self._ending.intersection((*epoch.dropped, *epoch.replaced)))
                 for name in self._views and self._views.keys() & {*epoch.changes, *epoch.replaced, *epoch.dropped}:
                     change = epoch.changes.get(name)
                     # Files belong to the store by now, which may merge and delete them.
@@ -144,7 +144,8 @@ class Publisher:
 
     @contextmanager
     def ending(self, view: str) -> Iterator[None]:
-        """End the listeners of a view with the epoch in this block that drops it, once that is published."""
+        """End the listeners of a view with the epoch in this block that drops it, or replaces all of its rows, once
+        that is published."""
         self._ending.add(view)
         try:
             yield

@@ -9,23 +9,39 @@ from sqlglot.tokenizer_core import Token, TokenType
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.create_table import read_table
 from tidemill.compiler.frontends.script.options import read_options
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
 from tidemill.model.errors import ParseError, TextLocation, Unsupported
 from tidemill.model.schema import Table
 
-__all__ = ["read_alter_table", "read_alter_view", "read_cascade"]
+__all__ = ["read_alter_table", "read_alter_view", "read_cascade", "take_cascade"]
 
 
 def read_alter_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
-    """``ALTER [MATERIALIZED] VIEW name SET (options)``, or ``… RENAME TO name``."""
+    """``ALTER [MATERIALIZED] VIEW name SET (options)``, ``… RENAME TO name`` or ``… AS query [CASCADE]``."""
     cursor.accept("MATERIALIZED")
     cursor.expect("VIEW")
     name = cursor.name("view")
     if cursor.accept("RENAME"):
         cursor.expect("TO")
         return st.Rename(place, "view", name, cursor.name("view"))
+    if cursor.accept("AS"):
+        cascade = take_cascade(cursor)
+        query = cursor.text(cursor.position) if cursor.rest else ""
+        tree = read_definition(cursor, name) if is_definition(cursor) else ParsedText(cursor.parse(), cursor.source)
+        return st.CreateView(place, name, query, {}, cursor.text(), tree, False, True, cascade, alters=True)
     cursor.expect("SET")
     return st.AlterView(place, name, read_options(cursor))
+
+
+def take_cascade(cursor: StatementCursor) -> bool:
+    """Take ``CASCADE`` from the end of a query; a column of that name has AS, a comma or a point before it."""
+    *_, before, last = cursor.tokens
+    if not cursor.is_word(last, "CASCADE") or before.text.upper() in ("AS", ",", ".", "SELECT", "DISTINCT", "BY"):
+        return False
+    cursor.tokens = cursor.tokens[:-1]
+    return True
 
 
 def read_alter_table(cursor: StatementCursor, place: TextLocation) -> st.Statement:

@@ -10,7 +10,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.alter_readers import read_alter_table, read_alter_view, read_cascade
+from tidemill.compiler.frontends.script.alter_readers import (
+    read_alter_table,
+    read_alter_view,
+    read_cascade,
+    take_cascade,
+)
 from tidemill.compiler.frontends.script.build_statements import ShowBuilds, read_change_build
 from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
 from tidemill.compiler.frontends.script.definition_readers import (
@@ -130,7 +135,10 @@ def _as_table(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
-    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query``, or by partitions."""
+    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query``, or by partitions.
+
+    A replacement may end with ``CASCADE``.
+    """
     or_replace = cursor.tokens[1].text.upper() == "OR"
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("view")
@@ -142,9 +150,10 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
         )
     options = read_options(cursor) if cursor.accept("WITH") else {}
     cursor.expect("AS")
+    cascade = or_replace and take_cascade(cursor)
     query = cursor.text(cursor.position) if cursor.rest else ""
     tree = read_definition(cursor, name) if is_definition(cursor) else ParsedText(cursor.parse(), cursor.source)
-    return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace)
+    return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace, cascade)
 
 
 def read_define(cursor: StatementCursor, place: TextLocation) -> st.CreateView:

@@ -59,7 +59,8 @@ class CreateView(Statement):
     """``CREATE MATERIALIZED VIEW``: ``query`` is its SELECT as written, ``text`` the whole statement.
 
     ``tree`` is the same SELECT, or definition by partitions, parsed: translate that one and errors point into the
-    user's script. ``DEFINE`` makes a view of a query in OQL.
+    user's script. ``DEFINE`` makes a view of a query in OQL. ``ALTER VIEW … AS`` is one that ``alters`` a view that is
+    there. With ``cascade`` views go that need a column that a replaced view has no more.
     """
 
     name: str
@@ -69,6 +70,8 @@ class CreateView(Statement):
     tree: ParsedText | PartitionedView | OqlText = field(compare=False)
     if_not_exists: bool = False
     or_replace: bool = False
+    cascade: bool = False
+    alters: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,343 @@
+"""Views with another query: the new one is built beside the old one, and takes its place in one epoch.
+
+The rows of both are compared, and what differs is an ordinary change: views that read this one get it, and so do
+subscribers and published tables. Their state stays as it is, however many there are. Before the epoch a reader sees
+the old rows, with the columns of then, and after it the new ones; a process that dies on the way leaves the old view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from functools import partial
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Project, Scan
+from tidemill.algebra.user_functions import is_registered
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.compiler.frontends.sql.registered_functions import read_type
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
+from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.catalog.view import FormerColumns, View
+from tidemill.engine.definitions.tables_and_views import RelationDefinitions
+from tidemill.engine.epochs.commit import EpochCommitter, Settled
+from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.partitions.change_bounds import require_bounded
+from tidemill.engine.refresh.fill import ViewFiller
+from tidemill.engine.remote.source_views import SourceViews
+from tidemill.engine.subscriptions.publisher import Publisher
+from tidemill.model.errors import SqlError, Unsupported
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+from tidemill.program.changed_filters import ALIAS, ChangedFilter, changed_filter, is_true
+from tidemill.program.equal_state import has_equal_columns, has_equal_state
+from tidemill.program.maps import Map
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.storage.compaction.consolidate import difference
+from tidemill.storage.filesystem.durable_files import fault
+
+__all__ = ["ViewReplacement"]
+
+
+@dataclass(frozen=True)
+class _Swap:
+    """What an epoch stores that puts a view in the place of another: ``changes`` of maps, and how former rows end."""
+
+    changes: Mapping[str, ChangeSet]
+    dropped: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+
+class ViewReplacement:
+    """Replaces the queries of views of a warehouse."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        epochs: EpochCommitter,
+        settled: Settled,
+        filler: ViewFiller,
+        source_views: SourceViews,
+        publisher: Publisher,
+        definitions: RelationDefinitions,
+        answer: Callable[[Relation], ChangeSet],
+    ) -> None:
+        self._state = state
+        self._epochs = epochs
+        self._settled = settled
+        self._filler = filler
+        self._source_views = source_views
+        self._publisher = publisher
+        self._definitions = definitions
+        self._answer = answer
+
+    def replace(self, new: View, *, cascade: bool = False) -> list[str]:
+        """Replace the view of the same name; returns the views that were dropped, which needed columns of the old one.
+
+        A view whose rows cannot be computed from what is stored, or that has none, begins anew, if no view reads it.
+        """
+        with self._source_views.alone(new.name), self._settled(), ExitStack() as ending:
+            self._state.require_writable()
+            old = self._state.catalog.view(new.name)
+            if reason := self._begins_anew(old, new):
+                self._require_unread(new.name, reason)
+                self._definitions.replace_view(new)
+                return []
+            require_acyclic(self._state.catalog, new)
+            self._definitions.unshare(old)
+            replaced = ReplacedView.of(self._state.catalog, new)
+            self._require_refreshed(replaced)
+            gone = self._gone(replaced, cascade)
+            staying = tuple(view for view in replaced.untouched if view.name not in gone)
+            replaced = with_fields(replaced, untouched=staying)
+            for name in (*gone, *(() if replaced.keeps_columns else (new.name,))):
+                ending.enter_context(self._publisher.ending(name))
+            dropped = [self._state.catalog.view(name) for name in gone]
+            self._swap(replaced, gone, self._step_by_filter(replaced))
+        self._definitions.stop_following(dropped)
+        return gone
+
+    def _begins_anew(self, old: View, new: View) -> str:
+        """The reason why a view cannot be compared with the one that it replaces; empty if it can."""
+        for view in (old, new):
+            if view.partitioning is not None:
+                return "It is made by partitions."
+            if reason := self._state.catalog.unfillable(view):
+                return reason
+        return ""
+
+    def _require_unread(self, name: str, reason: str) -> None:
+        readers = [view.name for view in self._state.catalog.readers(name)]
+        if readers:
+            raise Unsupported(
+                f'"{name}" cannot be replaced',
+                detail=f"It is read by {', '.join(readers)}, which would have to be rebuilt. {reason}",
+                hint="Drop those first.",
+            )
+
+    def _require_refreshed(self, replaced: ReplacedView) -> None:
+        """Refuse other columns for a view that one reads later, which itself is read: that one would be rebuilt."""
+        late = [view for view in replaced.untouched if view.refresh.deferred and self._state.catalog.readers(view.name)]
+        if late and not replaced.keeps_columns:
+            raise Unsupported(
+                f'"{replaced.new.name}" cannot have other columns',
+                detail=f'"{late[0].name}" is refreshed later, and is itself read by views.',
+                hint=f"Keep the columns, or drop the views over {late[0].name} first.",
+            )
+
+    def _gone(self, replaced: ReplacedView, cascade: bool) -> list[str]:
+        """The views that go because they need columns of the old one, and all that read these."""
+        if not cascade:
+            replaced.require_readers()
+        return self._state.catalog.with_readers(replaced.broken)
+
+    def _swap(self, replaced: ReplacedView, gone: Sequence[str], step: tuple[ChangedFilter, ChangeSet] | None) -> None:
+        """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
+        number = self._state.store.epoch + 1
+        with self._epochs.changing_catalog() as catalog:
+            left, dropped = self._definitions.remove_all(catalog, gone)
+            self._definitions.release_all(gone, dropped)
+            require_bounded(catalog, replaced.new)
+            new = self._shared(replaced, number)
+            swap = self._made(replaced, number, step)
+            for reader in replaced.untouched:
+                catalog.update_view(reader)
+            catalog.update_view(new)
+            moved = catalog.put_after(new.name, new.inputs)
+            ended = {*replaced.old.map_names, *replaced.new.map_names} - {*new.map_names}
+            epoch = Epoch(
+                number,
+                {**left, **{name: change for name, change in swap.changes.items() if name not in ended}},
+                catalog=catalog_to_json(catalog),
+                dropped=(*dropped, *{*swap.dropped, *(ended & {*replaced.old.map_names})}),
+                replaced=swap.replaced,
+            )
+            fault("before-swap")
+            self._epochs.commit(
+                epoch, refreshed=(new.name,), then=lambda: self._follow(catalog, replaced, new, epoch.dropped, moved)
+            )()
+            fault("after-swap")
+
+    def _made(self, replaced: ReplacedView, number: int, step: tuple[ChangedFilter, ChangeSet] | None) -> _Swap:
+        """The new rows and maps, in the cheapest way that there is."""
+        if step is not None:
+            return self._by_filter(replaced, number, *step)
+        if replaced.old.full_program == replaced.new.full_program and not self._is_stale(replaced.old):
+            return _Swap({})
+        return self._beside(replaced, number)
+
+    # -- by a filter --------------------------------------------------------------------------------------------
+
+    def _step_by_filter(self, replaced: ReplacedView) -> tuple[ChangedFilter, ChangeSet] | None:
+        """The filter in which the new view differs, and the rows that pass only the old or the new one; None if more
+        differs. They are asked for before anything changes."""
+        old, new, catalog = replaced.old, replaced.new, self._state.catalog
+        if (
+            self._is_stale(old)
+            or not replaced.keeps_columns
+            or replaced.for_growth
+            or any(map(is_registered, new.functions))
+        ):
+            return None
+        found = changed_filter(old.full_program, new.full_program)
+        if found is None or found.relation not in catalog:
+            return None
+        return found, self._passing_one(found)
+
+    def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
+        """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
+        self._state.catalog.update_view(with_fields(replaced.old, program=found.bridge))
+        stored, again = self._epochs.within_budget(
+            lambda: self._run(found.relation, change, number, only=frozenset({replaced.new.name}))
+        )
+        return _Swap(stored, replaced=again)
+
+    def _passing_one(self, found: ChangedFilter) -> ChangeSet:
+        """The rows of a relation that pass the new filter alone, and as deletes those that pass the old one alone."""
+        fields = self._state.catalog.entry(found.relation).fields
+        scan = Scan(found.relation, ALIAS, fields)
+        parts = []
+        for passed, refused, sign in ((found.after, found.before, 1), (found.before, found.after, -1)):
+            condition = is_true((*passed, is_true(refused, negated=True)))
+            outputs = (Named(f.name, column(inner)) for f, inner in zip(fields, scan.fields, strict=True))
+            rows = self._answer(Project(Filter(scan, condition), tuple(outputs)))
+            parts.append(ChangeSet.of_arrow(rows.arrow(), fields) if sign > 0 else rows.negated())
+        return ChangeSet.of_arrow(pa.concat_tables([part.arrow() for part in parts]), fields)
+
+    # -- built beside -------------------------------------------------------------------------------------------
+
+    def _beside(self, replaced: ReplacedView, number: int) -> _Swap:
+        """The new view, computed beside the old one, and the difference of their rows, propagated to readers."""
+        old, new = replaced.old, replaced.new
+        changes = self._filler.load_beside(new, number)
+        rows = changes.pop(new.name, None) or ChangeSet.of((), new.fields)
+        maps = tuple(name for name in old.map_names if name != old.name)
+        if has_equal_state(old.full_program, new.full_program) and not self._is_stale(old):
+            changes, maps = {}, ()
+        if replaced.keeps_columns:
+            told = self._difference(old, rows, new.fields, new.fields)
+            stored, again = self._told(replaced, told, number)
+            return _Swap({**changes, **stored, new.name: told}, maps, again)
+        stored, again = self._told(replaced, self._told_in_old_columns(replaced, rows), number)
+        return _Swap({**changes, **stored, new.name: rows}, maps, (new.name, *again))
+
+    def _is_stale(self, view: View) -> bool:
+        return view.refresh.deferred and view.fresh < self._state.store.epoch
+
+    def _told_in_old_columns(self, replaced: ReplacedView, rows: ChangeSet) -> ChangeSet:
+        """The difference to ``rows``, which have other columns, as readers know it: in the columns of the old view.
+
+        Columns that are gone are read by nobody and NULL. A reader that looks rows up finds those of before whole, so
+        all of them have to go.
+        """
+        old, seen = replaced.old, replaced.seen_columns()
+        names = [f.name for f in seen]
+        if not replaced.untouched or has_equal_columns(old.full_program, replaced.new.full_program, names):
+            return ChangeSet.of((), old.fields)
+        told = self._difference(old, rows, seen, old.fields)
+        if told.rows and any(old.name in self._state.pipeline[view.name].looked_up for view in replaced.untouched):
+            new = _padded(rows.arrow().select([*names, WEIGHT]), old.fields)
+            gone = self._state.store.read(old.name, old.fields).select(new.schema.names)
+            return ChangeSet.of_arrow(difference(gone, new, Map(old.name, old.fields)), old.fields)
+        return told
+
+    def _difference(self, old: View, rows: ChangeSet, seen: Sequence[Field], fields: Sequence[Field]) -> ChangeSet:
+        """The change from the stored rows of a view to others, in the columns ``seen``; of other ``fields`` is NULL."""
+        names = [f.name for f in seen]
+        before = self._state.store.read(old.name, seen)
+        new = rows.arrow().select([*names, WEIGHT])
+        found = difference(before, new, Map(old.name, tuple(seen)))
+        if len(seen) < len(fields):
+            found = _padded(found, fields)
+        return ChangeSet.of_arrow(found, tuple(fields))
+
+    def _shared(self, replaced: ReplacedView, number: int) -> View:
+        """The new view as the catalog has it: with a history, and without stages that earlier views have."""
+        old, catalog, store = replaced.old, self._state.catalog, self._state.store
+        former = tuple(one for one in old.former if one.until >= store.oldest)
+        created = old.created
+        if not replaced.keeps_columns:
+            former = (*former, FormerColumns(number - 1, old.fields))
+            if not all(map(_is_spelled, old.fields)):  # no catalog could say what columns it had
+                former, created = (), number
+        new = with_fields(replaced.new, created=created, fresh=number, former=former)
+        below = set(catalog.with_readers([old.name]))
+        earlier = {name: view for name, view in catalog.views.items() if name not in below}
+        before = dict(islice(earlier.items(), list(catalog.views).index(old.name)))
+        return self._definitions.sharing(new, before)
+
+    def _told(
+        self, replaced: ReplacedView, change: ChangeSet, number: int
+    ) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+        """What an epoch stores for the views that read the replaced one, and the maps that are computed again."""
+        name = replaced.new.name
+        if not change.rows or not replaced.untouched:
+            return {}, ()
+        if replaced.for_growth and pc.min(change.arrow().column(WEIGHT)).as_py() < 0:
+            replaced.require_no_deletes()
+        run = partial(self._run, name, change, number)
+        try:
+            return self._epochs.within_budget(partial(run, recomputes=replaced.keeps_columns))
+        except NotRecomputed:
+            return self._epochs.within_budget(run)
+
+    def _run(
+        self,
+        name: str,
+        change: ChangeSet,
+        number: int,
+        *,
+        recomputes: bool = False,
+        only: frozenset[str] | None = None,
+    ) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+        """Propagate a change of a view to its readers, or of a relation to the views ``only`` and their readers.
+
+        The rows of that relation are what they were: its change is undone before it is made.
+        """
+        state = self._state
+        with garbage_collection_paused(), self._epochs.running(number, change.rows) as runtimes:
+            again = views_to_recompute(state, {name: change}) if recomputes else {}
+            recomputing = Recomputation(state, again) if again else None
+            for runtime in runtimes if only else ():
+                runtime.absorb(name, change.negated())
+            walk = state.pipeline.walk({name: change}, runtimes, only=only, recomputing=recomputing)
+            return self._epochs.collect(walk, runtimes), tuple(walk.replaced)
+
+    def _follow(self, catalog: Catalog, replaced: ReplacedView, new: View, dropped: Sequence[str], moved: bool) -> None:
+        """Place the new view; what runtimes hold of the old one is released."""
+        state = self._state
+        for name in (new.name, *dropped):
+            state.placement.forget_relation(name)
+        state.place(new)
+        for reader in replaced.untouched:
+            state.place(reader)
+        if moved:
+            state.pipeline.arrange(catalog.views)
+        state.count_rows()
+
+
+def _is_spelled(field: Field) -> bool:
+    """True if the type of a column can be read from its text."""
+    try:
+        return read_type(str(field.type)) == field.type
+    except SqlError:
+        return False
+
+
+def _padded(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Weighted rows with NULL in the columns that they lack."""
+    schema = pa.schema([*ChangeSet.of((), tuple(fields)).arrow().schema])
+    columns = [
+        rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
+        for f in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,83 @@
+"""CREATE OR REPLACE and ALTER of materialized views: another query, or other options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
+from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
+from tidemill.compiler.plan import ALTERED
+from tidemill.engine.catalog.build_entry import is_built_in_background
+from tidemill.engine.catalog.publication import OWNER, Publication, with_publication
+from tidemill.engine.catalog.replaced_view import has_columns_of
+from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
+from tidemill.engine.definitions.planning import planned_view
+from tidemill.engine.engine import Engine
+from tidemill.engine.results import Result
+from tidemill.engine.statements import named_definitions as named
+from tidemill.engine.statements.builds import start_build
+from tidemill.model.errors import Unsupported
+
+__all__ = ["alter_view", "replace_view"]
+
+
+def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
+    """Give a view another query; views that read it get the difference. ALTER VIEW … AS keeps its options."""
+    engine.flush()
+    if statement.alters and statement.name not in engine.catalog and statement.name in engine.named.queries:
+        query = NamedQuery(statement.name, statement.query)
+        temporary = statement.name in engine.session.queries
+        asked = sql.CreateNamedQuery(statement.place, query, temporary, or_replace=True)
+        named.create_named_query(engine, asked)
+        return Result(message=f"altered view {statement.name}")
+    old = engine.catalog.view(statement.name)
+    if isinstance(statement.tree, ParsedText):
+        named.refuse_temporary(engine, statement.query, f'view "{old.name}"')
+    given = old.options if statement.alters else statement.options
+    given = {name: value for name, value in given.items() if not (statement.alters and name == OWNER)}
+    options = with_publication(old.name, given, engine.catalog.views)
+    view = planned_view(engine.state, old.name, statement.query, options, statement.tree)
+    if is_built_in_background(view) and not statement.alters:
+        return start_build(engine, view, replacing=True)
+    view = _with_publication_of(old, view)
+    dropped = engine.replacements.replace(view, cascade=statement.cascade)
+    for name in (*dropped, view.name):
+        engine.publications.drop(name)
+    engine.publications.follow(engine.catalog.view(view.name))
+    told = f"; dropped {', '.join(dropped)}" if dropped else ""
+    return Result(message=f"{'altered' if statement.alters else 'replaced'} view {view.name}{told}")
+
+
+def _with_publication_of(old: View, new: View) -> View:
+    """A view that goes on with the published table of the one that it replaces, if nothing has changed for it."""
+    owners = old.options.get(OWNER), new.options.get(OWNER)
+    if None in owners or not has_columns_of(old.fields, new.fields):
+        return new
+    options = {**new.options, OWNER: old.options[OWNER]}
+    same = replace(new, options=options)
+    before, after = (Publication.of(view.options) for view in (old, same))
+    return (
+        same
+        if before is not None and after is not None and before.place == after.place and (before.mode == after.mode)
+        else new
+    )
+
+
+def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
+    """Maintain a view in another way: by another strategy, or as strategy ``auto`` plans it by what is stored now."""
+    engine.flush()
+    old = engine.catalog.view(statement.name)
+    for option in statement.options:
+        if option not in ALTERABLE_OPTIONS:
+            raise Unsupported(
+                f'option "{option}" of view "{old.name}" cannot be altered',
+                hint=f"Options that can be: {', '.join(ALTERABLE_OPTIONS)}. "
+                "For others use CREATE OR REPLACE MATERIALIZED VIEW.",
+            )
+    options = {**old.options, **statement.options}
+    view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED, columns=old.columns)
+    engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
+    strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
+    return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")
