@@ -11,6 +11,7 @@
 - ``linearity``: tells if a query may read a map as unmerged changes
 - ``state_expiry``: entries that no late row can reach any more
 - ``renaming``: programs under other stage names, for shared stages
+- ``changed_filters``: two programs that differ in a filter; ``equal_state``: two that differ in what they show
 - ``text``: the readable form of a program
 - ``verify``: the invariants of programs, checked on every compile
 - ``verify_joingraph``: those of join graphs and readers

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.program.stages import GroupEmission, Program, Stage
-from tidemill.program.statements import Add
+from tidemill.program.statements import Add, RelationLoop
 
 __all__ = ["has_equal_columns", "has_equal_state"]
 
@@ -66,5 +66,5 @@ def _columns(stage: Stage, names: Sequence[str]) -> tuple[Stage, tuple[dict[str,
 def _bare(add: Add) -> Add:
     """A statement without its columns, nor those that its loops read for them."""
     query = add.query
-    sources = tuple(replace(loop, columns=()) if hasattr(loop, "columns") else loop for loop in query.sources)
+    sources = tuple(replace(loop, columns=()) if isinstance(loop, RelationLoop) else loop for loop in query.sources)
     return replace(add, query=replace(query, outputs=(), sources=sources))

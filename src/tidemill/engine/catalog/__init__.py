@@ -12,6 +12,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``publication``: the options of a view that is published as a lake table
 - ``ddl``: tables as CREATE TABLE statements; ``definition``: views as the statements that create them
 - ``altered_table``: a table with other columns; ``seen_columns``: the columns that a view saw when it was created
+- ``replaced_view``: a view with another query, and what follows for the views that read it
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``equal_views``: views with the same query under other names
 - ``entries``: sources, feeds, constraints, functions, statistics and object classes
