@@ -9,6 +9,7 @@ import pytest
 
 import tidemill
 from tests import forked_children
+from tests.evolution import replacing
 from tests.evolution.altering import STEPS, live, rows_after, steps_done
 from tests.interruptions import Lines
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
@@ -34,6 +35,27 @@ def test_killed_at(tmp_path: Path, passing: str) -> None:
     with tidemill.open(tmp_path, runtime="native", read_only=True) as wh:
         assert sorted(wh.table("t").rows()) == sorted(rows_after(len(STEPS)))
         assert sorted(wh.view("every").rows()) == sorted(row[:3] for row in rows_after(len(STEPS)))
+        assert all(one.ok for one in wh.verify())
+
+
+REPLACING = [
+    *("before-swap:1", "before-swap:3", "after-swap:2", "after-swap:4"),
+    *("before-manifest:7", "after-manifest:8", "between-files:8"),
+]
+
+
+@pytest.mark.parametrize("passing", REPLACING)
+def test_killed_while_a_view_is_replaced(tmp_path: Path, passing: str) -> None:
+    """It has the old query or the new one, whole, and so have the views that read it."""
+    died = forked_children.run("tests.evolution.replacing", tmp_path, timeout=60, **{FAULT_VARIABLE: passing})
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
+        if "v" in wh.views():
+            assert 0 <= replacing.query_of(wh) < len(replacing.QUERIES)
+            assert all(one.ok for one in wh.verify())
+    replacing.live(tmp_path)
+    with tidemill.open(tmp_path, runtime="native", read_only=True) as wh:
+        assert replacing.query_of(wh) == len(replacing.QUERIES) - 1
         assert all(one.ok for one in wh.verify())
 
 

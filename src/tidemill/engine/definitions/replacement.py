@@ -12,12 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from functools import partial
-from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.expressions.scalars import Case, Named, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.algebra.user_functions import is_registered
@@ -26,6 +25,7 @@ from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import FormerColumns, View
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
@@ -37,7 +37,7 @@ from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import Field
+from tidemill.model.types import BOOLEAN, Field
 from tidemill.program.changed_filters import ALIAS, ChangedFilter, changed_filter, is_true
 from tidemill.program.equal_state import has_equal_columns, has_equal_state
 from tidemill.program.maps import Map
@@ -46,6 +46,10 @@ from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["ViewReplacement"]
+
+
+PASSES = "_passes"
+"""Column that says if a row passes the new filter."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,8 @@ class ViewReplacement:
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
-            moved = catalog.put_after(new.name, new.inputs)
+            owners = (view.name for view in catalog.views.values() if new in shared_stage_users(view, (new,)))
+            moved = catalog.put_after(new.name, {*new.inputs, *owners} - {new.name})
             ended = {*replaced.old.map_names, *replaced.new.map_names} - {*new.map_names}
             epoch = Epoch(
                 number,
@@ -205,13 +210,14 @@ class ViewReplacement:
         """The rows of a relation that pass the new filter alone, and as deletes those that pass the old one alone."""
         fields = self._state.catalog.entry(found.relation).fields
         scan = Scan(found.relation, ALIAS, fields)
-        parts = []
-        for passed, refused, sign in ((found.after, found.before, 1), (found.before, found.after, -1)):
-            condition = is_true((*passed, is_true(refused, negated=True)))
-            outputs = (Named(f.name, column(inner)) for f, inner in zip(fields, scan.fields, strict=True))
-            rows = self._answer(Project(Filter(scan, condition), tuple(outputs)))
-            parts.append(ChangeSet.of_arrow(rows.arrow(), fields) if sign > 0 else rows.negated())
-        return ChangeSet.of_arrow(pa.concat_tables([part.arrow() for part in parts]), fields)
+        old, new = is_true(found.before), is_true(found.after)
+        one = Case(((old, is_true(found.after, negated=True)),), new, BOOLEAN)
+        outputs = [Named(f.name, column(inner)) for f, inner in zip(fields, scan.fields, strict=True)]
+        rows = self._answer(Project(Filter(scan, one), (*outputs, Named(PASSES, new)))).arrow()
+        weights = rows.column(WEIGHT)
+        signed = pc.if_else(rows.column(PASSES), weights, pc.negate(weights))
+        place = rows.schema.get_field_index(WEIGHT)
+        return ChangeSet.of_arrow(rows.set_column(place, WEIGHT, signed).drop_columns([PASSES]), fields)
 
     # -- built beside -------------------------------------------------------------------------------------------
 
@@ -271,9 +277,7 @@ class ViewReplacement:
                 former, created = (), number
         new = with_fields(replaced.new, created=created, fresh=number, former=former)
         below = set(catalog.with_readers([old.name]))
-        earlier = {name: view for name, view in catalog.views.items() if name not in below}
-        before = dict(islice(earlier.items(), list(catalog.views).index(old.name)))
-        return self._definitions.sharing(new, before)
+        return self._definitions.sharing(new, {n: view for n, view in catalog.views.items() if n not in below})
 
     def _told(
         self, replaced: ReplacedView, change: ChangeSet, number: int

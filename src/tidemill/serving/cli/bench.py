@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 BENCHMARK_NAMES = (
-    "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark, choose, cluster, lake, evolve"
+    "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark, choose, cluster, lake, "
+    "evolve"
 )
 
 
