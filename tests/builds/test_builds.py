@@ -254,6 +254,24 @@ def test_over_views_and_equal_views(stepping: None, tmp_path: Path) -> None:
         assert all(one.ok for one in wh.verify())
 
 
+def test_a_view_that_it_reads_is_replaced(stepping: None) -> None:
+    """Replacing it is refused; were it done all the same, the build takes in the difference."""
+    with tidemill.open(":memory:", runtime="native") as wh:
+        load(wh)
+        wh.sql(f"CREATE MATERIALIZED VIEW sums AS {SUMS}")
+        begin(wh, "over", "SELECT SUM(s) AS s FROM sums")
+        changed = f"CREATE OR REPLACE MATERIALIZED VIEW sums AS {SUMS.replace('GROUP', 'WHERE a > 9 GROUP')}"
+        with pytest.raises(Unsupported, match="being built"):
+            wh.sql(changed)
+        step(wh, 6)
+        held = dict(wh._engine.catalog.builds)
+        wh._engine.catalog.builds.clear()
+        wh.sql(changed)
+        wh._engine.catalog.builds.update(held)
+        step_to_end(wh)
+        assert wh.view("over").rows() == [(sum(range(10, 40)),)]
+
+
 def test_a_reader_sees_it_come(tmp_path: Path) -> None:
     with tidemill.open(tmp_path, runtime="native") as wh:
         load(wh)

@@ -34,6 +34,9 @@ __all__ = ["BuildEngine", "BuildWarehouse", "Progress", "ViewBuild"]
 SHOWN = "shown"
 """The position in which a build stores the epoch of the warehouse that its tables show."""
 
+VIEWS = "views"
+"""The position in which a build stores which views it reads: one that is replaced may have other rows at an epoch."""
+
 SLICE_SECONDS = 0.03
 """Seconds that a slice should take: as long as another thread may have to wait for the interpreter."""
 
@@ -158,24 +161,39 @@ class ViewBuild:
         """Take in what is missing, a little with each step, until the build is near the present."""
         self.engine.state.may_recompute = True
         while not self.is_near:
-            with suppress(EpochGone):  # vacuumed meanwhile: what is missing then is taken from a later epoch
+            with suppress(
+                EpochGone
+            ):  # vacuumed or replaced meanwhile: what is missing then is taken from a later epoch
                 yield from self._fill() if self._must_fill() else self._catch_up()
 
     @property
     def is_near(self) -> bool:
         """True if the build shows one of the last epochs."""
-        shown, oldest = self.shown, self._main.store.oldest
-        return shown is not None and shown >= oldest and self._main.store.epoch - shown <= NEAR
+        shown = self.shown
+        return shown is not None and not self._must_fill() and self._main.store.epoch - shown <= NEAR
 
     # -- the first rows -----------------------------------------------------------------------------------------
 
     def _must_fill(self) -> bool:
         shown = self.shown
-        return shown is None or shown < self._main.store.oldest
+        return shown is None or shown < self._main.store.oldest or not self._reads_same_views()
+
+    def _views_read(self) -> str:
+        """The views that the build reads, as they are defined now."""
+        views = (self._main.catalog.views.get(name) for name in self.view.inputs)
+        return repr([(view.name, view.created, view.query) for view in views if view is not None])
+
+    def _reads_same_views(self) -> bool:
+        return self.engine.store.positions.get(VIEWS, "") == self._views_read()
+
+    def require_same_views(self) -> None:
+        """Refuse to go on from an epoch at which a view that is read was another one."""
+        if not self._reads_same_views():
+            raise EpochGone(f'a view that "{self.view.name}" reads was replaced')
 
     def _fill(self) -> Iterator[None]:
         """Feed the tables one after the other until they show one epoch."""
-        epoch, own = self._main.store.epoch, self.engine.store
+        views, epoch, own = self._views_read(), self._main.store.epoch, self.engine.store
         self._require_same_tables()
         self.engine.apply({}, {SHOWN: ""})
         left = {name: max(self._main.store.rows(name) - own.rows(name), 0) for name in self._tables}
@@ -185,7 +203,7 @@ class ViewBuild:
             self.progress.total += missing.num_rows - left[table.name]
             yield
             yield from self._feed(table, missing)
-        self.engine.apply({}, {SHOWN: str(epoch)})
+        self.engine.apply({}, {SHOWN: str(epoch), VIEWS: views})
         fault("build-filled")
 
     def _missing(self, table: Table, epoch: int) -> pa.Table:
@@ -233,6 +251,7 @@ class ViewBuild:
     def take_in(self, since: int, until: int) -> None:
         """Take in the changes of the epochs after ``since`` up to ``until``, as one epoch of the build."""
         self._require_same_tables()
+        self.require_same_views()
         changes = {name: self._net(table, since, until) for name, table in self._tables.items()}
         began = time.perf_counter()
         self.engine.apply({name: change for name, change in changes.items() if change.rows}, {SHOWN: str(until)})

@@ -101,6 +101,7 @@ class Handover:
         with self.settled():
             self.main.require_writable()
             self._require_unchanged()
+            self.build.require_same_views()
             last = self.main.store.epoch
             if last - self._shown > LAST_EPOCHS or self.build.rows_between(self._shown, last) > LAST_ROWS:
                 return False
