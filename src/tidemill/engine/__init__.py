@@ -23,6 +23,7 @@
 - ``telemetry``: what epochs and views cost: the refresh log, logging, spans
 - ``transactions``: changes of several statements that wait for their COMMIT
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS
+- ``quarantine``: rows that a view cannot compute, held back from it
 - ``catalog``: tables, views, sources and functions by name, stored as SQL
 - ``results``, ``intake_counts``, ``published_epochs``: values returned to users
 - ``html_output``: how notebooks show them

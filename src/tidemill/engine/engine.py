@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from logging import INFO
@@ -39,8 +39,10 @@ from tidemill.engine.following import POLL_SECONDS, WriterFollower
 from tidemill.engine.maintenance.change_logs import ChangeLogs
 from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.maintenance.housekeeping import Housekeeping
+from tidemill.engine.quarantine.notes import quarantine_notes, warn_readers
 from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.engine.refresh.fill import ViewFiller
+from tidemill.engine.refresh.healing import Healer, Release
 from tidemill.engine.refresh.scheduler import Scheduler
 from tidemill.engine.remote.folder_feeds import FolderFeeds
 from tidemill.engine.remote.lake_tables import LakeTables, lake_rows
@@ -52,7 +54,7 @@ from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.engine.telemetry.events import WAREHOUSE, log_refused, tell
 from tidemill.engine.telemetry.recorder import RefreshRecorder
 from tidemill.engine.transactions.pending import OpenTransactions
-from tidemill.model.errors import CommitUnknown, Conflict, TidemillError
+from tidemill.model.errors import CommitUnknown, Conflict, TidemillError, Unsupported
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.bounded_log import BoundedLog
 from tidemill.storage.memory_store import MemoryStore
@@ -127,6 +129,7 @@ class Engine:
             self.answer = self.follower.retrying(reader.answer)
         self._filler = ViewFiller(state, self.epochs, self.contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler)
+        self._healer = Healer(state, self.epochs, self._refresher)
         self._schedule = CompactionSchedule(store, keep)
         self._logs = ChangeLogs(store)
         self.reach = self._logs.reach
@@ -134,7 +137,7 @@ class Engine:
             state, self.transaction, self._schedule, self._logs, self.settled, lambda: self.events.busy
         )
         self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
-        self.feeds = FolderFeeds(state, self.apply)
+        self.feeds = FolderFeeds(state, self.apply, reader.keys)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
         self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
@@ -273,7 +276,13 @@ class Engine:
     def read_contents(self, name: str) -> ChangeSet:
         """The rows of a table or view for a user, whose reads are counted."""
         self.reads[name] += 1
-        return self.contents(name)
+        rows = self.contents(name)
+        warn_readers(self.notes([name]))
+        return rows
+
+    def notes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What readers of these relations should know: views in quarantine do not show everything."""
+        return quarantine_notes(self.catalog, self.store.positions, names)
 
     # -- epochs -------------------------------------------------------------------------------------------------
 
@@ -336,10 +345,31 @@ class Engine:
 
     def _run_due(self) -> None:
         """Do the work due after an epoch: merge changes, plan views anew, refresh periodic ones, drop partitions."""
+        if self.state.catalog.guarded:
+            self._heal()
         self.housekeeping.merge_due()
         self.planner.replan_due()
         self.scheduler.tend()
         self.housekeeping.forget_due()
+
+    def _heal(self) -> None:
+        """Let views catch up that stopped at a row which they could not compute, and now can."""
+        if self._healer.due:
+            with self.settled():
+                self._healer.heal()
+
+    def release(self, name: str, *, skip: bool = False) -> Release:
+        """Try the rows again that a view in quarantine does not show; with ``skip`` go on without those at fault."""
+        with self.settled():
+            self.state.require_writable()
+            view = self.catalog.view(name)
+            if not view.quarantines:
+                raise Unsupported(
+                    f'view "{view.name}" has no errors to release',
+                    detail="Rows that it cannot compute are refused with their epoch.",
+                    hint="Views WITH (on_error = 'quarantine') have.",
+                )
+            return self._healer.release(view, skip=skip)
 
     def _note(self, epoch: Epoch) -> None:
         """Record a committed epoch; subscribers are notified once it is durable."""

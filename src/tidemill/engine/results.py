@@ -143,8 +143,11 @@ class Result(list[tuple[Any, ...]], ArrowRows):
         *,
         message: str = "",
         frame: ToSparkFrame | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         super().__init__(rows)
+        self.notes = tuple(notes)
+        """What readers should know of the rows: a view in quarantine does not show everything."""
         self.fields = tuple(fields)
         self.message = message
         self._frame = frame

@@ -30,10 +30,13 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
 from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.published_epochs import PublishedEpochs
+from tidemill.engine.quarantine.marks import is_error_mark
+from tidemill.engine.refresh.healing import Release
 from tidemill.engine.results import Verification
 from tidemill.engine.row_changes import RowChanges
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
+from tidemill.engine.streams.rejected_rows import apply_with_rejects, rejects_of
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
@@ -81,8 +84,8 @@ class Warehouse(RowChanges, WarehouseCosts):
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch, as given to ``apply``."""
-        positions = self._engine.store.positions
-        return {name: at for name, at in positions.items() if not (is_mark(name) or is_head(name))}
+        inner = (is_mark, is_head, is_error_mark)
+        return {name: at for name, at in self._engine.store.positions.items() if not any(test(name) for test in inner)}
 
     def before_spark(self, tell: Callable[[str], None]) -> None:
         """Have ``tell`` called with the reason whenever runtime ``auto`` is about to start Spark by itself."""
@@ -203,6 +206,7 @@ class Warehouse(RowChanges, WarehouseCosts):
         *paths: str | Path,
         format: str | None = None,
         reject: str | Path | None = None,
+        on_error: str = "refuse",
         progress: Callable[[int, int], None] | None = None,
         mode: str = "append",
         options: Mapping[str, str] | None = None,
@@ -210,18 +214,32 @@ class Warehouse(RowChanges, WarehouseCosts):
         """Load CSV, JSON-lines or Parquet files as one epoch; returns its number, with ``counts``.
 
         A folder stands for all files below it, and ``*`` for names; folders named ``column=value`` give that column.
-        Files may be compressed. With ``reject`` bad rows go to that file with their line and reason; without, one bad
-        row refuses everything. ``progress`` is called with the bytes read so far and in total. With ``mode="upsert"``
-        rows take the place of those with their primary key, with ``"overwrite"`` of all. ``options`` are those of CSV:
+        Files may be compressed. With ``reject`` bad rows go to that file with their line and reason, with
+        ``on_error="quarantine"`` to the table ``<table>_errors``; without, one bad row refuses everything. ``progress``
+        is called with the bytes read so far and in total. With ``mode="upsert"`` rows take the place of those with
+        their primary key, with ``"overwrite"`` of all. ``options`` are those of CSV:
         ``sep``, ``header``, ``quote``, ``nullvalue``, ``dateformat``, ``timestampformat``.
         """
         target, csv = self._engine.committed.table(table), CsvOptions.of(options or {})
-        keys = self._engine.reader.keys(target) if reject is not None and mode == "append" else ()
+        rejects = rejects_of(on_error, mode)
+        set_aside = reject is not None or rejects is not None
+        keys = self._engine.reader.keys(target) if set_aside and mode == "append" else ()
         judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
         read = read_files(
-            target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress, csv=csv
+            target,
+            paths,
+            format=format,
+            reject=reject,
+            rejects=rejects,
+            taken=keys,
+            judge=judge,
+            progress=progress,
+            csv=csv,
         )
-        epoch = self._load(mode, target, read.change)
+        if rejects:
+            epoch = apply_with_rejects(self._engine, target, read.change, rejects)
+        else:
+            epoch = self._load(mode, target, read.change)
         late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
         return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 
@@ -371,6 +389,13 @@ class Warehouse(RowChanges, WarehouseCosts):
         engine = self._engine
         followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
         return followed | engine.publications.troubles() | engine.scheduler.troubles() | engine.follower.troubles()
+
+    def release(self, view: str, *, skip: bool = False) -> Release:
+        """Try the rows again that a view with ``on_error = 'quarantine'`` does not show; returns how many it took.
+
+        With ``skip`` it goes on without the rows at fault: these stay listed as skipped until they are deleted.
+        """
+        return self._engine.release(self._engine.committed.view(view).name, skip=skip)
 
     def table(self, name: str) -> TableHandle:
         """The handle of a table, for reading."""

@@ -13,6 +13,7 @@
 - ``factor_disjunctions``: conditions common to all branches of an OR
 - ``infer_top_k``: window functions with a bound on the rank as top-k
 - ``expand_distinct_aggregates``: aggregates over DISTINCT as plain ones over distinct rows
+- ``null_on_error``: NULL in place of operations that fail
 - ``cogroup``: several relations grouped together, each seen by its own aggregates
 - ``row_identity``: key columns carried along so that rows stay identifiable
 - ``unique_aliases``: an alias of its own for each scan and each unnested array

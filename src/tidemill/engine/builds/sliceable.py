@@ -45,6 +45,8 @@ def _why_not(catalog: Catalog, view: View) -> str:
         return "It is written in OQL, and objects are read from their classes."
     if view.partitioning is not None:
         return "It is made by partitions."
+    if view.quarantines:
+        return "It has on_error = 'quarantine', and a build that meets a bad row stops."
     if "static" in view.options:
         return "It has the option static, and tables fed in slices do change."
     if any(stage.strategy == RECOMPUTE for stage in view.full_program.stages):

@@ -14,6 +14,7 @@ from tidemill.compiler.staging.append_only import only_grows
 from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
+from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.object_module import ObjectModule
@@ -34,6 +35,10 @@ from tidemill.program.maps import Map
 T = TypeVar("T")
 
 
+def _errors_of(entry: Table | View) -> Table | None:
+    return errors_table(entry.name) if isinstance(entry, View) and entry.quarantines else None
+
+
 class Catalog:
     """Tables, views and sources by name. The front end resolves names with ``relations``."""
 
@@ -49,6 +54,8 @@ class Catalog:
         """The streams: their rows are not kept."""
         self.constraints = Constraints()
         """All constraints that are enforced in every epoch."""
+        self.guarded: dict[str, View] = {}
+        """The views that set rows aside which they cannot compute (on_error = 'quarantine')."""
         self.static: set[str] = set()
         """The tables that some view declares to never change."""
         self._index: ViewIndex | None = None
@@ -80,6 +87,7 @@ class Catalog:
         """Recompute the derived dictionaries. Epochs read them often, and only DDL changes them."""
         self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
         self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
+        self.guarded = {name: view for name, view in self.views.items() if view.quarantines}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
         self.streams = {name for name, table in self.tables.items() if not table.kept}
         self.constraints = constraints_of(self.tables)
@@ -157,17 +165,17 @@ class Catalog:
         return entry
 
     def add(self, entry: Table | View) -> None:
-        """Add a new table or view, with the tables of its remote subplans and of its late changes."""
-        late = late_table(entry) if isinstance(entry, Table) else None
-        for name in (entry.name, *(() if late is None else (late.name,))):
+        """Add a new table or view, with the tables of its remote subplans, of its late changes and of its errors."""
+        beside = late_table(entry) if isinstance(entry, Table) else _errors_of(entry)
+        for name in (entry.name, *(() if beside is None else (beside.name,))):
             if name in self._entries or name in self.named.queries or name in self.builds:
                 raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         require_valid_references(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
         if isinstance(entry, View):
             self._entries |= {kept.subplan.name: kept.table for kept in entry.remote_subplans}
         self._entries[entry.name] = entry
-        if late is not None:
-            self._entries[late.name] = late
+        if beside is not None:
+            self._entries[beside.name] = beside
         self._sort()
 
     def add_build(self, build: BuildEntry) -> None:
@@ -257,6 +265,7 @@ class Catalog:
         """Refuse to drop or replace a table or view that others read."""
         self.require_not_read_by_builds(name, what)
         own = {name, name + LATE} if name in self.late else {name}
+        own |= {name + ERRORS} if name in self.guarded else set()
         readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
         if readers:
             raise Unsupported(
@@ -274,8 +283,10 @@ class Catalog:
                 detail=f'It takes the late changes of "{owner}", and goes with it.',
                 hint=f"DELETE FROM {name} to be rid of them.",
             )
+        if self.owner_of_errors(name) is not None:
+            raise self.not_changed_by_hand(name, "dropped")
         self.require_unread(name)
-        late = self.late.get(name)
+        late, guarded = self.late.get(name), name in self.guarded
         if self.module is not None:
             self.module.require_not_class_table(name)
         feeds = [feed.name for feed in self.feeds.values() if feed.table == name]
@@ -288,6 +299,8 @@ class Catalog:
         self.analyzed = {other: columns for other, columns in self.analyzed.items() if other != name}
         if late is not None:
             del self._entries[name + LATE]
+        if guarded:
+            del self._entries[name + ERRORS]
         for kept in gone.remote_subplans if isinstance(gone, View) else ():
             del self._entries[kept.subplan.name]
         self._sort()
@@ -396,6 +409,24 @@ class Catalog:
         if self.lakes:
             for name in self.lakes.keys() & tables:
                 raise self.lakes[name].not_changed_here()
+        if self.guarded:
+            for name in tables:
+                if self.owner_of_errors(name) is not None:
+                    raise self.not_changed_by_hand(name, "changed")
+
+    def owner_of_errors(self, name: str) -> str | None:
+        """The view whose table of errors this is; None if it is no such table."""
+        owner = name.removesuffix(ERRORS)
+        return owner if owner != name and owner in self.guarded else None
+
+    def not_changed_by_hand(self, errors: str, what: str) -> Unsupported:
+        """The error for changing or dropping a table of errors."""
+        owner = self.owner_of_errors(errors)
+        return Unsupported(
+            f'"{errors}" cannot be {what}',
+            detail=f'It has the rows that view "{owner}" cannot compute, and goes with it.',
+            hint=f"Correct or delete these rows in their table, or RELEASE ERRORS OF {owner}.",
+        )
 
     def alone(self, view: View) -> View:
         """The view without shared stages; its own stages must then be filled."""

@@ -15,11 +15,13 @@ from tidemill.compiler.frontends.translate import check_column_names, translate
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.passes import Compilation, compile_from
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
+from tidemill.compiler.rewrites.null_on_error import null_on_error
 from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
+from tidemill.engine.catalog.refresh_mode import RefreshMode
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
 from tidemill.engine.catalog.seen_columns import (
     EVERYTHING,
@@ -31,6 +33,7 @@ from tidemill.engine.catalog.seen_columns import (
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import (
+    error_policy,
     optimization_goal,
     requires_incremental,
     static_tables,
@@ -83,6 +86,8 @@ def define_view(
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
     relation = over_present_columns(translated.relation, columns, present)
+    if error_policy(options, name) == "null":
+        relation = null_on_error(relation, name)
     relation, subplans = extract_maintained_subplans(name, relation, options, catalog.sources.values())
     start = Compilation(
         name,
@@ -122,6 +127,7 @@ def define_view(
     )
     _require_retained_inputs(catalog, view)
     _require_log(view)
+    _require_error_policy(catalog, view)
     if (published := Publication.of(options)) is not None:
         require_publishable(view, key_of_view(view, catalog), published)
     return view
@@ -140,6 +146,31 @@ def _require_changes(catalog: Catalog, name: str, read: Iterable[str]) -> None:
     for view in map(catalog.views.get, read):
         if view is not None and view.serve is Serve.READ:
             raise unpublished_error(view.name, f'view "{name}" cannot follow "{view.name}"')
+
+
+def _require_error_policy(catalog: Catalog, view: View) -> None:
+    """Refuse a view over a table of errors, and quarantine where rows cannot be set aside."""
+    for name in view.inputs:
+        if catalog.owner_of_errors(name) is not None:
+            raise Unsupported(
+                f'view "{view.name}" cannot read "{name}"',
+                detail="It has the rows that another view cannot compute, and changes as that view is computed.",
+                hint="Read it with SELECT.",
+            )
+    reason = _why_no_quarantine(catalog, view) if view.quarantines else ""
+    if reason:
+        raise Unsupported(f"view \"{view.name}\" cannot have on_error = 'quarantine'", detail=reason)
+
+
+def _why_no_quarantine(catalog: Catalog, view: View) -> str:
+    if "refresh" in view.options and RefreshMode.parse(view.options["refresh"]).deferred:
+        return "It is not refreshed in every epoch: where it fails, it shows its last epoch anyway."
+    if view.computed_on_read:
+        return f"It has serve = '{view.serve.value}': its rows are computed when they are read."
+    if view.remote_subplans or view.partitioning is not None:
+        return "It reads sources, or is made by partitions."
+    forgetful = catalog.inputs_with_retention(view)
+    return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).' if forgetful else ""
 
 
 def _require_retained_inputs(catalog: Catalog, view: View) -> None:

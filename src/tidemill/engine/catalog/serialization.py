@@ -23,6 +23,7 @@ from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
 from tidemill.engine.catalog.entries.constraints import without_enforcement
+from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.named_definitions import function_from_json, named_to_json, query_from_json
@@ -41,7 +42,7 @@ __all__ = ["catalog_from_json", "catalog_to_json"]
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """The catalog in the form that a manifest stores."""
     own = {kept.subplan.name for view in catalog.views.values() for kept in view.remote_subplans}
-    own |= {name + LATE for name in catalog.late}
+    own |= {name + LATE for name in catalog.late} | {name + ERRORS for name in catalog.guarded}
     entries: dict[str, Any] = {"entries": [_entry_to_json(catalog.entry(name)) for name in catalog if name not in own]}
     if catalog.sources:
         entries["sources"] = [source.to_json() for source in catalog.sources.values()]
@@ -139,6 +140,7 @@ def _entry_of(catalog: Catalog, item: Mapping[str, Any], *, session_stages: bool
             query=item["query"],
             equal_query=item.get("equal_query", ""),
             former=tuple(_former_of(one) for one in item.get("former", ())),
+            stopped=item.get("stopped", False),
         )
     (statement,) = parse(item["ddl"], name="catalog")
     if not isinstance(statement, CreateTable):
@@ -168,6 +170,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         "fingerprint": entry.fingerprint,
         **({"equal_query": entry.equal_query} if entry.equal_query else {}),
         **({"plan": plan} if (plan := entry.plan.to_json()) else {}),
+        **({"stopped": True} if entry.stopped else {}),
         **({"shares": dict(entry.shares)} if entry.shares else {}),
         **({"columns": {name: dict(seen) for name, seen in entry.columns.items()}} if entry.columns else {}),
         **({"former": [_former_to_json(one) for one in entry.former]} if entry.former else {}),

@@ -102,9 +102,10 @@ def _shareable_stages(
     """The stages of ``owner`` that ``view`` could share, were they equal to its own: both have seen the same changes.
 
     The rows of a view whose rows are computed on read are nowhere to be copied from, and a copy is not copied again.
-    Which values are heavy depends on the order of changes: what is filled later would be in other parts.
+    Which values are heavy depends on the order of changes: what is filled later would be in other parts. A view that
+    sets rows aside has not seen what others have.
     """
-    if any(stage.degrees is not None for stage in owner.program.stages):
+    if any(stage.degrees is not None for stage in owner.program.stages) or view.quarantines or owner.quarantines:
         return
     if owner.name in owner.shares or view.runtime_needs.option != owner.runtime_needs.option:
         return

@@ -18,7 +18,7 @@ from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
 from tidemill.engine.catalog.seen_columns import SeenColumns, spelled_out
-from tidemill.engine.catalog.view_options import kept_epochs
+from tidemill.engine.catalog.view_options import error_policy, kept_epochs
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
 from tidemill.model.types import Field
@@ -64,7 +64,8 @@ class View:
     ``order``, if it has one. Strategy ``auto`` has chosen its ``plan``. It is compiled from ``equal_query``, if it has
     one: that of an earlier view, which differs from its own in nothing but the names inside. Of tables that were
     altered after it was created it sees the ``columns``. Before it was replaced it had ``former`` columns, the oldest
-    first.
+    first. A view in quarantine as a whole is ``stopped``: it shows the epoch ``fresh``, like a deferred one, until it
+    can be computed again.
     """
 
     name: str
@@ -83,6 +84,7 @@ class View:
     equal_query: str = ""
     columns: SeenColumns = field(default_factory=dict)
     former: tuple[FormerColumns, ...] = ()
+    stopped: bool = False
 
     @cached_property
     def text(self) -> str:
@@ -153,8 +155,15 @@ class View:
 
     @cached_property
     def refresh(self) -> RefreshMode:
-        """When the view is refreshed."""
+        """When the view is refreshed; one that is stopped, as a deferred one is."""
+        if self.stopped:
+            return RefreshMode.parse("deferred")
         return RefreshMode.parse(self.options.get("refresh", "immediate"))
+
+    @cached_property
+    def quarantines(self) -> bool:
+        """True if rows that it cannot compute are set aside, and all others go on."""
+        return error_policy(self.options, self.name) == "quarantine"
 
     @property
     def full_program(self) -> Program:

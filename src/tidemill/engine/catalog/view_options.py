@@ -35,6 +35,7 @@ VIEW_OPTIONS = {
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
     "catalog_name": "the name of that catalog",
     "require": "incremental: refuse the view if it would be computed again",
+    "on_error": "refuse, quarantine or null: what a row does that cannot be computed",
 }
 """The options that no strategy declares."""
 
@@ -90,6 +91,22 @@ def requires_incremental(options: Mapping[str, str], name: str) -> bool:
             hint="Known: incremental.",
         )
     return wanted == "incremental"
+
+
+ERROR_POLICIES = ("refuse", "quarantine", "null")
+
+
+def error_policy(options: Mapping[str, str], name: str) -> str:
+    """What becomes of a row that the view cannot compute, by the option ``on_error``.
+
+    >>> error_policy({}, "v")
+    'refuse'
+    """
+    policy = options.get("on_error", ERROR_POLICIES[0])
+    if policy not in ERROR_POLICIES:
+        known = ", ".join(ERROR_POLICIES)
+        raise Unsupported(f'view "{name}" has no on_error = "{policy}"', hint=f"Known: {known}.")
+    return policy
 
 
 def optimization_goal(options: Mapping[str, str], name: str) -> str:

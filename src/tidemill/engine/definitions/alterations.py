@@ -35,6 +35,7 @@ from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.staleness_marks import MARK_PREFIX
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.quarantine.marks import mark_of_errors
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import DataError, NameTaken, SqlError, Unsupported
@@ -112,6 +113,15 @@ class Alterations:
         catalog.require_not_read_by_builds(name, "altered")
         if catalog.module is not None:
             catalog.module.require_not_class_table(name, "altered")
+        if catalog.owner_of_errors(name) is not None:
+            raise catalog.not_changed_by_hand(name, "altered")
+        for view in catalog.guarded.values():
+            if name in view.inputs and mark_of_errors(self._state.store.positions, view.name) is not None:
+                raise Unsupported(
+                    f'"{table.name}" cannot be altered now',
+                    detail=f'View "{view.name}" is in quarantine, and its held rows have the present columns.',
+                    hint=f"Correct these rows first: SELECT * FROM {view.name}_errors.",
+                )
         if name in catalog.late or any(name == late + LATE for late in catalog.late):
             raise Unsupported(
                 f'"{table.name}" cannot be altered',
@@ -221,6 +231,8 @@ class Alterations:
                 reason = "It is a lake table, and the version that was taken is stored under its name."
             elif any(old in static_tables(view.options) for view in catalog.views.values()):
                 reason = "A view names it in its option static."
+        elif entry.quarantines:
+            reason = "It has on_error = 'quarantine', and its table of errors has its name."
         elif entry.remote_subplans:
             reason = "It reads sources, whose positions are stored under its name."
         elif Publication.of(entry.options) is not None:

@@ -115,6 +115,8 @@ class ViewReplacement:
         for view in (old, new):
             if view.partitioning is not None:
                 return "It is made by partitions."
+            if view.quarantines:
+                return "It has on_error = 'quarantine', and rows that are held back belong to one query."
             if reason := self._state.catalog.unfillable(view):
                 return reason
         return ""

@@ -12,6 +12,7 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.passes import streams_of
 from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
     shared_stage_users,
@@ -119,7 +120,8 @@ class RelationDefinitions:
                     # What is left to others is not stored yet, so it cannot be read.
                     view = self.sharing(view, {n: v for n, v in catalog.views.items() if v is before.get(n)})
                     catalog.add(view)
-                    self._filler.fill(view, pending, left=left, dropped=dropped)
+                    with self._state.quarantine.forgetting(view.name):
+                        self._filler.fill(view, pending, left=left, dropped=dropped)
             except REVERTIBLE_ERRORS:
                 self._state.reload()  # runtimes hold state of the new view under this name
                 raise
@@ -232,6 +234,7 @@ class RelationDefinitions:
         return self._transfer_shared_stages(view), (
             *view.map_names,
             *(kept.subplan.name for kept in view.remote_subplans),
+            *((view.name + ERRORS,) if view.quarantines else ()),
         )
 
     def _release(self, name: str, relations: Iterable[str]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler import choose_recomputation
+from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs import placement
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
+from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.pipeline import check_tables
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
 from tidemill.engine.epochs.spark_ways import ways_on_spark
@@ -18,6 +20,9 @@ from tidemill.engine.partitions.lateness import LatenessFilter
 from tidemill.model.errors import ArithmeticFault
 
 __all__ = ["apply_changes"]
+
+RunEpoch = Callable[..., tuple[dict[str, ChangeSet], tuple[str, ...]]]
+"""Runs an epoch, with ``in_turn`` deletes before inserts; see ``_run``."""
 
 
 def apply_changes(
@@ -53,8 +58,20 @@ def apply_changes(
             stored, replaced = epochs.within_budget(run)
     except ArithmeticFault:
         # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
+        if catalog.guarded:
+            return number, _isolated(state, epochs, number, run, moved)
         stored, replaced = epochs.within_budget(partial(run, in_turn=True))
     return number, epochs.commit(Epoch(number, stored, moved, replaced=replaced))
+
+
+def _isolated(
+    state: EngineState, epochs: EpochCommitter, number: int, run: RunEpoch, moved: Mapping[str, str]
+) -> WaitUntilDurable:
+    """Commit an epoch without the rows that views with on_error = 'quarantine' cannot compute."""
+    with isolating(state, epochs, number) as isolation:
+        stored, replaced = isolation.run(lambda in_turn: epochs.within_budget(partial(run, in_turn=in_turn)))
+        catalog = catalog_to_json(state.catalog) if isolation.stopped else None
+        return epochs.commit(Epoch(number, stored, moved, catalog, replaced=replaced))
 
 
 def _run(

@@ -18,6 +18,7 @@ from tidemill.engine.epochs.staleness_marks import marks_of
 from tidemill.engine.epochs.state import NO_CHOICE, EngineState, EpochWay
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
 from tidemill.engine.epochs.weights import require_weights
+from tidemill.engine.quarantine.marks import error_marks
 from tidemill.engine.telemetry.epoch_work import EpochWork, ViewWork
 from tidemill.engine.telemetry.recorder import RefreshRecorder
 from tidemill.model.errors import OutOfBudget
@@ -133,6 +134,11 @@ class EpochCommitter:
         """The changes that an epoch stores: of relations that are kept, and of the maps of views."""
         catalog = self._state.catalog
         stored = walk.stored
+        if walk.holding is not None:
+            for name, change in self._state.quarantine.changes(walk.holding).items():
+                stored[name] = change
+                for runtime in runtimes:
+                    runtime.absorb(name, change)
         if catalog.streams:
             stored = {name: change for name, change in stored.items() if catalog.keeps_rows_of(name)}
         for runtime in runtimes:
@@ -170,6 +176,8 @@ class EpochCommitter:
         state = self._state
         self._transaction.begin()
         marks = marks_of(state.catalog, state.store.positions, epoch, refreshed)
+        if state.catalog.guarded or epoch.catalog is not None:
+            marks |= error_marks(state.catalog, state.store.positions, epoch)
         if marks:
             epoch = replace(epoch, positions={**epoch.positions, **marks})
         done, written = self._done, state.store.traffic.written

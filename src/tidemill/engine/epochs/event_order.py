@@ -6,7 +6,7 @@ can be applied together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import InvalidArgument, UnknownName
 from tidemill.model.schema import WEIGHT, Table
 
-__all__ = ["EventOrder", "parse_event_order", "rows_put_back"]
+__all__ = ["EventOrder", "event_slices", "parse_event_order", "rows_put_back"]
 
 EventOrder = npt.NDArray[np.integer[Any]]
 """For each event the index of its relation among those replayed."""
@@ -105,3 +105,15 @@ def _found_twice(keys: Hashes) -> npt.NDArray[np.int64] | None:
         return np.zeros(0, np.int64)
     places = np.flatnonzero(again[np.searchsorted(again, keys).clip(max=len(again) - 1)] == keys)
     return places[np.argsort(keys[places], kind="stable")] if len(places) == 2 * len(again) else None
+
+
+def event_slices(
+    turns: EventOrder, tables: Mapping[str, pa.Table], size: int
+) -> Iterator[tuple[EventOrder, dict[str, pa.Table]]]:
+    """Slices of ``size`` events, with their rows."""
+    done = np.zeros(len(tables), dtype=np.int64)
+    for start in range(0, len(turns), max(size, 1)):
+        some = turns[start : start + size]
+        taken = np.bincount(some, minlength=len(tables))
+        yield some, {name: t.slice(at, n) for (name, t), at, n in zip(tables.items(), done, taken, strict=True)}
+        done += taken

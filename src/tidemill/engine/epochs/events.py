@@ -20,14 +20,13 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.event_order import EventOrder, rows_put_back
+from tidemill.engine.epochs.event_order import EventOrder, event_slices, rows_put_back
 from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
@@ -130,7 +129,10 @@ class EventWriter:
             self._transaction.recover()
             if self._fed or (self._tape is not None and self._tape.used):
                 self.flush()
-            self._handle(event)
+            if self._is_guarded(event[0]):
+                self._take_alone(event)
+            else:
+                self._handle(event)
             if len(self._taken) >= MAX_OPEN_EVENTS:
                 self.flush()
 
@@ -150,7 +152,7 @@ class EventWriter:
                 return
             self.flush()
             tables = {name: change.arrow() for name, change in changes.items()}
-            for some, rows in _slices(turns, tables, MAX_OPEN_EVENTS):
+            for some, rows in event_slices(turns, tables, MAX_OPEN_EVENTS):
                 self._replay_rows(some, rows)
 
     @property
@@ -222,6 +224,22 @@ class EventWriter:
     def _is_fed(self) -> bool:
         """True if the open epoch has events that went to machine code."""
         return self._open is not None and bool(self._fed or (self._tape is not None and self._tape.used))
+
+    def _is_guarded(self, table: str) -> bool:
+        """True if events of a table reach a view that sets rows aside: each is then an epoch of its own."""
+        guarded = self._state.catalog.guarded
+        return bool(guarded) and any(one.program.view in guarded for one in self._state.pipeline.reached_by([table]))
+
+    def _take_alone(self, event: RowEvent) -> None:
+        self.flush()
+        change = ChangeSet.of([event[1:]], self._state.fields_of(event[0]))
+        self._apply({event[0]: change})
+
+    def _apply(self, changes: Mapping[str, ChangeSet]) -> None:
+        with garbage_collection_paused():
+            _, durable = apply_changes(self._state, self._epochs, changes, {}, owned=False, late=False)
+        durable()
+        self._after()
 
     # -- events in a list ---------------------------------------------------------------------------------------
 
@@ -305,7 +323,7 @@ class EventWriter:
         if len(turns) <= FEW_EVENTS:
             self._take_each(turns, changes)
         elif not self._apply_together({name: change for name, change in changes.items() if len(change)}):
-            for some, rows in _slices(turns, tables, (len(turns) + 1) // 2):
+            for some, rows in event_slices(turns, tables, (len(turns) + 1) // 2):
                 self._replay_rows(some, rows)
 
     def _take_each(self, turns: EventOrder, changes: Mapping[str, ChangeSet]) -> None:
@@ -327,12 +345,9 @@ class EventWriter:
         if not all(self._has_rows(table, rows) for table, rows in put_back.items() if rows):
             return False
         try:
-            with garbage_collection_paused():
-                _, durable = apply_changes(state, self._epochs, changes, {}, owned=False, late=False)
+            self._apply(changes)
         except DataError:
             return False
-        durable()
-        self._after()
         return True
 
     def _has_rows(self, table: Table, rows: Sequence[Row]) -> bool:
@@ -349,6 +364,7 @@ class EventWriter:
             or late_table(table) is not None
             or table.checks_rows
             or self._state.catalog.keeps_rows_of(table.name)
+            or self._is_guarded(table.name)
         ):
             return []
         found = []
@@ -399,7 +415,7 @@ class EventWriter:
         own = list({stage.stage.name: stage for stage in stages}.values())
         tables = {name: change.arrow() for name, change in changes.items()}
         publishing = any(stage.stage.serve is Serve.SUBSCRIBE for stage in own)
-        for some, rows in _slices(turns, tables, REPLAY_SLICE if publishing else len(turns)):
+        for some, rows in event_slices(turns, tables, REPLAY_SLICE if publishing else len(turns)):
             self._run_columns(some, rows, own)
             if sum(stage.pending_rows for stage in own) >= MAX_PENDING_ROWS:
                 self.flush()
@@ -416,18 +432,6 @@ class EventWriter:
             self._open = None
             raise _all_undone(error) from error
         self._transaction.gather()
-
-
-def _slices(
-    turns: EventOrder, tables: Mapping[str, pa.Table], size: int
-) -> Iterator[tuple[EventOrder, dict[str, pa.Table]]]:
-    """Slices of ``size`` events, with their rows."""
-    done = np.zeros(len(tables), dtype=np.int64)
-    for start in range(0, len(turns), max(size, 1)):
-        some = turns[start : start + size]
-        taken = np.bincount(some, minlength=len(tables))
-        yield some, {name: t.slice(at, n) for (name, t), at, n in zip(tables.items(), done, taken, strict=True)}
-        done += taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.choose_recomputation import is_window
 from tidemill.compiler.statistics.epoch_costs import EpochModel
+from tidemill.engine.quarantine.holding import Holding
 from tidemill.engine.telemetry.epoch_work import EpochWork, PendingRefresh, ViewWork
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
@@ -175,6 +176,8 @@ class Pipeline:
     """
 
     def __init__(self, traffic: StoreTraffic | None = None) -> None:
+        self.hold: Callable[[Mapping[str, ChangeSet]], Holding | None] | None = None
+        """Gives what an epoch with these changes shows to views, if some view may not see all of them."""
         self._placed: dict[str, PlacedProgram] = {}
         self._fields: dict[str, tuple[Field, ...]] = {}
         self._traffic = traffic or StoreTraffic()
@@ -191,7 +194,7 @@ class Pipeline:
     def place(self, program: Program, runtime: Runtime, *, deferred: bool) -> None:
         """Place ``program`` on ``runtime``; the costs measured on another runtime are kept."""
         before = self._placed.get(program.view)
-        if before is not None and before.program is program:
+        if before is not None and before.program is program and before.deferred == deferred:
             if before.runtime is not runtime:
                 self._move(before, runtime)
             return
@@ -309,7 +312,8 @@ class Pipeline:
         With ``in_turn`` all deletes are handled before all inserts, table after table. The sum is the same, but no row
         is joined with one that it never coexisted with.
         """
-        walk = Propagation(self.index, runtimes, only, self._traffic, recomputing)
+        holding = self.hold and self.hold(changes)
+        walk = Propagation(self.index, runtimes, only, self._traffic, recomputing, holding)
         for relation, change in _deletes_before_inserts(changes) if in_turn else changes.items():
             walk.take(relation, change)
         if only is None:
@@ -321,7 +325,15 @@ class Pipeline:
 
     def start(self, runtimes: Sequence[Runtime], only: frozenset[str] | None = None) -> Propagation:
         """A propagation that takes changes one after the other, until it is finished."""
-        return Propagation(self.index, runtimes, only, self._traffic)
+        return Propagation(self.index, runtimes, only, self._traffic, holding=self.hold and self.hold({}))
+
+    def trial(self, changes: Mapping[str, ChangeSet], runtimes: Sequence[Runtime], view: str) -> Propagation:
+        """Propagate changes of its inputs through one view alone, to see if it fails."""
+        walk = TrialPropagation(self.index, runtimes, frozenset({view}), self._traffic)
+        for relation, change in changes.items():
+            walk.take(relation, change)
+        walk.finish()
+        return walk
 
 
 class Propagation:
@@ -337,7 +349,9 @@ class Propagation:
         only: frozenset[str] | None,
         traffic: StoreTraffic,
         recomputing: Recomputing | None = None,
+        holding: Holding | None = None,
     ) -> None:
+        self.holding = holding
         self.done = EpochWork()
         self.done.views = {}
         self.done.owners = index.owners
@@ -401,10 +415,15 @@ class Propagation:
         ``source`` is the program that it is a stage of."""
         if self._again:
             self._changed.setdefault(relation, []).append(change)
-        done = self.done
+        done, holding, whole = self.done, self.holding, change
         for reader in readers:
             placed, started = reader.placed, time.perf_counter()
             view, looked_up = placed.program.view, self._traffic.lookups
+            if holding is not None:
+                shown = holding.shown(view, reader.stage.name, relation, whole)
+                if shown is None:
+                    continue
+                change = shown
             if not done.checked:
                 done.checked = started
             if view not in done.views:
@@ -422,7 +441,7 @@ class Propagation:
                 work.lookups += self._traffic.lookups - looked_up
             self._note_fired(reader)
         for runtime in self._runtimes:
-            runtime.absorb(relation, change)
+            runtime.absorb(relation, whole)
 
     def _note_fired(self, reader: StageReader) -> None:
         self._fired.add(reader.stage.name)
@@ -442,6 +461,8 @@ class Propagation:
         for stage in placed.program.stages:
             if stage.name not in self._fired:
                 continue
+            if self.holding is not None:
+                self.holding.working = placed.program.view
             looked_up, started = self._traffic.lookups, time.perf_counter()
             copied = self._copied.get(stage.name)
             change = placed.runtime.emit(stage) if copied is None else copied
@@ -474,6 +495,13 @@ class Propagation:
         work.placed, work.rows_out, work.output = placed, rows, seconds
         work.recomputed = self._recomputing.reasons[placed.program.view]
         placed.measured.note(seconds, rows, self.done.rows, recomputed=True)
+
+
+class TrialPropagation(Propagation):
+    """A propagation that ends at the last stage of the views ``only``."""
+
+    def _following(self, relation: str) -> Sequence[StageReader]:
+        return self._handed_to(relation)
 
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:

@@ -39,7 +39,7 @@ def views_to_recompute(state: EngineState, changes: Mapping[str, ChangeSet]) -> 
     """The views that an epoch with these changes of tables had better compute again, and why."""
     reached = arrivals(state, {name: change.rows for name, change in changes.items()})
     reasons = {placed.program.view: _reason(state, placed, arriving) for placed, arriving in reached}
-    return {view: reason for view, reason in reasons.items() if reason}
+    return {view: reason for view, reason in reasons.items() if reason and not state.quarantine.holds(view)}
 
 
 def arrivals(state: EngineState, changed: Mapping[str, int]) -> Iterator[tuple[PlacedProgram, dict[str, float]]]:

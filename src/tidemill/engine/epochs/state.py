@@ -15,6 +15,7 @@ from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.memory_budget import MemoryBudget
 from tidemill.engine.epochs.pipeline import Pipeline, PipelineIndex
 from tidemill.engine.epochs.placement import Placement
+from tidemill.engine.quarantine.quarantine import Quarantine
 from tidemill.model.errors import StorageError
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
@@ -71,8 +72,9 @@ class EngineState:
         self.closed = False
         self.lock = threading.RLock()
         self.registry = Registry() if registry is None else registry
-        self.pipeline = Pipeline(store.traffic)
         self.catalog = Catalog(self.registry)
+        self.quarantine = Quarantine(store, lambda: self.catalog)
+        self.pipeline = Pipeline(store.traffic)
         self._placed_views: Mapping[str, View] | None = None
         self._placed_for: tuple[bool, ...] = ()
         self._placed_as: PipelineIndex | None = None
@@ -114,6 +116,7 @@ class EngineState:
         changed = views is not self._placed_views or kind != self._placed_for
         if changed or ways or self.pipeline.index is not self._placed_as:
             self._placed_views = None
+            self.pipeline.hold = self.quarantine.begin if self.catalog.guarded else None
             chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
             for view in views.values():
                 runtime = ways[view.name].runtime if view.name in ways else chosen[view.runtime_needs]

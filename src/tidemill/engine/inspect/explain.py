@@ -21,6 +21,7 @@ from tidemill.engine.inspect.program_graph import graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
+from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.results import MapSize
 from tidemill.program.stages import Program
 from tidemill.sources.lake.lake_table import version_shown
@@ -77,6 +78,14 @@ def _lake_facts(engine: Engine, view: View) -> dict[str, str]:
     return {"lake tables": "; ".join(told)} if told else {}
 
 
+def _error_policy(engine: Engine, view: View) -> str:
+    groups = engine.state.quarantine.groups(view)
+    if groups is None:
+        return "quarantine of the whole view: it has no groups that can be told apart"
+    what = "row" if groups.keys is None else "group"
+    return f"quarantine by {what} of {groups.input}"
+
+
 def explanation_of(engine: Engine, name: str) -> Explanation:
     """Strategy, runtime, program, predicted and measured cost of a view, with reasons."""
     over_sources = source_facts(engine.source_views, engine.catalog.view(name), engine.secrets)
@@ -97,6 +106,10 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         }
         if on_spark := engine.costs().on_spark():
             facts["on Spark"] = f"{on_spark} for all views in the last epoch; the rest in this process"
+        if view.quarantines:
+            facts["on error"] = _error_policy(engine, view)
+        if note := quarantine_note(engine.catalog, engine.store.positions, view):
+            facts["quarantine"] = note
         if placed.measured.recomputed:
             facts["recomputed"] = placed.measured.recomputed
         if placed.measured.way:

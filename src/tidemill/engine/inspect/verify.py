@@ -107,6 +107,8 @@ def _retyped(ours: Sequence[Field], theirs: Sequence[Field]) -> tuple[str, ...]:
 
 def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
     until = view.fresh if view.refresh.deferred else None
+    if engine.state.quarantine.holds(view.name):
+        return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
     if against == DUCKDB:
         return _by_duckdb(engine, view, until)
     if against is None and engine.placement.answers_in_columns(*_work(engine, view)):
@@ -146,7 +148,7 @@ def _relations_below(engine: Engine, view: View) -> dict[str, Relation]:
     found: dict[str, Relation] = {}
     for name in view.inputs:
         below = _below(engine, name, view)
-        if below is not None and not below.refresh.deferred:
+        if below is not None and not _is_behind(engine, below):
             found |= _relations_below(engine, below)
             found[name] = below.relation
     return found
@@ -167,13 +169,15 @@ def _stages(engine: Engine, view: View) -> Iterator[Stage]:
     """The stages that compute a view from the base tables; those of the views that it reads come first."""
     for name in view.inputs:
         below = _below(engine, name, view)
-        if below is not None and not below.refresh.deferred:
+        if below is not None and not _is_behind(engine, below):
             yield from _stages(engine, below)
     yield from compile_view(view.name, view.relation, engine.catalog.tables, strategy="recompute").stages
 
 
 def _is_beyond_spark(engine: Engine, view: View) -> bool:
     """True if Spark cannot run the text: it has source tables, partitions, OQL or user-defined functions."""
+    if view.options.get("on_error") == "null":
+        return True
     if view.remote_subplans or view.partitioning or isinstance(as_oql(view.query, view.name), OqlText):
         return True
     if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
@@ -241,11 +245,18 @@ def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:
     inputs = {}
     for name in view.inputs:
         below = _below(engine, name, view)
-        if below is None or below.refresh.deferred:
+        if below is None or _is_behind(engine, below):
             inputs[name] = engine.contents(name, until).zset()
         else:
             inputs[name] = _evaluated(engine, below, until)
+    for name, change in engine.state.quarantine.hidden(view.name).items() if until is None else ():
+        inputs[name] -= change.zset()  # what is held back from it
     return evaluate(push_down_filters(view.relation), inputs)
+
+
+def _is_behind(engine: Engine, view: View) -> bool:
+    """True if a view does not show all changes of its inputs, so that readers are compared with its own rows."""
+    return view.refresh.deferred or engine.state.quarantine.holds(view.name)
 
 
 def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str | ChangeSet | None]:
@@ -253,7 +264,7 @@ def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str
     found: dict[str, str | ChangeSet | None] = {}
     for name in view.inputs:
         below = _below(engine, name, view)
-        if below is None or below.refresh.deferred:
+        if below is None or _is_behind(engine, below):
             stored = until is None and not engine.catalog.is_in_lake(name)
             found[name] = None if stored else engine.contents(name, until)
         else:

@@ -13,14 +13,15 @@ from dataclasses import replace
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import sharing_group
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
+from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.staleness_marks import is_caught_up
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.refresh.fill import ViewFiller
-from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import Runtime
@@ -54,7 +55,10 @@ class ViewRefresher:
             pending = self._filler.retained_rows(view)
             with self._epochs.changing_catalog() as catalog:
                 number = self._state.store.epoch + 1
-                self._filler.fill(catalog.alone(view), pending, rebuilt=True, number=number)
+                cleared = {view.name + ERRORS: self._state.quarantine.replaced(view.name, [])} if view.stopped else {}
+                view = replace(view, stopped=False)
+                with self._state.quarantine.forgetting(view.name):
+                    self._filler.fill(catalog.alone(view), pending, rebuilt=True, number=number, left=cleared)
         late = [view for view in group if view not in whole]
         if late:
             self._catch_up(late)
@@ -71,18 +75,22 @@ class ViewRefresher:
         state = self._state
         number = state.store.epoch + 1
         inputs = dict.fromkeys(name for view in views for name in view.inputs)
-        pending = {name: self._since(name, views[0].fresh) for name in inputs}
+        pending = {name: self.since(name, views[0].fresh) for name in inputs}
         names = frozenset(view.name for view in views)
-        try:
-            stored = self._epochs.within_budget(lambda: self._run(number, pending, names))
-        except ArithmeticFault:
-            # The fault may come from a row that was inserted and deleted, or from two rows that never coexisted.
-            net = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in pending.items()}
-            stored = self._epochs.within_budget(lambda: self._run(number, net, names, in_turn=True))
-        for view in (*views, *self._idle(names, stored)):
-            state.catalog.update_view(replace(view, fresh=number))
-        epoch = Epoch(number, stored, catalog=catalog_to_json(state.catalog))
-        self._epochs.commit(epoch, refreshed=names)()
+
+        def run(in_turn: bool) -> dict[str, ChangeSet]:
+            # A fault may come from a row that was inserted and deleted, or from two rows that never coexisted.
+            shown = {name: _net(change) for name, change in pending.items()} if in_turn else pending
+            return self._epochs.within_budget(lambda: self.run(number, shown, names, in_turn=in_turn))
+
+        with isolating(state, self._epochs, number) as isolation:
+            state.quarantine.listed.update({view.name: [] for view in views if view.stopped})
+            stored = isolation.run(run)
+            for view in (*views, *self._idle(names, stored)):
+                state.catalog.update_view(replace(view, fresh=number, stopped=view.stopped and view.name not in names))
+            epoch = Epoch(number, stored, catalog=catalog_to_json(state.catalog))
+            durable = self._epochs.commit(epoch, refreshed=names)
+        durable()
 
     def _idle(self, names: frozenset[str], stored: Mapping[str, ChangeSet]) -> list[View]:
         """The other deferred views that are up to date: their epoch advances too, so that they stay in step."""
@@ -95,9 +103,10 @@ class ViewRefresher:
             and is_caught_up(self._state.store.positions, view.name)
         ]
 
-    def _run(
+    def run(
         self, number: int, pending: Mapping[str, ChangeSet], names: frozenset[str], *, in_turn: bool = False
     ) -> dict[str, ChangeSet]:
+        """Propagate to the views ``names`` changes of their inputs that these have, but the views have not seen."""
         catalog, pipeline = self._state.catalog, self._state.pipeline
         pending = catalog.in_order(pending)
         held = {name: change for name, change in pending.items() if _is_held(catalog, name)}
@@ -106,7 +115,8 @@ class ViewRefresher:
             _rewind(held, runtimes)
             return self._epochs.collect(pipeline.walk(pending, runtimes, only=names, in_turn=in_turn), runtimes)
 
-    def _since(self, relation: str, epoch: int) -> ChangeSet:
+    def since(self, relation: str, epoch: int) -> ChangeSet:
+        """The changes of a relation after ``epoch``."""
         fields = self._state.catalog.entry(relation).fields
         table = self._state.store.read(relation, fields, since=epoch)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
@@ -126,6 +136,10 @@ def groups_at_same_epoch(catalog: Catalog, views: Iterable[View]) -> list[list[V
         groups.append(group)
         waiting = [view for view in waiting if view not in group]
     return groups
+
+
+def _net(change: ChangeSet) -> ChangeSet:
+    return ChangeSet.of(change.zset().items(), change.fields)
 
 
 def _is_held(catalog: Catalog, relation: str) -> bool:

@@ -16,9 +16,10 @@ from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import with_shared_stages
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
+from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.state import EngineState
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import ArithmeticFault, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
@@ -26,7 +27,7 @@ from tidemill.program.reads import compared_relations
 from tidemill.program.renaming import renamed
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
-from tidemill.runtimes.runtime import FilledStage
+from tidemill.runtimes.runtime import FilledStage, Runtime
 from tidemill.storage.compaction.consolidate import consolidate
 
 __all__ = ["ViewFiller", "cannot_replace"]
@@ -68,11 +69,20 @@ class ViewFiller:
         state = self._state
         number = state.store.epoch if number is None else number
         work, started = sum(state.store.rows(name) for name in view.inputs), time.perf_counter()
-        stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending)))
+        hidden = state.quarantine.hidden(view.name)
+        try:
+            stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending), hidden))
+        except ArithmeticFault:
+            # Everything that it reads comes as one change, of which faulty groups are held back.
+            guard = None if pending or hidden else state.quarantine.guard(view)
+            if guard is None:
+                raise
+            pending = {guard.groups.input: state.quarantine.since(guard.groups.input, None)}
+            stored = self._epochs.within_budget(lambda: self._load(view, number, work, True, pending))
         in_store = bool(pending) and self._is_read_back(view, stored)
         if in_store:
             _require_not_replacing(view, dropped)
-        view = replace(view, fresh=number)
+        view = view if view.stopped else replace(view, fresh=number)
         replaced = view.map_names if rebuilt else ()
         if rebuilt and view.computed_on_read:
             # Its log ends here, and maps of another layout cannot be read as of an earlier epoch.
@@ -109,7 +119,7 @@ class ViewFiller:
         state = self._state
         state.catalog.update_view(view)
         work, started = sum(map(state.store.rows, view.inputs)), time.perf_counter()
-        stored = self._load(view, state.store.epoch, work, continues=False)
+        stored = self._load(view, state.store.epoch, work, False, state.quarantine.hidden(view.name))
         stored.pop(view.name, None)
         before, after = (set(one.map_names) - {view.name} for one in (old, view))
         epoch = Epoch(
@@ -142,13 +152,15 @@ class ViewFiller:
             state.placement.forget_relation(name)
         return {renamed(name, {beside: view.name}): change for name, change in stored.items()}
 
-    def _load(self, view: View, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:
-        """The contents of a view's maps, loaded from the full contents of its inputs.
+    def _load(
+        self, view: View, number: int, work: int, continues: bool, hidden: Mapping[str, ChangeSet] = NO_CHANGES
+    ) -> dict[str, ChangeSet]:
+        """The contents of a view's maps, loaded from the full contents of its inputs without what is ``hidden``.
 
         If the epoch ``continues`` with changes, they need what the runtime has loaded.
         """
         if not view.shares:
-            return self._load_placed(view.name, number, work, continues)
+            return self._load_placed(view.name, number, work, continues, hidden)
         if view.name in view.shares:
             loaded = self._copied(view)
         else:
@@ -170,15 +182,18 @@ class ViewFiller:
         table = pa.concat_tables([rows.schema.empty_table(), *(part for part, *_ in summed)]).select(names)
         return {view.name: ChangeSet.of_arrow(table, view.fields)}
 
-    def _load_placed(self, view: str, number: int, work: int, continues: bool) -> dict[str, ChangeSet]:
+    def _load_placed(
+        self, view: str, number: int, work: int, continues: bool, hidden: Mapping[str, ChangeSet] = NO_CHANGES
+    ) -> dict[str, ChangeSet]:
         """The contents of all maps of a view as it is placed."""
         stored: dict[str, ChangeSet] = {}
         with garbage_collection_paused(), self._epochs.running(number, work) as runtimes:
             pipeline = self._state.pipeline
             placed = pipeline[view]
             loaded: dict[str, ChangeSet] = {}
+            _absorb(runtimes, {name: change.negated() for name, change in hidden.items()})
             for stage in placed.program.stages:
-                filled = None if continues else self._fill_in_columns(placed, stage, work, loaded)
+                filled = None if continues or hidden else self._fill_in_columns(placed, stage, work, loaded)
                 rows = placed.runtime.load(stage) if filled is None else filled.rows
                 stored.update({} if filled is None else filled.maps)
                 if stage.reader is not None:
@@ -192,6 +207,7 @@ class ViewFiller:
                         runtime.forget(stage.name)
                 if pipeline.stored(stage.name):
                     stored[stage.name] = rows
+            _absorb(runtimes, hidden)
             for runtime in runtimes:
                 stored.update(runtime.commit())
         return stored
@@ -220,14 +236,26 @@ class ViewFiller:
         """
         if not pending:
             return {}
-        # What was loaded is not in the store yet.
-        with garbage_collection_paused(), self._epochs.running(number, work, stored=False) as runtimes:
-            for name, rows in pending.items():
-                for runtime in runtimes:
-                    runtime.absorb(name, rows.negated())
-            ordered = self._state.catalog.in_order(pending)
-            walk = self._state.pipeline.walk(ordered, runtimes, only=frozenset({view.name}))
-            return self._epochs.collect(walk, runtimes)
+        ordered = self._state.catalog.in_order(pending)
+
+        def run(in_turn: bool) -> dict[str, ChangeSet]:
+            # What was loaded is not in the store yet.
+            with garbage_collection_paused(), self._epochs.running(number, work, stored=False) as runtimes:
+                _absorb(runtimes, {name: rows.negated() for name, rows in pending.items()})
+                walk = self._state.pipeline.walk(ordered, runtimes, only=frozenset({view.name}), in_turn=in_turn)
+                return self._epochs.collect(walk, runtimes)
+
+        if not view.quarantines:
+            return run(False)
+        with isolating(self._state, self._epochs, number) as isolation:
+            return isolation.run(run)
+
+
+def _absorb(runtimes: Sequence[Runtime], changes: Mapping[str, ChangeSet]) -> None:
+    """Show changes of relations to runtimes, in an epoch that runs."""
+    for name, change in changes.items():
+        for runtime in runtimes:
+            runtime.absorb(name, change)
 
 
 def _require_not_replacing(view: View, replaced: Collection[str]) -> None:

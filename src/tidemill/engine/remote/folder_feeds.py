@@ -11,22 +11,26 @@ is already written.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
+from tidemill.changes.zset import Row
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.remote.source_maintainer import ApplyChanges
+from tidemill.engine.streams.rejected_rows import rejected, rejects_of
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import DataError, OutOfBudget, SetupError, SqlError, TidemillError, UnknownName
 from tidemill.model.schema import Table
-from tidemill.sources.ingest.files import IngestedFiles, read_files
+from tidemill.runtimes.native.python.check_conditions import row_checker
+from tidemill.sources.ingest.files import IngestedFiles, Reject, read_files
 from tidemill.sources.ingest.inbox import InboxFolder
 from tidemill.storage.filesystem.durable_files import fault
 
@@ -52,7 +56,8 @@ class FeedState:
 class FolderFeeds(WorkerGroup):
     """Runs the feeds of a warehouse. One thread at a time ingests the files of a feed."""
 
-    def __init__(self, state: EngineState, apply: ApplyChanges) -> None:
+    def __init__(self, state: EngineState, apply: ApplyChanges, keys: Callable[[Table], Iterable[Row]]) -> None:
+        self._keys = keys
         super().__init__("feed")
         self._state = state
         self._apply = apply
@@ -132,10 +137,12 @@ class FolderFeeds(WorkerGroup):
         if arrivals.is_known(item.name):
             raise DataError("something of this name was taken in before", where=str(item), hint="Give it another name.")
         arrivals.refuse_links(item)
-        read = _read(self._state.catalog.table(feed.table), feed, item)
-        came = IntakeCounts(len(read.change), read.files)
+        table, rejects = self._state.catalog.table(feed.table), rejects_of(feed.on_error)
+        read = self._read(table, feed, item, rejects)
+        came = IntakeCounts(len(read.change), read.files, rejected=read.rejected)
+        bad = rejected(self._state.catalog, table, f"{feed.name}: {item.name}", rejects or ())
         with self.tally.counting(came):
-            epoch = self._apply({feed.table: read.change}, {feed.position: item.name})
+            epoch = self._apply({feed.table: read.change, **bad}, {feed.position: item.name})
         fault("fed")
         arrivals.archive(item.name)
         fault("put-away")
@@ -143,12 +150,14 @@ class FolderFeeds(WorkerGroup):
         self.tally.add(late)
         return came + late
 
-
-def _read(table: Table, feed: FeedEntry, item: Path) -> IngestedFiles:
-    try:
-        return read_files(table, [item], format=feed.options.get("format"), csv=feed.csv)
-    except pa.ArrowException as error:
-        raise DataError("the file cannot be read", where=str(item), detail=str(error)) from error
+    def _read(self, table: Table, feed: FeedEntry, item: Path, rejects: list[Reject] | None) -> IngestedFiles:
+        judge = row_checker(self._state.catalog.constraints.conditions_of(table.name))
+        keys = () if rejects is None else self._keys(table)
+        try:
+            form = feed.options.get("format")
+            return read_files(table, [item], format=form, rejects=rejects, taken=keys, judge=judge, csv=feed.csv)
+        except pa.ArrowException as error:
+            raise DataError("the file cannot be read", where=str(item), detail=str(error)) from error
 
 
 def _is_refused(error: TidemillError) -> bool:

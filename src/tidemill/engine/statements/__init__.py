@@ -11,6 +11,7 @@
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
 - ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE
 - ``show``: SHOW statements; ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE
+- ``release``: RELEASE ERRORS; ``implicit_casts``: texts that are compared with numbers
 - ``versions``: tables and views that a SELECT reads as of earlier epochs
 - ``select``: one-off queries, ordered and limited
 - ``clock``: the time that NOW() is in a statement that is run once

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.state_sizes import state_sizes
+from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.statements.show import definition_of
 from tidemill.model.schema import Table
 
@@ -24,6 +25,8 @@ def details_of(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
         case View():
             yield "Type", "MATERIALIZED VIEW"
             yield from _of_view(entry)
+            if entry.quarantines:
+                yield "Quarantine", quarantine_note(engine.catalog, engine.store.positions, entry) or "none"
         case Table():
             yield "Type", "TABLE" if entry.kept else "STREAM"
             yield from _of_table(entry)

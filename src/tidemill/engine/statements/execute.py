@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -31,12 +33,15 @@ from tidemill.engine.statements.alter import alter_table, rename
 from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
+from tidemill.engine.statements.implicit_casts import ImplicitCastWarning, implicit_number_notes
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.parameters import refuse_parameters
+from tidemill.engine.statements.release import release_errors
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
 from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
+from tidemill.engine.streams.rejected_rows import table_of_rejects
 from tidemill.model.errors import ParseError, SetupError, UnknownName
 from tidemill.model.paths import local_path
 from tidemill.model.types import STRING, Field
@@ -80,7 +85,10 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     engine.definitions.create_view(view)
     engine.publications.drop(view.name)
     engine.publications.follow(view)
-    return Result(message=f"created view {statement.name}")
+    notes = implicit_number_notes(view)
+    for note in notes:
+        warnings.warn(note, ImplicitCastWarning, stacklevel=4)
+    return Result(message=f"created view {statement.name}", notes=notes)
 
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
@@ -99,7 +107,11 @@ def create_feed(engine: Engine, statement: sql.CreateFeed) -> Result:
     folder = local_path(statement.folder, "folder of a feed").resolve()
     if folder.exists() and not folder.is_dir():
         raise SetupError("a feed takes the files of a folder, and this is a file", where=str(folder))
-    engine.sources.create_feed(FeedEntry(statement.name, statement.table, str(folder), statement.options))
+    feed = FeedEntry(statement.name, statement.table, str(folder), statement.options)
+    bad_rows = table_of_rejects(engine.catalog, engine.catalog.table(feed.table))
+    if feed.on_error == "quarantine" and bad_rows is not None:
+        engine.definitions.create_table(bad_rows)
+    engine.sources.create_feed(feed)
     missing = "" if folder.is_dir() else f"; its folder is not there yet: {folder}"
     return Result(message=f"created feed {statement.name}{missing}")
 
@@ -242,6 +254,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.RefreshTable: refresh_table,
     sql.RefreshView: refresh_view,
     sql.ReplayLate: replay_late,
+    ReleaseErrors: release_errors,
     sql.Select: answer,
     ShowBuilds: show_builds,
     sql.ShowFeeds: show.show_feeds,

@@ -16,6 +16,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.inspect.staleness import Unseen, staleness_of
 from tidemill.engine.partitions.listing import partitions_of
+from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import building_rows
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
@@ -168,8 +169,9 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
         late = staleness_of(engine.catalog, engine.store, view, known)
         behind = (late.epochs, late.partitions, round(late.seconds, 3))
         runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
-        rows.append((view.name, strategies, runtime, refresh, fresh, *behind))
+        note = quarantine_note(engine.catalog, engine.store.positions, view)
+        rows.append((view.name, strategies, runtime, refresh, fresh, *behind, note))
     rows += building_rows(engine)
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
     fields = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
-    return Result(rows, (*fields, Field("seconds_behind", DOUBLE)))
+    return Result(rows, (*fields, Field("seconds_behind", DOUBLE), Field("quarantine", STRING)))

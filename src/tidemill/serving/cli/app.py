@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,6 +71,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 def main() -> None:
     """Run the command line: errors are printed with exit code 1, internal faults with 70, never a traceback."""
     prepare_completion()
+    warnings.formatwarning = lambda message, *_, **__: f"note: {message}\n"
     try:
         code = app(prog_name="tidemill", standalone_mode=False)
     except UsageError as error:

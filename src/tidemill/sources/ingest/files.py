@@ -134,6 +134,7 @@ def read_files(
     *,
     format: str | None = None,
     reject: str | Path | None = None,
+    rejects: list[Reject] | None = None,
     taken: Iterable[Row] = (),
     judge: RowCheck | None = None,
     progress: Progress | None = None,
@@ -142,23 +143,25 @@ def read_files(
     """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
 
     Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
-    line, reason and text; a duplicate primary key is bad as well, and ``taken`` are the existing keys; so is a row that
-    ``judge`` refuses. ``progress`` is called with the bytes read so far,
+    line, reason and text, or to the list ``rejects``; a duplicate primary key is bad as well, and ``taken`` are the
+    existing keys; so is a row that ``judge`` refuses. ``progress`` is called with the bytes read so far,
     which have the ``rows`` in them, and in all.
     """
     found = list_files(paths, table)
     kinds = {format_of(one.file, format) for one in found.files}
     total = sum(one.file.stat().st_size for one in found.files)
-    keys = None if reject is None else KeyAdmission(table, taken, judge)
+    keys = None if reject is None and rejects is None else KeyAdmission(table, taken, judge)
     parts, done, rows, rejected = [], 0, 0, 0
     with ExitStack() as stack:
-        rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
+        listing = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
         for one in found.files:
             for batch in read_file(one.file, table, format, keys=keys, values=_parsed(one.values, table), csv=csv):
                 parts.append(batch.changes)
+                rejected += len(batch.rejects)
                 if rejects is not None:
-                    rejected += len(batch.rejects)
-                    rejects.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in batch.rejects)
+                    rejects += batch.rejects
+                if listing is not None:
+                    listing.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in batch.rejects)
                 rows += len(batch.changes)
                 if progress is not None:
                     progress(BytesRead.with_rows(done + batch.bytes, rows), total)

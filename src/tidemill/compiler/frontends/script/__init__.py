@@ -5,6 +5,7 @@
 - ``keywords``: the words that a shell completes
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``merge_reader``: MERGE INTO, parsed by sqlglot; ``conflict_clause``: ON CONFLICT; ``assignments``: SET
+- ``release_reader``: RELEASE ERRORS
 - ``transactions``: BEGIN, COMMIT and ROLLBACK
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
 - ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE

@@ -38,6 +38,7 @@ from tidemill.compiler.frontends.script.dml_readers import (
 from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
 from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
+from tidemill.compiler.frontends.script.release_reader import read_release_errors
 from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
@@ -56,7 +57,8 @@ from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsuppo
 
 KNOWN_STATEMENTS = (
     "CREATE, ALTER TABLE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, "
-    "BEGIN, COMMIT, ROLLBACK, REFRESH, REPLAY LATE, DECLARE, SET VAR, EXECUTE IMMEDIATE, DESCRIBE FUNCTION, USE, SHOW"
+    "BEGIN, COMMIT, ROLLBACK, REFRESH, REPLAY LATE, RELEASE ERRORS, DECLARE, SET VAR, EXECUTE IMMEDIATE, "
+    "DESCRIBE FUNCTION, USE, SHOW"
 )
 
 APPEND_ONLY = ("APPEND", "ONLY")
@@ -434,6 +436,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("EXPLAIN",): read_explain,
     ("REFRESH",): read_refresh,
     ("REPLAY", "LATE"): read_replay_late,
+    ("RELEASE", "ERRORS"): read_release_errors,
     ("SHOW", "PARTITIONS"): read_show_partitions,
     ("SHOW", "CREATE"): read_show_create,
     ("SHOW", "BUILDS"): without_operands(ShowBuilds),

@@ -17,6 +17,7 @@ __all__ = ["FeedEntry"]
 
 FEED_OPTIONS = {
     "sync": "continuous, manual or every N seconds, minutes, hours",
+    "on_error": "refuse or quarantine: bad rows go to the table <table>_errors, and the rest of the file is taken",
     "format": f"{', '.join(sorted(set(FORMATS.values())))}; else the ending of a file tells",
     **CSV_OPTIONS,
 }
@@ -37,6 +38,8 @@ class FeedEntry:
             raise Unsupported(f'feed "{self.name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         if self.options.get("format", "csv") not in FORMATS.values():
             raise Unsupported(f'there is no reader for "{self.options["format"]}" files', hint=FEED_OPTIONS["format"])
+        if self.on_error not in ("refuse", "quarantine"):
+            raise Unsupported(f'feed "{self.name}" has no on_error = "{self.on_error}"', hint=FEED_OPTIONS["on_error"])
         sync_interval(self.options)
         self.csv  # noqa: B018  refuses values that it cannot have
 
@@ -44,6 +47,11 @@ class FeedEntry:
     def csv(self) -> CsvOptions:
         """The options of CSV files."""
         return CsvOptions.of({name: text for name, text in self.options.items() if name in CSV_OPTIONS})
+
+    @property
+    def on_error(self) -> str:
+        """The option ``on_error``: what becomes of bad rows."""
+        return self.options.get("on_error", "refuse")
 
     @property
     def sync(self) -> str:

@@ -22,7 +22,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.reads import row_wise
+from tidemill.program.maps import Map
 from tidemill.program.stages import GroupEmission, PartitionEmission
 from tidemill.runtimes.native.batched_calls import TriggerCalls
 from tidemill.runtimes.native.llvm.codegen.jit import load
@@ -50,6 +50,7 @@ from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput, TouchedGroup
 from tidemill.runtimes.native.python.compile import compile_stage
 from tidemill.runtimes.native.row_by_row import recomputes
+from tidemill.storage.compaction.consolidate import difference
 
 LARGE_STATE = 2 << 20
 """Maps of more bytes are not in the fastest caches: then it pays to look at rows before they are taken in."""
@@ -310,10 +311,8 @@ class LlvmStage:
         self._state.hide_tables()
         for relation, input_ in self.code.inputs.items():
             rows = self._source.rows(relation)
-            # Where sums are read on the way, a row that has come and gone must not be met.
-            sums = row_wise(self.stage) and rows.has_deletions()
-            whole = ChangeSet.of(rows.zset().items(), rows.fields) if sums else rows
-            self._take(input_, whole, filling=True)
+            # A row that has come and gone must not be met: it may fail, and leaves may be stored before arrivals.
+            self._take(input_, _summed(relation, rows) if rows.has_deletions() else rows, filling=True)
             if relation in self.code.tables:
                 self._state.show_tables([relation])
         return self._output(self._all_rows)
@@ -482,3 +481,9 @@ def _no_fields(relation: str) -> tuple[Field, ...]:
 def _row_of(batch: pa.RecordBatch, place: int, change: ChangeSet) -> Row:
     table = pa.Table.from_batches([batch.slice(place, 1)])
     return ChangeSet.of_arrow(table, change.fields).pairs()[0][0]
+
+
+def _summed(relation: str, rows: ChangeSet) -> ChangeSet:
+    """Rows with equal ones summed, in columns."""
+    table = rows.arrow()
+    return ChangeSet.of_arrow(difference(table.slice(0, 0), table, Map(relation, rows.fields)), rows.fields)
