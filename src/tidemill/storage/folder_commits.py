@@ -7,8 +7,9 @@ open whether the disk has what was written: then every further use ends with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import TypeVar
 
@@ -18,7 +19,8 @@ from tidemill.storage.commits.manifest import Manifest, manifest_file
 from tidemill.storage.filesystem.durable_files import OutcomeUnknown, storage_error_of
 from tidemill.storage.filesystem.file_system import FilePath
 from tidemill.storage.folder_writer import FolderWriter
-from tidemill.storage.snapshot import OpenSnapshots
+from tidemill.storage.segments import Segment
+from tidemill.storage.snapshot import OpenSnapshots, StoreSnapshot
 from tidemill.storage.vacuumed_files import find_vacuumed
 
 T = TypeVar("T")
@@ -56,6 +58,17 @@ class FolderCommits:
         self._seen = seen
         self._become(now)
         return (before.epoch, before.state.sequence) != (now.epoch, now.state.sequence)
+
+    def snapshot(
+        self, parts: Callable[[str], Sequence[Segment]], close: Callable[[StoreSnapshot], None]
+    ) -> StoreSnapshot:
+        """A snapshot of what is committed, held until it is closed; ``parts`` are the runs of a map."""
+        now, state = self.now, self.now.state
+        reading = partial(self.reading, now)
+        snapshot = StoreSnapshot(
+            now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, close, state.losses, reading
+        )
+        return self.snapshots.add(snapshot, state)
 
     @contextmanager
     def reading(self, now: CommittedState) -> Iterator[None]:

@@ -174,21 +174,8 @@ class FolderStore:
         """A snapshot of the current epoch. Until it is closed, no file referenced meanwhile is deleted."""
         with self._lock:
             self._commits.require_sound()
-            now = self._now
-            parts = partial(now.parts, self._layout.maps, lookups=self._lookups)
-            state = now.state
-            snapshot = StoreSnapshot(
-                now.epoch,
-                state.oldest,
-                state.catalog,
-                now.positions,
-                parts,
-                now.tail,
-                self._unpin,
-                state.losses,
-                partial(self._commits.reading, now),
-            )
-            return self._commits.snapshots.add(snapshot, state)
+            parts = partial(self._now.parts, self._layout.maps, lookups=self._lookups)
+            return self._commits.snapshot(parts, self._unpin)
 
     def _unpin(self, snapshot: StoreSnapshot) -> None:
         with self._lock:
