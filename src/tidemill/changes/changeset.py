@@ -159,6 +159,12 @@ def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet
     return found
 
 
+def deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
+    """The deletes of each relation, then the inserts of each."""
+    signed = {relation: change.signed() for relation, change in changes.items()}
+    return [(relation, parts[turn]) for turn in (0, 1) for relation, parts in signed.items()]
+
+
 @dataclass(slots=True)
 class Epoch:
     """All that one epoch commits atomically.

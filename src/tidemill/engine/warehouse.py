@@ -34,9 +34,10 @@ from tidemill.engine.quarantine.marks import is_error_mark
 from tidemill.engine.refresh.healing import Release
 from tidemill.engine.results import Verification
 from tidemill.engine.row_changes import RowChanges
+from tidemill.engine.streams.file_epochs import apply_with_rejects
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
-from tidemill.engine.streams.rejected_rows import apply_with_rejects, rejects_of
+from tidemill.engine.streams.rejected_rows import rejects_of
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription

@@ -12,10 +12,10 @@ from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs import placement
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.isolation import isolating
-from tidemill.engine.epochs.pipeline import check_tables
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
 from tidemill.engine.epochs.spark_ways import ways_on_spark
 from tidemill.engine.epochs.state import NO_CHOICE, EngineState
+from tidemill.engine.epochs.table_checks import check_tables
 from tidemill.engine.partitions.lateness import LatenessFilter
 from tidemill.model.errors import ArithmeticFault
 

@@ -6,7 +6,7 @@ can be applied together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from tidemill.changes.hashing import Hashes, hash_columns
 from tidemill.changes.zset import Row
 from tidemill.model.errors import InvalidArgument, UnknownName
 from tidemill.model.schema import WEIGHT, Table
+from tidemill.runtimes.integrity import not_appended
 
-__all__ = ["EventOrder", "event_slices", "parse_event_order", "rows_put_back"]
+__all__ = ["EventOrder", "appending_entry", "event_slices", "parse_event_order", "rows_put_back"]
 
 EventOrder = npt.NDArray[np.integer[Any]]
 """For each event the index of its relation among those replayed."""
@@ -117,3 +118,14 @@ def event_slices(
         taken = np.bincount(some, minlength=len(tables))
         yield some, {name: t.slice(at, n) for (name, t), at, n in zip(tables.items(), done, taken, strict=True)}
         done += taken
+
+
+def appending_entry(table: Table, call: Callable[..., None]) -> Callable[..., None]:
+    """The entry ``call`` for events, of a stream that is APPEND ONLY: machine code does not look at signs."""
+
+    def append(weight: int, *row: Any) -> None:
+        if isinstance(weight, int) and weight < 0:
+            raise not_appended(table, f"{table.name} {row!r}")
+        call(weight, *row)
+
+    return append

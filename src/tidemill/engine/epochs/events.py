@@ -26,7 +26,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.event_order import EventOrder, event_slices, rows_put_back
+from tidemill.engine.epochs.event_order import EventOrder, appending_entry, event_slices, rows_put_back
 from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
@@ -34,7 +34,7 @@ from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.joingraph import Serve
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
-from tidemill.runtimes.integrity import check_append_only, not_appended
+from tidemill.runtimes.integrity import check_append_only
 from tidemill.runtimes.runtime import MachineCode
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class EventWriter:
             if not stages:
                 return EventFeed(table, self)
             call = self._entry(table, stages).call
-            return _appending(table, call) if table.append_only else call
+            return appending_entry(table, call) if table.append_only else call
 
     def take(self, event: RowEvent) -> None:
         """Propagate one event to all views; a full epoch is closed."""
@@ -455,17 +455,6 @@ class _InFlightEvents:
     def lost(self, epoch: int) -> bool:
         """True if some of them cannot be applied again."""
         return self.fed and epoch == self.epoch
-
-
-def _appending(table: Table, call: Callable[..., None]) -> Callable[..., None]:
-    """The entry ``call`` for events, of a stream that is APPEND ONLY: machine code does not look at signs."""
-
-    def append(weight: int, *row: Any) -> None:
-        if isinstance(weight, int) and weight < 0:
-            raise not_appended(table, f"{table.name} {row!r}")
-        call(weight, *row)
-
-    return append
 
 
 def _nothing() -> None:

@@ -9,8 +9,9 @@ from contextlib import ExitStack, suppress
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.pipeline import Propagation, check_tables
+from tidemill.engine.epochs.pipeline import Propagation
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.epochs.table_checks import check_tables
 from tidemill.engine.partitions.lateness import LatenessFilter
 from tidemill.model.errors import DataError
 from tidemill.runtimes.runtime import Runtime

@@ -10,7 +10,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
-from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.changeset import ChangeSet, deletes_before_inserts
 from tidemill.compiler.choose_recomputation import is_window
 from tidemill.compiler.statistics.epoch_costs import EpochModel
 from tidemill.engine.quarantine.holding import Holding
@@ -20,7 +20,6 @@ from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.reads import is_copy, reads_state
 from tidemill.program.stages import Program, Stage
-from tidemill.runtimes.integrity import check_append_only
 from tidemill.runtimes.runtime import FilledStage, Runtime
 from tidemill.storage.store import StoreTraffic
 
@@ -314,7 +313,7 @@ class Pipeline:
         """
         holding = self.hold and self.hold(changes)
         walk = Propagation(self.index, runtimes, only, self._traffic, recomputing, holding)
-        for relation, change in _deletes_before_inserts(changes) if in_turn else changes.items():
+        for relation, change in deletes_before_inserts(changes) if in_turn else changes.items():
             walk.take(relation, change)
         if only is None:
             for relation in changes:
@@ -502,28 +501,3 @@ class TrialPropagation(Propagation):
 
     def _following(self, relation: str) -> Sequence[StageReader]:
         return self._handed_to(relation)
-
-
-def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
-    """The deletes of each relation, then the inserts of each."""
-    signed = {relation: change.signed() for relation, change in changes.items()}
-    return [(relation, parts[turn]) for turn in (0, 1) for relation, parts in signed.items()]
-
-
-def check_tables(
-    changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], constraints: Constraints, runtime: Runtime
-) -> dict[str, ChangeSet]:
-    """Each change summed and checked against its table, and all of them together against the constraints.
-
-    Streams keep no rows, so only the CHECK conditions of their rows apply, and APPEND ONLY.
-    """
-    possible = dict(changes)
-    for name, change in changes.items():
-        table = tables[name]
-        if table.kept:
-            possible[name] = runtime.check(table, change)
-        if table.append_only:
-            check_append_only(table, possible[name])
-    if constraints.touch(possible):
-        runtime.check_constraints(possible, constraints)
-    return possible

@@ -4,5 +4,5 @@
 - ``intake``: the batches of a stream as epochs, bad rows aside.
 - ``batch_rows``: the rows of one batch that a table can take, as insertions or as upserts, and those that it cannot.
 - ``options``: how the rows of a stream are taken.
-- ``rejected_rows``: bad rows of files, in a table of their own.
+- ``rejected_rows``: bad rows of files, in a table of their own; ``file_epochs``: both as one epoch.
 """

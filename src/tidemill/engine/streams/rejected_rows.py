@@ -6,21 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.engine import Engine
 from tidemill.engine.streams.options import ERROR_FIELDS, ON_ERROR, errors_table
 from tidemill.model.errors import InvalidArgument, UnknownName
 from tidemill.model.schema import Table
 from tidemill.sources.ingest.files import Reject
 
-__all__ = ["apply_with_rejects", "rejected", "rejects_of", "table_of_rejects"]
-
-
-def apply_with_rejects(engine: Engine, table: Table, change: ChangeSet, rejects: Sequence[Reject]) -> int:
-    """Commit rows of files and, with them, those that their table cannot take; returns the epoch."""
-    made = table_of_rejects(engine.catalog, table)
-    if made is not None:
-        engine.definitions.create_table(made)
-    return engine.apply({table.name: change, **rejected(engine.catalog, table, "", rejects)})
+__all__ = ["rejected", "rejects_of", "table_of_rejects"]
 
 
 def rejects_of(on_error: str, mode: str = "append") -> list[Reject] | None:
