@@ -290,3 +290,16 @@ def test_a_text_compared_with_a_number_is_noted(wh: tidemill.Warehouse) -> None:
     with pytest.warns(UserWarning, match="compares a STRING with a number"):
         assert wh.sql("CREATE MATERIALIZED VIEW x AS SELECT id FROM t WHERE s = id").notes
     assert not wh.sql("CREATE MATERIALIZED VIEW y AS SELECT id FROM t WHERE CAST(s AS BIGINT) = id").notes
+
+
+def test_a_view_in_quarantine_can_be_replaced() -> None:
+    with opened(":memory:") as wh:
+        wh.sql(TABLE)
+        wh.sql(f"CREATE MATERIALIZED VIEW v {GUARDED} AS {BY_GROUP['sums']}")
+        wh.apply({"t": [*ROWS, (1, (3, 1, 4, 0, None))]})
+        wh.sql(f"CREATE OR REPLACE MATERIALIZED VIEW v {GUARDED} AS SELECT g, MAX(a DIV b) AS m FROM t GROUP BY g")
+        assert wh.view("v").rows() == [(2, 2)] and len(wh.table("v_errors").rows()) == 2
+        wh.sql("UPDATE t SET b = 1 WHERE b = 0")
+        assert sorted(wh.view("v").rows()) == [(1, 4), (2, 2)] and wh.table("v_errors").rows() == []
+        wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT g FROM t")
+        assert "v_errors" not in wh.tables()

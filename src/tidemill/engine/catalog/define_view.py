@@ -165,6 +165,8 @@ def _require_error_policy(catalog: Catalog, view: View) -> None:
 def _why_no_quarantine(catalog: Catalog, view: View) -> str:
     if "refresh" in view.options and RefreshMode.parse(view.options["refresh"]).deferred:
         return "It is not refreshed in every epoch: where it fails, it shows its last epoch anyway."
+    if "build" in view.options:
+        return "It is built in the background, in slices that are not looked at group by group."
     if view.computed_on_read:
         return f"It has serve = '{view.serve.value}': its rows are computed when they are read."
     if view.remote_subplans or view.partitioning is not None:

@@ -19,6 +19,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.catalog.entries.errors_table import FAULT, WAITS
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
+from tidemill.engine.epochs.pipeline import Propagation, StageReader
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.quarantine.held_rows import WAITING, HeldRow
 from tidemill.engine.quarantine.holding import Decision, Guard
@@ -154,7 +155,11 @@ class Isolation:
                 for name, change in self._unseen.items():
                     for runtime in runtimes:
                         runtime.absorb(name, change.negated())
-                self._epochs.collect(self._state.pipeline.trial(changes, runtimes, view.name), runtimes)
+                walk = _Trial(self._state.pipeline.index, runtimes, frozenset({view.name}), self._state.store.traffic)
+                for name, change in changes.items():
+                    walk.take(name, change)
+                walk.finish()
+                self._epochs.collect(walk, runtimes)
                 raise _TriedError("rolled back")
         except _TriedError:
             return None
@@ -197,6 +202,13 @@ class Isolation:
         for name, row, weight in rows:
             found.setdefault(name, []).append((row, weight))
         return {name: ChangeSet.of(pairs, self._state.fields_of(name)) for name, pairs in found.items()}
+
+
+class _Trial(Propagation):
+    """A propagation of changes of its inputs through one view alone, to see if it fails."""
+
+    def _following(self, relation: str) -> Sequence[StageReader]:
+        return self._handed_to(relation)
 
 
 class _TriedError(DataError):

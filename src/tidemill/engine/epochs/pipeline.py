@@ -326,14 +326,6 @@ class Pipeline:
         """A propagation that takes changes one after the other, until it is finished."""
         return Propagation(self.index, runtimes, only, self._traffic, holding=self.hold and self.hold({}))
 
-    def trial(self, changes: Mapping[str, ChangeSet], runtimes: Sequence[Runtime], view: str) -> Propagation:
-        """Propagate changes of its inputs through one view alone, to see if it fails."""
-        walk = TrialPropagation(self.index, runtimes, frozenset({view}), self._traffic)
-        for relation, change in changes.items():
-            walk.take(relation, change)
-        walk.finish()
-        return walk
-
 
 class Propagation:
     """One running epoch: the changes emitted so far, and the stages that have been fired.
@@ -494,10 +486,3 @@ class Propagation:
         work.placed, work.rows_out, work.output = placed, rows, seconds
         work.recomputed = self._recomputing.reasons[placed.program.view]
         placed.measured.note(seconds, rows, self.done.rows, recomputed=True)
-
-
-class TrialPropagation(Propagation):
-    """A propagation that ends at the last stage of the views ``only``."""
-
-    def _following(self, relation: str) -> Sequence[StageReader]:
-        return self._handed_to(relation)
