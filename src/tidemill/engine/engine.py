@@ -19,6 +19,7 @@ from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.alterations import Alterations
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.replacement import ViewReplacement
@@ -128,7 +129,7 @@ class Engine:
             self.contents = self.follower.retrying(reader.contents)
             self.answer = self.follower.retrying(reader.answer)
         self._filler = ViewFiller(state, self.epochs, self.contents)
-        self._refresher = ViewRefresher(state, self.epochs, self._filler)
+        self._refresher = ViewRefresher(state, self.epochs, self._filler, self._rebuild)
         self._healer = Healer(state, self.epochs, self._refresher)
         self._schedule = CompactionSchedule(store, keep)
         self._logs = ChangeLogs(store)
@@ -342,6 +343,9 @@ class Engine:
             if self._refresher.refresh(names):
                 self.housekeeping.forget_due()
             return self.store.epoch
+
+    def _rebuild(self, view: View, left: Mapping[str, ChangeSet]) -> None:
+        self.replacements.rebuild(view, left)
 
     def _run_due(self) -> None:
         """Do the work due after an epoch: merge changes, plan views anew, refresh periodic ones, drop partitions."""

@@ -32,7 +32,7 @@ from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.partitions.change_bounds import require_bounded
-from tidemill.engine.refresh.fill import ViewFiller
+from tidemill.engine.refresh.fill import NO_CHANGES, ViewFiller
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import SqlError, Unsupported
@@ -110,6 +110,15 @@ class ViewReplacement:
         self._definitions.stop_following(dropped)
         return gone
 
+    def rebuild(self, view: View, left: Mapping[str, ChangeSet]) -> None:
+        """Compute a deferred view anew, whose inputs no longer have the changes since its last refresh.
+
+        Readers get the difference; ``left`` is stored with it.
+        """
+        with self._source_views.alone(view.name), self._settled():
+            self._definitions.unshare(self._state.catalog.view(view.name))
+            self._swap(ReplacedView.of(self._state.catalog, view), (), None, left)
+
     def _begins_anew(self, old: View, new: View) -> str:
         """The reason why a view cannot be compared with the one that it replaces; empty if it can."""
         for view in (old, new):
@@ -146,7 +155,13 @@ class ViewReplacement:
             replaced.require_readers()
         return self._state.catalog.with_readers(replaced.broken)
 
-    def _swap(self, replaced: ReplacedView, gone: Sequence[str], step: tuple[ChangedFilter, ChangeSet] | None) -> None:
+    def _swap(
+        self,
+        replaced: ReplacedView,
+        gone: Sequence[str],
+        step: tuple[ChangedFilter, ChangeSet] | None,
+        also: Mapping[str, ChangeSet] = NO_CHANGES,
+    ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
         number = self._state.store.epoch + 1
         with self._epochs.changing_catalog() as catalog:
@@ -163,7 +178,7 @@ class ViewReplacement:
             ended = {*replaced.old.map_names, *replaced.new.map_names} - {*new.map_names}
             epoch = Epoch(
                 number,
-                {**left, **{name: change for name, change in swap.changes.items() if name not in ended}},
+                {**also, **left, **{name: change for name, change in swap.changes.items() if name not in ended}},
                 catalog=catalog_to_json(catalog),
                 dropped=(*dropped, *{*swap.dropped, *(ended & {*replaced.old.map_names})}),
                 replaced=swap.replaced,

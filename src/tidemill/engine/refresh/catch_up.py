@@ -8,7 +8,7 @@ been refreshed together stay in step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -22,18 +22,23 @@ from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.staleness_marks import is_caught_up
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.refresh.fill import ViewFiller
+from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import Runtime
 
 __all__ = ["ViewRefresher", "groups_at_same_epoch"]
 
+Rebuild = Callable[[View, Mapping[str, ChangeSet]], None]
+"""Computes a view anew as one epoch that tells its readers the difference, and stores some changes with it."""
+
 
 class ViewRefresher:
     """Refreshes deferred views of a warehouse; the caller holds its lock."""
 
-    def __init__(self, state: EngineState, epochs: EpochCommitter, filler: ViewFiller) -> None:
+    def __init__(self, state: EngineState, epochs: EpochCommitter, filler: ViewFiller, rebuild: Rebuild) -> None:
         self._state = state
+        self._rebuild_for_readers = rebuild
         self._epochs = epochs
         self._filler = filler
 
@@ -52,16 +57,32 @@ class ViewRefresher:
     def _refresh_group(self, group: Sequence[View]) -> None:
         whole = [view for view in group if view.fresh < self._reach(view)]
         for view in whole:
-            pending = self._filler.retained_rows(view)
-            with self._epochs.changing_catalog() as catalog:
-                number = self._state.store.epoch + 1
-                cleared = {view.name + ERRORS: self._state.quarantine.replaced(view.name, [])} if view.stopped else {}
-                view = replace(view, stopped=False)
-                with self._state.quarantine.forgetting(view.name):
-                    self._filler.fill(catalog.alone(view), pending, rebuilt=True, number=number, left=cleared)
+            self._rebuild(view)
         late = [view for view in group if view not in whole]
         if late:
             self._catch_up(late)
+
+    def _rebuild(self, view: View) -> None:
+        """Compute a view from its inputs as they are: the changes since its last refresh are no longer stored."""
+        quarantine = self._state.quarantine
+        pending = self._filler.retained_rows(view)
+        cleared = {view.name + ERRORS: quarantine.replaced(view.name, [])} if view.stopped else {}
+        readers = [reader.name for reader in self._state.catalog.readers(view.name)]
+        running = replace(view, stopped=False)
+        if readers and pending:
+            raise Unsupported(
+                f'"{view.name}" cannot be refreshed',
+                detail=f"The changes since its last refresh are gone. It reads {', '.join(pending)}, of which not all "
+                f"rows are stored, and {', '.join(readers)} would need the difference.",
+                hint=f"Drop and create again: {', '.join((view.name, *readers))}.",
+            )
+        with quarantine.forgetting(view.name):
+            if readers:
+                self._rebuild_for_readers(running, cleared)
+                return
+            with self._epochs.changing_catalog() as catalog:
+                number = self._state.store.epoch + 1
+                self._filler.fill(catalog.alone(running), pending, rebuilt=True, number=number, left=cleared)
 
     def _reach(self, view: View) -> int:
         """The epoch after which all changes of a view's inputs are still stored."""
