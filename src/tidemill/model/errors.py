@@ -196,7 +196,7 @@ class DanglingReference(DataError):
 
 
 class Conflict(DataError):
-    """A transaction has read what another epoch has changed since."""
+    """A transaction or query has read what was changed since."""
 
 
 class ArithmeticFault(DataError):

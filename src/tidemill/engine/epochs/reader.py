@@ -11,17 +11,18 @@ import pyarrow as pa
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan
-from tidemill.algebra.relational.walk import scans
+from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.passes import compile_view
+from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.keyed_reads import answer_by_keys
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.transactions.own_changes import OwnRows, with_changed_views, with_own_rows
 from tidemill.engine.transactions.pending import OpenTransactions, PendingTransaction
-from tidemill.model.errors import EpochGone, Unsupported
+from tidemill.model.errors import Conflict, EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
@@ -140,6 +141,7 @@ class WarehouseReader:
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
         with self._settled():
+            _require_unchanged(self._state.catalog, relation, read)
             _require_no_streams(filter(self._state.catalog.is_stream, read))
             found = answer_by_keys(self._state, relation, read)
             if found is not None:
@@ -223,6 +225,15 @@ def require_epoch(store: Store, epoch: int) -> None:
             f"epoch {epoch} cannot be read",
             detail=f"The warehouse reaches from epoch {store.oldest} to {store.epoch}.",
         )
+
+
+def _require_unchanged(catalog: Catalog, query: Relation, read: Set[str]) -> None:
+    """Refuse a query that was translated before another thread dropped, altered or replaced what it reads."""
+    for node in walk_all(query):
+        if isinstance(node, Scan) and node.relation in read:
+            present = catalog.entry(node.relation).fields
+            if [f.name for f in present] != [f.name for f in node.columns]:
+                raise Conflict(f'the columns of "{node.relation}" changed as it was asked for', hint="Ask again.")
 
 
 def _require_no_streams(streams: Iterable[str]) -> None:
