@@ -72,8 +72,8 @@ STATEMENTS = st.sampled_from(
         "UPDATE t SET a = (SELECT SUM(n) FROM v)",
         "DELETE FROM t WHERE a = (SELECT MAX(a) FROM t)",
         "DELETE FROM t WHERE k IN (SELECT k FROM top)",
-        "MERGE INTO t USING (SELECT k, MIN(a) AS a FROM s GROUP BY k) AS s ON t.k = s.k WHEN MATCHED THEN UPDATE SET a = s.a + 1 "
-        "WHEN NOT MATCHED THEN INSERT (k, a) VALUES (s.k, 0)",
+        "MERGE INTO t USING (SELECT k, MIN(a) AS a FROM s GROUP BY k) AS s ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET a = s.a + 1 WHEN NOT MATCHED THEN INSERT (k, a) VALUES (s.k, 0)",
         "INSERT INTO s SELECT k, a FROM t",
         "INSERT OVERWRITE s SELECT a, k FROM s WHERE k < 3",
         "INSERT OVERWRITE t SELECT k, a FROM t WHERE k % 2 = 1",

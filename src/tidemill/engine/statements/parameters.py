@@ -32,7 +32,7 @@ def parameters_of(args: Mapping[str, Any] | Sequence[Any] | None, named: Mapping
     """The values of a call: a mapping or keywords by name, or a sequence by place.
 
     >>> parameters_of([7, "ann"], {})
-    {'?1': Literal(value=7, of=INT), '?2': Literal(value='ann', of=STRING)}
+    {'?1': Literal(value=7, of=Int()), '?2': Literal(value='ann', of=String())}
     """
     if isinstance(args, Mapping):
         twice = args.keys() & named.keys()
