@@ -183,7 +183,7 @@ def test_the_first_change_reads_few_rows(tmp_path: Path, monkeypatch: pytest.Mon
     with opened(tmp_path) as wh:
         wh.apply({"item": [(+1, (60_000, "k1", -5, "2026-02-01", 7)), (-1, rows[4_998])]})
         held = wh._engine.placement.native._state
-        loaded = {place: len(map_.entries) for maps in held._maps.values() for place, map_ in maps.items()}
+        loaded = {place: len(map_.entries) for maps in held.held_maps.values() for place, map_ in maps.items()}
         assert max(loaded.values()) < 1_000, loaded
         assert all(contents.stored is not None for contents in held._contents.values())
         assert sum(made) < 1_000

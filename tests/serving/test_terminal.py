@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +35,11 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _hears_interrupts() -> None:
+    """Ctrl-C is ignored by what a shell runs in the background, as this test may be, and so by its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A person at a terminal of 120 columns."""
 
@@ -48,6 +54,7 @@ class Terminal:
             encoding="utf-8",
             timeout=120,
             dimensions=(40, 120),
+            preexec_fn=_hears_interrupts,
         )
 
     def waits_for(self, *texts: str) -> None:

@@ -92,6 +92,7 @@ class ViewReplacement:
         with self._source_views.alone(new.name), self._settled(), ExitStack() as ending:
             self._state.require_writable()
             old = self._state.catalog.view(new.name)
+            self._state.catalog.require_not_read_by_builds(old.name, "replaced")
             if reason := self._begins_anew(old, new):
                 self._require_unread(new.name, reason)
                 self._definitions.replace_view(new)

@@ -78,6 +78,10 @@ def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None
         return ask(connection, query, read)
 
 
+INTERRUPTED = "interrupt"
+"""Part of the message of the errors that DuckDB makes of SIGINT."""
+
+
 @contextmanager
 def errors_as_unanswered() -> Iterator[None]:
     """Raise errors of DuckDB's and of Arrow's as ``NotAnswered``, and that there is no DuckDB."""
@@ -87,6 +91,10 @@ def errors_as_unanswered() -> Iterator[None]:
         raise NotAnswered("DuckDB is not installed") from error
     try:
         yield
+    except (duckdb.InterruptException, RuntimeError) as error:
+        if INTERRUPTED not in str(error).lower():
+            raise
+        raise KeyboardInterrupt from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotAnswered(str(error)) from error
 

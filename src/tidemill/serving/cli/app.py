@@ -19,8 +19,7 @@ from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
-from tidemill.serving.cli.observing.cost_commands import costs, refreshes, top
-from tidemill.serving.cli.observing.doctor import doctor
+from tidemill.serving.cli.observing.cost_commands import costs, doctor, refreshes, top
 from tidemill.serving.cli.observing.log_output import LogLevel, print_log
 from tidemill.serving.cli.pipeline_commands import pipelines
 from tidemill.serving.cli.project_commands import deploy, diff, plan

@@ -60,7 +60,7 @@ def _look(folder: str) -> tuple[int, list[tuple[Any, ...]]]:
     """The last epoch, and a row for each view; read without a lock."""
     with tidemill.open(folder, runtime="native", read_only=True) as warehouse:
         shown = warehouse.sql("SHOW VIEWS")
-        return warehouse.epoch, [(name, *rest) for name, _, _, *rest in shown]
+        return warehouse.epoch, [(name, *rest[: len(_NAMES) - 1]) for name, _, _, *rest in shown]
 
 
 def _line(rows: list[tuple[Any, ...]]) -> str:

@@ -117,9 +117,9 @@ GOOD: dict[str, Any] = dict(zip(VALUES, (1, 1, 1, 1, 1.0, "a", True, "2024-01-01
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("k", 2**31), ("k", "1"), ("k", True), ("n", 2**63), ("n", 1.5), ("price", "1.234"), ("price", 10**6),
-        ("price", "1e9"), ("price", 1.5), ("price", ""), ("price", "-"), ("price", "1_000"), ("price", "1.2.3"),
-        ("price", Decimal("NaN")), ("wide", Decimal("0.0001")), ("x", "1"), ("name", 5), ("name", "\ud800"),
+        ("k", 2**31), ("k", "1"), ("k", True), ("n", 2**63), ("n", 1.5), ("price", 10**6),
+        ("price", "1e9"), ("price", ""), ("price", "-"), ("price", "1_000"), ("price", "1.2.3"),
+        ("price", Decimal("NaN")), ("x", "1"), ("name", 5), ("name", "\ud800"),
         ("flag", 1), ("day", "2024-02-30"), ("at", 5),
     ],
 )  # fmt: skip

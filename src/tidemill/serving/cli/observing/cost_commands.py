@@ -1,7 +1,8 @@
-"""Commands that show what epochs and views cost: ``refreshes``, ``costs`` and ``top``."""
+"""Commands that show what epochs and views cost, ``refreshes``, ``costs`` and ``top``, and ``doctor``."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
@@ -16,9 +17,9 @@ from tidemill.serving.cli.warehouse_options import (
     open_folder,
     output_form,
 )
-from tidemill.serving.render import OutputForm, print_result
+from tidemill.serving.render import OutputForm, json_line, print_result
 
-__all__ = ["costs", "refreshes", "top"]
+__all__ = ["costs", "doctor", "refreshes", "top"]
 
 SinceOption = Annotated[
     str | None, typer.Option(help='An epoch, a time in UTC, or a period such as "10 minutes"; default: all there is.')
@@ -111,3 +112,27 @@ def _since(text: str | None) -> str:
 
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '')}`"
+
+
+def doctor(
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    as_json: JsonOption = False,
+) -> None:
+    """Check this machine, the installation and a warehouse folder.
+
+    Versions, Java and Spark, free disk space, the cache folder, optional packages; of the folder its format, its newest
+    epoch, who writes, and the refresh log. Changes nothing and works beside a writer. The exit code is 1 if something
+    is wrong.
+
+    \b
+    Examples:
+      tidemill doctor
+      tidemill doctor -w shop --json
+    """
+    from tidemill.serving.cli.observing.doctor import described, examined
+
+    findings = examined(warehouse)
+    for one in findings:
+        print(json_line(asdict(one)) if as_json else described(one))
+    if any(one.state == "error" for one in findings):
+        raise typer.Exit(1)

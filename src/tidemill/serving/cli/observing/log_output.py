@@ -6,7 +6,6 @@ import logging
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from tidemill.engine.telemetry.events import FIELD_PREFIX
 from tidemill.serving.render import json_line
 
 __all__ = ["LogLevel", "print_log"]
@@ -31,6 +30,8 @@ class JsonRecords(logging.Formatter):
         >>> print(JsonRecords().format(logging.makeLogRecord(said)))
         {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "t", "message": "done", "epoch": 7}
         """
+        from tidemill.engine.telemetry.events import FIELD_PREFIX  # the engine, which --help does not need
+
         fields = {k.removeprefix(FIELD_PREFIX): v for k, v in vars(record).items() if k.startswith(FIELD_PREFIX)}
         told = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
