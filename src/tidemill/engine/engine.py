@@ -282,7 +282,7 @@ class Engine:
         return rows
 
     def notes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What readers of these relations should know: views in quarantine do not show everything."""
+        """Warnings for readers of these relations: views in quarantine do not show everything."""
         return quarantine_notes(self.catalog, self.store.positions, names)
 
     # -- epochs -------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Engine:
         self.housekeeping.forget_due()
 
     def _heal(self) -> None:
-        """Let views catch up that stopped at a row which they could not compute, and now can."""
+        """Catch up views that stopped at a row which they could not compute, and now can."""
         if self._healer.due:
             with self.settled():
                 self._healer.heal()

@@ -147,7 +147,7 @@ class Result(list[tuple[Any, ...]], ArrowRows):
     ) -> None:
         super().__init__(rows)
         self.notes = tuple(notes)
-        """What readers should know of the rows: a view in quarantine does not show everything."""
+        """Warnings about the rows: a view in quarantine does not show everything."""
         self.fields = tuple(fields)
         self.message = message
         self._frame = frame

@@ -28,12 +28,12 @@ MODES = (CHANGES, UPSERT)
 """Meanings of the rows that ``apply`` is given."""
 
 LOAD_MODES = ("append", UPSERT, "overwrite")
-"""What becomes of rows that are loaded, and of those that are there."""
+"""Modes of ``load``: rows are added, or take the place of those with their key, or of all."""
 
 
 @public_class
 class RowChanges:
-    """What a warehouse does with statements and rows."""
+    """The part of ``Warehouse`` that runs statements and changes rows."""
 
     SHOWN_AS = "Warehouse"
     _engine: Engine

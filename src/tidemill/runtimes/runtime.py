@@ -52,11 +52,15 @@ class MachineCode(Protocol):
         """Process many events: for each number in ``order`` the next row of the table at that place."""
 
 
-class RowLookup(Protocol):
-    """Finds single rows of relations, at the cost of these rows; between epochs."""
+class KeyLookup(Protocol):
+    """Finds rows of relations by keys, at the cost of these rows; between epochs."""
 
     def find(self, relation: str, positions: tuple[int, ...], keys: Collection[Row]) -> dict[Row, list[Row]]:
         """The rows of a relation that have one of ``keys`` at ``positions``, by that key."""
+
+
+class RowLookup(KeyLookup, Protocol):
+    """Finds rows by the elements of their arrays, too."""
 
     def holders(self, relation: str, position: int, elements: Collection[Any]) -> list[Row]:
         """The rows of a relation whose array at ``position`` has one of ``elements``."""

@@ -54,7 +54,7 @@ NEAR = 3
 
 
 class Definitions(Protocol):
-    """What a build defines in its warehouse."""
+    """The tables and the view of a build's own warehouse."""
 
     def create_table(self, table: Table) -> None:
         """Add an empty table."""

@@ -122,11 +122,11 @@ class Builds:
         self.wake()
 
     def pause(self, name: str) -> None:
-        """Let a build rest until it is resumed, also if the warehouse is opened again."""
+        """Pause a build until it is resumed, also if the warehouse is opened again."""
         self._update(name, lambda entry: replace(entry, paused=True))
 
     def resume(self, name: str) -> None:
-        """Let a build go on that was paused or has failed."""
+        """Resume a build that was paused or has failed."""
         self._update(name, lambda entry: replace(entry, paused=False, failure=""))
         self.wake()
 

@@ -28,11 +28,11 @@ class BuildsHandle:
         return "\n".join(map(str, self._builds.statuses())) or "no builds"
 
     def pause(self, view: str) -> None:
-        """Let a build rest until it is resumed, also if the warehouse is opened again."""
+        """Pause a build until it is resumed, also if the warehouse is opened again."""
         self._builds.pause(view)
 
     def resume(self, view: str) -> None:
-        """Let a build go on that was paused or has failed."""
+        """Resume a build that was paused or has failed."""
         self._builds.resume(view)
 
     def cancel(self, view: str) -> None:

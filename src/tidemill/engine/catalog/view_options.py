@@ -97,7 +97,7 @@ ERROR_POLICIES = ("refuse", "quarantine", "null")
 
 
 def error_policy(options: Mapping[str, str], name: str) -> str:
-    """What becomes of a row that the view cannot compute, by the option ``on_error``.
+    """The policy for rows that the view cannot compute: the option ``on_error``.
 
     >>> error_policy({}, "v")
     'refuse'

@@ -1,4 +1,4 @@
-"""What a copy of a warehouse no longer does, because the warehouse that it was copied from does it.
+"""Duties that a copy of a warehouse gives up, because the warehouse that it was copied from has them.
 
 Two writers of one lake table, or two readers behind one replication slot, would take changes from each other. So a copy
 publishes nothing, and asks its sources under a name of its own and only when it is told to. Feeds and lake tables are

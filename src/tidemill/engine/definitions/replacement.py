@@ -54,7 +54,7 @@ PASSES = "_passes"
 
 @dataclass(frozen=True)
 class _Swap:
-    """What an epoch stores that puts a view in the place of another: ``changes`` of maps, and how former rows end."""
+    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end."""
 
     changes: Mapping[str, ChangeSet]
     dropped: tuple[str, ...] = ()
@@ -300,7 +300,7 @@ class ViewReplacement:
     def _told(
         self, replaced: ReplacedView, change: ChangeSet, number: int
     ) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
-        """What an epoch stores for the views that read the replaced one, and the maps that are computed again."""
+        """The changes that are stored for readers of the replaced view, and the maps that are computed again."""
         name = replaced.new.name
         if not change.rows or not replaced.untouched:
             return {}, ()

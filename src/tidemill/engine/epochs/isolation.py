@@ -176,7 +176,7 @@ class Isolation:
     # -- views without groups -----------------------------------------------------------------------------------
 
     def _stop(self, view: View, offered: Mapping[str, ChangeSet], fault: ArithmeticFault) -> None:
-        """Let a view show its last epoch from now on."""
+        """Stop a view: it shows its last epoch from now on."""
         state = self._state
         rows = [(name, row, weight) for name, change in offered.items() for row, weight in change.zset().items()]
         state.quarantine.listed[view.name] = self._blamed(view, rows, fault)[:MOST_BLAMED_ROWS]

@@ -18,7 +18,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.schema import Table
-from tidemill.runtimes.runtime import RowLookup
+from tidemill.runtimes.runtime import KeyLookup
 
 __all__ = ["answer_by_keys"]
 
@@ -30,7 +30,7 @@ def answer_by_keys(
     state: EngineState,
     relation: Relation,
     read: Set[str],
-    lookup: RowLookup | None = None,
+    lookup: KeyLookup | None = None,
     changed: Set[str] = frozenset(),
 ) -> ChangeSet | None:
     """The rows of a query that reads all large tables by key; None if it must scan what this process should not.
@@ -76,7 +76,7 @@ def bounded_tables(relation: Relation, tables: Mapping[str, Table]) -> dict[str,
         keys = {name: key for name, key in keys.items() if name not in free}
 
 
-def _find(lookup: RowLookup, relation: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]] | None:
+def _find(lookup: KeyLookup, relation: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]] | None:
     """The rows of ``tables`` that can contribute to ``relation``, each once; None if there are too many keys."""
 
     def find(one: BoundedScan) -> list[Row]:

@@ -26,7 +26,7 @@ from tidemill.model.errors import Conflict, EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
-from tidemill.runtimes.runtime import NotAnswered, RowLookup
+from tidemill.runtimes.runtime import KeyLookup, NotAnswered
 from tidemill.storage.store import Store
 
 __all__ = ["Versions", "WarehouseReader", "require_epoch"]
@@ -94,7 +94,7 @@ class WarehouseReader:
         """The rows of a table with these primary keys, by key."""
         pending = self._transactions.mine() if self._transactions.by_thread else None
         with self._settled():
-            lookup: RowLookup = self._state.placement.lookup
+            lookup: KeyLookup = self._state.placement.lookup
             if pending is not None:
                 pending.note_read([table.name])
                 lookup = OwnRows(pending, lookup)

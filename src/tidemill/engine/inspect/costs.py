@@ -14,7 +14,7 @@ from tidemill.model.errors import InvalidArgument
 __all__ = ["refreshes_of", "view_costs"]
 
 ORDERS = {"time": "seconds", "rows": "rows_in", "bytes": "bytes", "state": "state"}
-"""What views can be sorted by, and the attribute of their costs."""
+"""Orders of views in SHOW COSTS, and the attribute of their costs."""
 
 
 def refreshes_of(engine: Engine, view: str | None, since: Since | None, limit: int | None) -> list[Refresh]:

@@ -51,7 +51,7 @@ class DeployReport:
 
 @public_function
 def plan(folder: str | Path, warehouse: str | Path, *, drop: bool = True) -> DeployPlan:
-    """What has to be done so that a warehouse has the definitions of the SQL files below ``folder``.
+    """The steps after which a warehouse has the definitions of the SQL files below ``folder``.
 
     Works beside a writer, and changes nothing; false if nothing has to be done. Without ``drop`` views that the project
     does not name stay; tables always do.

@@ -1,4 +1,4 @@
-"""What has to be done so that a warehouse has the definitions of a project, with estimates; nothing is changed here.
+"""The steps after which a warehouse has the definitions of a project, with estimates; nothing is changed here.
 
 Definitions are compared by their parsed form. Every step is tried on a copy of the catalog, so a project that cannot be
 deployed is refused as a whole, with the place in its files, before anything is done.
@@ -94,10 +94,10 @@ def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: boo
 def _kept_columns(
     engine: Engine, project: Mapping[str, Definition], changed: Mapping[str, DeployStep], extra: Iterable[str]
 ) -> set[str]:
-    """Changed views with the columns that they had: their readers take the difference, if the engine can give it."""
+    """Changed views with the columns that they had: their readers take the difference."""
     catalog = engine.committed
     read = {name for name in changed if name in catalog.views and catalog.readers(name)}
-    if not read or not hasattr(engine, "replacements"):
+    if not read:
         return set()
     everything = _steps(catalog, project, changed, extra, _rebuilt(catalog, changed, extra, set()))
     views = [view for _, view in _tried(engine, everything) if view is not None]

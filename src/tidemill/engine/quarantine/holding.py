@@ -1,4 +1,4 @@
-"""What a running epoch shows to each view of its changes: everything but the rows that are held back from it."""
+"""The changes of a running epoch as each view sees them: everything but the rows that are held back from it."""
 
 from __future__ import annotations
 

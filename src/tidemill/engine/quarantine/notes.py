@@ -18,7 +18,7 @@ class QuarantineWarning(UserWarning):
 
 
 def quarantine_note(catalog: Catalog, positions: Mapping[str, str], view: View) -> str:
-    """What a view does not show of its tables, and why; empty if it shows everything that others show."""
+    """The rows that a view leaves out, and why, in words; empty if it shows everything that others show."""
     if not catalog.guarded:
         return ""
     own = _own_note(positions, view)

@@ -32,13 +32,13 @@ class Quarantine:
         self._watching = False
         self._forgotten: frozenset[str] = frozenset()
         self.decided: dict[str, Decision] = {}
-        """What the epoch that runs shows to views whose rows were found to be at fault."""
+        """Changes as the epoch that runs shows them to views whose rows were found to be at fault."""
         self.listed: dict[str, list[HeldRow]] = {}
         """Views without groups that stop in the epoch that runs, with the rows at fault, or that go on, with none."""
         self.retried: dict[str, HeldRows] = {}
         """Views whose held rows come again as changes in the epoch that runs, with those that do not."""
         self.last: Holding | None = None
-        """What the last propagation of an epoch has shown to views."""
+        """Changes as the last propagation of an epoch has shown them to views."""
 
     # -- what is held -------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Quarantine:
     # -- an epoch -----------------------------------------------------------------------------------------------
 
     def begin(self, whole: Mapping[str, ChangeSet]) -> Holding | None:
-        """What an epoch shows to views, if that is not all of its changes, or if a fault is looked for."""
+        """The changes that an epoch shows to views, if that is not all of its changes, or if a fault is looked for."""
         catalog = self._catalog()
         self.last = None
         if not self._watching and not any(map(self.holds, catalog.guarded)):

@@ -34,7 +34,7 @@ GROWTH = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What became of the errors of a view: the epoch that it shows, how many rows it took, and how many are left."""
+    """The outcome of a release: the epoch that it shows, how many rows it took, and how many are left."""
 
     epoch: int
     taken: int
@@ -58,7 +58,7 @@ class Healer:
         return any(self._tried.get(view.name, (-1, 0))[0] < self._state.store.epoch for view in stopped)
 
     def heal(self) -> list[str]:
-        """Let stopped views catch up that can; returns their names."""
+        """Catch up stopped views that can be computed again; returns their names."""
         return [
             name
             for name, view in list(self._state.catalog.guarded.items())

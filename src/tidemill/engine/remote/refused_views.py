@@ -20,7 +20,7 @@ class RefusedViews:
         self._errors: dict[str, TidemillError] = {}
 
     def without(self, views: Sequence[View], work: Callable[[View], Found]) -> dict[str, Found]:
-        """What some work gives for each view; one for which it is refused is left out from now on."""
+        """The result of some work for each view; one for which it is refused is left out from now on."""
         found: dict[str, Found] = {}
         for view in views:
             try:

@@ -58,11 +58,9 @@ def _with_publication_of(old: View, new: View) -> View:
     options = {**new.options, OWNER: old.options[OWNER]}
     same = replace(new, options=options)
     before, after = (Publication.of(view.options) for view in (old, same))
-    return (
-        same
-        if before is not None and after is not None and before.place == after.place and (before.mode == after.mode)
-        else new
-    )
+    if before is None or after is None or (before.place, before.mode) != (after.place, after.mode):
+        return new
+    return same
 
 
 def alter_view(engine: Engine, statement: sql.AlterView) -> Result:

@@ -39,7 +39,7 @@ def details_of(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _sizes(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
-    """What is kept of a relation, and of the state of a view, in bytes."""
+    """The bytes that are kept of a relation, and of the state of a view."""
     if name in engine.catalog.views:
         sizes = state_sizes(engine, name)
         yield "State in memory", f"{sum(size.memory_bytes for size in sizes):,} bytes"

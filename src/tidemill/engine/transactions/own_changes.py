@@ -1,9 +1,8 @@
-"""What a transaction reads: stored rows with its own changes, and views computed over these."""
+"""The rows that a transaction reads: stored rows with its own changes, and views computed over these."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
-from tidemill.runtimes.runtime import RowLookup
+from tidemill.runtimes.runtime import KeyLookup
 
 __all__ = ["OwnRows", "with_changed_views", "with_own_rows"]
 
@@ -89,9 +88,9 @@ def with_own_rows(pending: PendingTransaction, name: str, stored: pa.Table, fiel
 
 
 class OwnRows:
-    """Lookup of rows as a transaction sees them."""
+    """Lookup of rows by primary key, as a transaction sees them."""
 
-    def __init__(self, pending: PendingTransaction, stored: RowLookup) -> None:
+    def __init__(self, pending: PendingTransaction, stored: KeyLookup) -> None:
         self._pending = pending
         self._stored = stored
 
@@ -108,7 +107,3 @@ class OwnRows:
             elif row in found.get(key, ()):
                 found[key].remove(row)
         return {key: rows for key, rows in found.items() if rows}
-
-    def holders(self, relation: str, position: int, elements: Collection[Any]) -> list[Row]:
-        """The rows of a relation whose array at ``position`` has one of ``elements``."""
-        raise NotImplementedError("no statement of a transaction asks for this")

@@ -78,12 +78,14 @@ def run(
 def _tell_end(wh: Warehouse, views: list[str]) -> None:
     for view in views:
         done = view.lower() in wh.views()
-        print(f"{view}: built, {len(wh.view(view).rows()):,} rows" if done else f"{view}: not built, see its status")
+        print(
+            f"{view}: built, {wh.view(view).arrow().num_rows:,} rows" if done else f"{view}: not built, see its status"
+        )
 
 
 @builds.command()
 def pause(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
-    """Let a build rest until it is resumed, also if the warehouse is opened again.
+    """Pause a build until it is resumed, also if the warehouse is opened again.
 
     \b
     Examples:
@@ -96,7 +98,7 @@ def pause(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
 
 @builds.command()
 def resume(view: ViewArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
-    """Let a build go on that was paused or has failed; tidemill builds run waits for it.
+    """Resume a build that was paused or has failed; tidemill builds run waits for it.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ CSV_OPTIONS = {
 """The options of CSV files, with what each means."""
 
 SEPARATORS = (",", ";", "\t", "|")
-"""What a file may be separated by that does not say so, the likeliest first."""
+"""Separators that are tried where none is given, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)

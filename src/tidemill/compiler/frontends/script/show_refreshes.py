@@ -54,7 +54,7 @@ class ShowState(Statement):
 
 
 ORDERS = ("time", "rows", "bytes", "state")
-"""What views can be sorted by."""
+"""Orders of SHOW COSTS."""
 
 
 def read_show_refreshes(cursor: StatementCursor, place: TextLocation) -> ShowRefreshes:
