@@ -42,7 +42,6 @@ from tidemill.engine.streams.stream import Stream
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.engine.warehouse_costs import WarehouseCosts
-from tidemill.engine.workers import Trouble
 from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 from tidemill.runtimes.native.python.check_conditions import row_checker
@@ -384,12 +383,6 @@ class Warehouse(RowChanges, WarehouseCosts):
         self._engine.lakes.follow_all()
         self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
-
-    def troubles(self) -> dict[str, Trouble]:
-        """The views and feeds whose background thread fails or is not started, with the reason."""
-        engine = self._engine
-        followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
-        return followed | engine.publications.troubles() | engine.scheduler.troubles() | engine.follower.troubles()
 
     def release(self, view: str, *, skip: bool = False) -> Release:
         """Try the rows again that a view with ``on_error = 'quarantine'`` does not show; returns how many it took.

@@ -29,6 +29,7 @@ TidemillError
 │   └── SourceSlow            it did not answer a query in the time allowed
 ├── SetupError              Java, Spark or an optional package is not available
 ├── InvalidArgument         a call from Python with an argument of the wrong kind
+├── Busy                    a server that has too much to do: ask again later
 └── InternalError           a fault of Tidemill itself, with a report to send
 """
 
@@ -40,6 +41,7 @@ __all__ = [
     "AppendOnlyViolation",
     "ArithmeticFault",
     "BadValue",
+    "Busy",
     "CheckViolation",
     "CommitUnknown",
     "Conflict",
@@ -267,6 +269,10 @@ class SetupError(TidemillError):
 
 class InvalidArgument(TidemillError):
     """A function or method was called with an argument of the wrong kind."""
+
+
+class Busy(TidemillError):
+    """A server has too much to do, or too much waits already: nothing was begun, and it may be asked again."""
 
 
 class InternalError(TidemillError):

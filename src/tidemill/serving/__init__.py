@@ -2,6 +2,8 @@
 
 - ``cli``: the command line
 - ``demo``: ``tidemill demo``
+- ``server``: one process that owns a warehouse and opens doors to it
+- ``http``: the door for HTTP
 - ``notebook``: the cell magic of notebooks
 - ``pipelines``: projects of Spark's declarative pipelines
 - ``render``: tables, JSON lines and errors as text

@@ -1,0 +1,23 @@
+"""The endpoints, by subject; ``ENDPOINTS`` lists them all, and is what routes and the OpenAPI description are made of.
+
+- ``status``: the warehouse as it is, live, and its catalog
+- ``statements``: statements of SQL
+- ``views``: rows, changes, definition and explanation of a view
+- ``costs``: the refresh log, costs and statistics
+- ``builds``: views that are built in the background
+- ``health``: for whoever watches the process
+"""
+
+from tidemill.serving.http.endpoint import Endpoint
+from tidemill.serving.http.endpoints import builds, costs, health, statements, status, views
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *status.ENDPOINTS,
+    *statements.ENDPOINTS,
+    *views.ENDPOINTS,
+    *builds.ENDPOINTS,
+    *costs.ENDPOINTS,
+    *health.ENDPOINTS,
+)
