@@ -23,6 +23,7 @@ from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
+from tidemill.engine.epochs.post_keys import is_post_key
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
@@ -84,7 +85,7 @@ class Warehouse(RowChanges, WarehouseCosts):
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch, as given to ``apply``."""
-        inner = (is_mark, is_head, is_error_mark)
+        inner = (is_mark, is_head, is_error_mark, is_post_key)
         return {name: at for name, at in self._engine.store.positions.items() if not any(test(name) for test in inner)}
 
     def before_spark(self, tell: Callable[[str], None]) -> None:

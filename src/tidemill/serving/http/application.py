@@ -13,7 +13,9 @@ from tidemill.serving.http.endpoint import route_of
 from tidemill.serving.http.endpoints import ENDPOINTS
 from tidemill.serving.http.errors import HttpError, error_response
 from tidemill.serving.http.guard import Guard
-from tidemill.serving.http.service import Service
+from tidemill.serving.http.ingest.door import TableDoor
+from tidemill.serving.http.service.service import Service
+from tidemill.serving.http.streams.web_socket import SOCKETS
 
 __all__ = ["application"]
 
@@ -21,11 +23,11 @@ __all__ = ["application"]
 def application(service: Service) -> ASGIApp:
     """The application that serves a warehouse."""
     app = Starlette(
-        routes=[route_of(endpoint) for endpoint in ENDPOINTS],
+        routes=[*(route_of(one, one.answer) for one in ENDPOINTS if one.answer is not None), *SOCKETS],
         exception_handlers={HTTPException: _refused, TidemillError: _refused},
     )
     app.state.service = service
-    return Guard(app, body_bytes=service.settings.body_bytes)
+    return Guard(TableDoor(app, service), body_bytes=service.settings.body_bytes)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

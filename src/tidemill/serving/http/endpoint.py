@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
-from tidemill.serving.http.service import Service
+from tidemill.serving.http.service.service import Service
 from tidemill.serving.render import json_line
 
 __all__ = ["JSON", "Call", "Endpoint", "Parameter", "json_response", "route_of"]
@@ -35,12 +35,12 @@ class Parameter:
 class Endpoint:
     """An endpoint: a method and path, what it is about, what it takes and gives, and the function that answers.
 
-    ``takes`` has the types of bodies with what they hold. One that ``changes`` something is refused to pages of others.
+    ``takes`` has the types of bodies with what they hold. Without ``answer`` it is answered before all routes.
     """
 
     method: str
     path: str
-    answer: Callable[[Call], Awaitable[Response]]
+    answer: Callable[[Call], Awaitable[Response]] | None
     about: str
     query: tuple[Parameter, ...] = ()
     takes: Mapping[str, str] | None = None
@@ -105,12 +105,12 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(json_line(value), status, media_type=JSON)
 
 
-def route_of(endpoint: Endpoint) -> Route:
+def route_of(endpoint: Endpoint, answer: Callable[[Call], Awaitable[Response]]) -> Route:
     """The route of an endpoint; every error of ours becomes its response."""
 
     async def answered(request: Request) -> Response:
         try:
-            return await endpoint.answer(Call(request, endpoint))
+            return await answer(Call(request, endpoint))
         except TidemillError as error:
             return error_response(error)
         except Exception as error:

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from tidemill.model.errors import TidemillError
 from tidemill.serving.http.errors import error_body
-from tidemill.serving.http.service import Service
+from tidemill.serving.http.service.service import Service
 from tidemill.serving.render import json_line
 
 __all__ = ["EVENT_STREAM", "HEARTBEAT", "event", "event_stream"]

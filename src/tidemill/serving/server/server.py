@@ -14,7 +14,7 @@ import uvicorn
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError
 from tidemill.serving.http.application import application
-from tidemill.serving.http.service import Service
+from tidemill.serving.http.service.service import Service
 from tidemill.serving.server.settings import Settings
 
 __all__ = ["Door", "Server"]
@@ -99,7 +99,7 @@ class Server:
             await asyncio.wait((serving, stopping), return_when="FIRST_COMPLETED")
         finally:
             stopping.cancel()
-            service.stopped.set()
+            service.stop()
             http.should_exit = True
             await asyncio.gather(serving, *(door.stop() for door in self._doors))
             self._socket.close()

@@ -2,6 +2,7 @@
 
 - ``status``: the warehouse as it is, live, and its catalog
 - ``statements``: statements of SQL
+- ``tables``: rows that are sent, and epochs that are waited for
 - ``views``: rows, changes, definition and explanation of a view
 - ``costs``: the refresh log, costs and statistics
 - ``builds``: views that are built in the background
@@ -9,7 +10,7 @@
 """
 
 from tidemill.serving.http.endpoint import Endpoint
-from tidemill.serving.http.endpoints import builds, costs, health, statements, status, views
+from tidemill.serving.http.endpoints import builds, costs, health, statements, status, tables, views
 
 __all__ = ["ENDPOINTS"]
 
@@ -17,6 +18,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
     *statements.ENDPOINTS,
     *views.ENDPOINTS,
+    *tables.ENDPOINTS,
     *builds.ENDPOINTS,
     *costs.ENDPOINTS,
     *health.ENDPOINTS,

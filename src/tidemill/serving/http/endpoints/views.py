@@ -10,6 +10,9 @@ from tidemill.engine.html_output import Explanation
 from tidemill.serving.http.content import ARROW, CSV, JSON, NDJSON, ROW_FORMS, rows_response
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.errors import HttpError
+from tidemill.serving.http.event_stream import EVENT_STREAM
+from tidemill.serving.http.streams.reader import ChangeReader, last_seen
+from tidemill.serving.http.streams.server_sent import ServerSentChanges
 from tidemill.serving.http.view_rows import RowsAsked, read_changes, read_rows
 
 __all__ = ["ENDPOINTS"]
@@ -49,8 +52,11 @@ async def _rows(call: Call, *, of_table: bool) -> Response:
 
 
 async def changes(call: Call) -> Response:
-    """The changes of a view after an epoch, each row with its weight and epoch."""
+    """The changes of a view after an epoch, each row with its weight and epoch; or as events, also those to come."""
     kind = call.accepted()
+    if kind == EVENT_STREAM:
+        seen = last_seen(call["since"], call.request.headers.get("last-event-id"))
+        return ServerSentChanges(ChangeReader(call.service, call.path("name"), call["where"], seen))
 
     def answer() -> Response:
         found = read_changes(call.warehouse, call.path("name"), call["since"] or 0, call["where"])
@@ -89,9 +95,10 @@ ENDPOINTS = (
         "GET",
         "/v1/views/{name}/changes",
         changes,
-        "Changes of a view after an epoch, each row with its `_weight` and `_epoch`.",
-        query=(Parameter("since", int, "The last epoch that is known; default: 0."), WHERE),
-        gives=(JSON, NDJSON, CSV, ARROW),
+        "Changes of a view after an epoch, each row with its `_weight` and `_epoch`; as events also those to come.",
+        query=(Parameter("since", int, "The last epoch that is known; default: 0, of events the last one."), WHERE),
+        gives=(JSON, NDJSON, CSV, ARROW, EVENT_STREAM),
+        headers={"Last-Event-ID": "Of events: the last epoch that was received, in the place of `since`."},
     ),
     Endpoint("GET", "/v1/views/{name}/definition", definition, "The statement that creates a view."),
     Endpoint(

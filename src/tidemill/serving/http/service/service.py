@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
+from tidemill.serving.http.service.change_hub import ChangeHub
+from tidemill.serving.http.service.post_queue import PostQueue
 from tidemill.serving.server.settings import Settings
 from tidemill.serving.server.statement_pool import StatementPool
 
@@ -37,6 +39,10 @@ class Service:
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
+        self.changes = ChangeHub(warehouse, self.statements, settings.subscribers)
+        """Who reads changes live."""
+        self.posts = PostQueue(warehouse, settings.waiting_posts, settings.waiting_bytes)
+        """Rows that were sent and wait for their epoch."""
         self.stopped = asyncio.Event()
         """Set when the server stops: streams end."""
         self.sizes: Mapping[str, int | None] = {}
@@ -70,7 +76,14 @@ class Service:
         functions = [name for (name,) in self.warehouse.sql("SHOW FUNCTIONS")]
         return {"functions": functions, "keywords": list(keywords())}
 
+    def stop(self) -> None:
+        """End all streams; called by the event loop."""
+        self.stopped.set()
+        self.changes.stop()
+
     def close(self) -> None:
         """Wait for what runs."""
+        self.posts.close()
+        self.changes.close()
         for pool in (self.statements, self.reads, self.observers):
             pool.close()
