@@ -10,32 +10,38 @@ export interface Series {
   values: (number | null)[];
 }
 
+const PADDING = 8;
+
 interface Props {
   times: number[];
   series: Series[];
   format: (value: number) => string;
-  bars?: boolean;
   height?: number;
   label: string;
 }
 
-export function Chart({ times, series, format, bars = false, height = 200, label }: Props) {
+export function Chart({ times, series, format, height = 190, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const shade = theme.value;
   useEffect(() => {
     const element = box.current!;
-    const plot = new uPlot(options(element.clientWidth, height, series, format, bars), [times, ...series.map((one) => one.values)], element);
-    const sized = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }));
+    const plot = new uPlot(options(roomIn(element), height, series, format), [times, ...series.map((one) => one.values)], element);
+    const sized = new ResizeObserver(() => plot.setSize({ width: roomIn(element), height }));
     sized.observe(element);
     return () => {
       sized.disconnect();
       plot.destroy();
     };
-  }, [times, series, shade, height, bars]);
+  }, [times, series, shade, height]);
   return <div ref={box} class="chart" role="img" aria-label={label} />;
 }
 
-function options(width: number, height: number, series: Series[], format: (value: number) => string, bars: boolean): uPlot.Options {
+function roomIn(element: HTMLElement): number {
+  return element.clientWidth - 2 * PADDING;
+}
+
+/** Values differ a thousandfold from one refresh to the next, so they are on a logarithmic scale. */
+function options(width: number, height: number, series: Series[], format: (value: number) => string): uPlot.Options {
   const axis = {
     stroke: colour("--muted"),
     grid: { stroke: colour("--line"), width: 1 },
@@ -47,27 +53,33 @@ function options(width: number, height: number, series: Series[], format: (value
     height,
     padding: [12, 12, 0, 0],
     cursor: { y: false, points: { size: 7 } },
-    legend: { live: true },
-    scales: { y: { range: (_plot, _least, most) => [0, most > 0 ? most * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 64, values: (_plot, values) => values.map((value) => (value === null ? "" : format(value))) }],
+    scales: { y: { distr: 3 } },
+    axes: [
+      { ...axis, space: 90, values: (_plot, times) => times.map(clockOf) },
+      { ...axis, size: 66, values: (_plot, values) => values.map((value) => (isPower(value) ? format(value) : "")) },
+    ],
     series: [
-      { value: (_plot, time) => (time === null ? "–" : new Date(time * 1000).toLocaleTimeString("en-GB")) },
+      { label: "time", value: (_plot, time) => (time === null ? "–" : clockOf(time)) },
       ...series.map((one) => {
         const stroke = colour(one.colour);
         return {
           label: one.label,
           stroke,
-          width: 1.6,
-          fill: `${stroke}22`,
-          points: { show: areFew(one.values) },
+          width: 1.5,
+          spanGaps: true,
+          points: { show: one.values.length < 60, size: 5, fill: stroke },
           value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
-          ...(bars ? { paths: uPlot.paths.bars!({ size: [0.7, 26] }), points: { show: false }, fill: `${stroke}99` } : {}),
         };
       }),
     ],
   };
 }
 
-function areFew(values: unknown[]): boolean {
-  return values.length < 3;
+function clockOf(time: number): string {
+  return new Date(time * 1000).toLocaleTimeString("en-GB");
+}
+
+/** Only powers of ten are written at the axis: between them there are eight lines. */
+function isPower(value: number | null): value is number {
+  return value !== null && value > 0 && Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;
 }

@@ -18,11 +18,13 @@ export function Palette({ commands, close }: { commands: Command[]; close: () =>
   const text = useSignal("");
   const at = useSignal(0);
   const list = useRef<HTMLUListElement>(null);
+  const input = useRef<HTMLInputElement>(null);
   const relations = nodes.value
     .filter((node) => node.relation)
     .map((node) => ({ title: node.label, about: node.kind, run: () => go("relation", node.id) }));
   const found = matching(text.value, [...commands, ...relations]).slice(0, MOST);
 
+  useEffect(() => input.current?.focus(), []);
   useEffect(() => {
     list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
   }, [at.value]);
@@ -49,7 +51,7 @@ export function Palette({ commands, close }: { commands: Command[]; close: () =>
           aria-controls="palette-list"
           aria-activedescendant={`palette-${at.value}`}
           placeholder="Go to a table or view, or do something"
-          autoFocus
+          ref={input}
           value={text.value}
           onInput={(event) => {
             text.value = event.currentTarget.value;

@@ -1,6 +1,6 @@
 // The editor for SQL. It stands in a shadow root, where its styles come as style sheets that the page's policy allows.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { sql, SQLDialect } from "@codemirror/lang-sql";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
@@ -68,9 +68,17 @@ export function openEditor(host: HTMLElement, text: string, told: Told): Editor 
         language.of(sql({ upperCaseKeywords: true })),
         shade.of([]),
         EditorView.contentAttributes.of({ "aria-label": "SQL" }),
+        EditorView.domEventHandlers({ beforeinput: replaceSelection }),
         EditorView.updateListener.of((update) => update.docChanged && told.changed(update.state.doc.toString())),
         keymap.of([
-          { key: "Mod-Enter", run: () => (told.run(), true) },
+          {
+            key: "Mod-Enter",
+            run: (at) => {
+              closeCompletion(at);
+              told.run();
+              return true;
+            },
+          },
           ...closeBracketsKeymap,
           ...completionKeymap,
           ...historyKeymap,
@@ -91,6 +99,13 @@ export function openEditor(host: HTMLElement, text: string, told: Told): Editor 
     focus: () => view.focus(),
     close: () => view.destroy(),
   };
+}
+
+/** Replaces selected text by what is typed: browsers would keep its colours as a style, which the page's policy forbids. */
+function replaceSelection(event: InputEvent, view: EditorView): boolean {
+  if (event.inputType !== "insertText" || !event.data || view.state.selection.main.empty) return false;
+  view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  return true;
 }
 
 function languageOf(catalog: Catalog) {

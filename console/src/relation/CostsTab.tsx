@@ -35,7 +35,7 @@ function CostCharts({ entries }: { entries: Refresh[] }) {
       <h3>Time of one refresh</h3>
       <Chart label="Time of one refresh" times={times} series={each} format={seconds} />
       <h3>Rows taken in and changed</h3>
-      <Chart label="Rows taken in and changed" times={times} series={rows} format={short} bars />
+      <Chart label="Rows taken in and changed" times={times} series={rows} format={short} />
       <h3>Time for each row taken in</h3>
       <Chart label="Time for each row taken in" times={times} series={perRow} format={seconds} />
     </div>
@@ -47,7 +47,7 @@ function chartsOf(entries: Refresh[]) {
   const line = (label: string, colour: string, value: (one: Refresh) => number | null) => ({
     label,
     colour,
-    values: sorted.map(value),
+    values: sorted.map((one) => value(one) || null),
   });
   return {
     times: sorted.map((one) => moment(one.time) / 1000),

@@ -7,6 +7,8 @@ import { useAnswer } from "../server/resource.ts";
 import { PlanPicture } from "./PlanPicture.tsx";
 import type { Decision, ExplainAnswer, PlanStage } from "./plan.ts";
 
+const MOST_DECISIONS = 3;
+
 export function PlanTab({ name }: { name: string }) {
   const answer = useAnswer(() => get<ExplainAnswer>(ofView(name, "explain")), name);
   const plan = answer.value;
@@ -20,7 +22,7 @@ export function PlanTab({ name }: { name: string }) {
           <Stage key={stage.name} stage={stage} />
         ))}
         {plan.decisions
-          .slice()
+          .slice(-MOST_DECISIONS)
           .reverse()
           .map((decision, at) => (
             <Choice key={at} decision={decision} />
@@ -93,32 +95,38 @@ function Choice({ decision }: { decision: Decision }) {
         </span>
       </h3>
       <p>{decision.reason}</p>
-      <table class="small candidates">
-        <thead>
-          <tr>
-            <th>candidate</th>
-            <th>predicted visits a change</th>
-            <th class="number">state</th>
-          </tr>
-        </thead>
-        <tbody>
-          {decision.candidates.map((one) => (
-            <tr key={`${one.stage} ${one.strategy}`} class={decision.chosen.includes(one.strategy) ? "taken" : ""}>
-              <td>
-                {one.strategy}
-                <small>{one.stage}</small>
-              </td>
-              <td>
-                <span class="bar" style={{ width: `${Math.max(2, (one.visits / most) * 100)}%` }} />
-                {short(one.visits)}
-              </td>
-              <td class="number">{bytes(one.bytes)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      {decision.candidates.length > 0 && <Candidates decision={decision} most={most} />}
       {decision.measured !== null && <p class="quiet">Measured since: {short(decision.measured)} µs a change.</p>}
     </section>
+  );
+}
+
+function Candidates({ decision, most }: { decision: Decision; most: number }) {
+  return (
+    <table class="small candidates">
+      <thead>
+        <tr>
+          <th>candidate</th>
+          <th>predicted visits a change</th>
+          <th class="number">state</th>
+        </tr>
+      </thead>
+      <tbody>
+        {decision.candidates.map((one) => (
+          <tr key={`${one.stage} ${one.strategy}`} class={decision.chosen.includes(one.strategy) ? "taken" : ""}>
+            <td>
+              {one.strategy}
+              <small>{one.stage}</small>
+            </td>
+            <td>
+              <span class="bar" style={{ width: `${Math.max(2, (one.visits / most) * 100)}%` }} />
+              {short(one.visits)}
+            </td>
+            <td class="number">{bytes(one.bytes)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
