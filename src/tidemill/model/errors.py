@@ -27,6 +27,8 @@ TidemillError
 │   ├── SourceLost            it cannot be reached, or no longer does what was agreed
 │   ├── HistoryGone           a lake table that no longer has its history from the version taken on
 │   └── SourceSlow            it did not answer a query in the time allowed
+├── Cancelled               a statement that was ended before it committed, by somebody or by its time limit
+├── NotAllowed              a user has no right to what was asked for
 ├── SetupError              Java, Spark or an optional package is not available
 ├── InvalidArgument         a call from Python with an argument of the wrong kind
 ├── Busy                    a server that has too much to do: ask again later
@@ -42,6 +44,7 @@ __all__ = [
     "ArithmeticFault",
     "BadValue",
     "Busy",
+    "Cancelled",
     "CheckViolation",
     "CommitUnknown",
     "Conflict",
@@ -58,6 +61,7 @@ __all__ = [
     "LockHeld",
     "MissingRow",
     "NameTaken",
+    "NotAllowed",
     "NullViolation",
     "OutOfBudget",
     "ParseError",
@@ -261,6 +265,14 @@ class HistoryGone(SourceError):
 
 class SourceSlow(SourceError):
     """The source did not answer a query in the time allowed, however often it was asked."""
+
+
+class Cancelled(TidemillError):
+    """A statement that was ended before it committed, by another thread or because it took too long."""
+
+
+class NotAllowed(TidemillError):
+    """A user has no right to what was asked for."""
 
 
 class SetupError(TidemillError):

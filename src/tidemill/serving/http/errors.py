@@ -28,6 +28,8 @@ _STATUS: tuple[tuple[type[TidemillError], int], ...] = (
     (e.EpochGone, 410),
     (e.SourceError, 502),
     (e.Busy, 429),
+    (e.NotAllowed, 403),
+    (e.Cancelled, 408),
     (e.InternalError, 500),
 )
 """The first kind that fits decides; all others mean that the warehouse cannot be used now."""

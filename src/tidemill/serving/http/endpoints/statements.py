@@ -64,14 +64,11 @@ def run_text(warehouse: Warehouse, text: str, parameters: Any) -> list[Ran]:
         found.append(Ran(result, warehouse.epoch, now - begun))
         begun = now
 
-    try:
-        warehouse.sql(text, parameters, each=note)
-    finally:
-        left = warehouse.in_transaction
-        if left:
-            warehouse.sql("ROLLBACK")
-    if left:
-        raise TransactionState("the text has begun a transaction and not ended it", hint="Add COMMIT to the same text.")
+    with warehouse.session(name="http") as session:
+        session.sql(text, parameters, each=note)
+        if session.in_transaction:
+            what = "the text has begun a transaction and not ended it"
+            raise TransactionState(what, detail="It is rolled back.", hint="Add COMMIT to the same text.")
     return found
 
 
