@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidemill.engine.boundary import public_class
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.costs import refreshes_of, view_costs
+from tidemill.engine.inspect.forecast import ViewForecast, forecast_of
 from tidemill.engine.inspect.state_sizes import StateSize, state_sizes
 from tidemill.engine.inspect.status import Activity, WarehouseStatus, activity_of, status_of
 from tidemill.engine.results import EpochCosts
@@ -34,6 +35,10 @@ class WarehouseCosts:
         Like ``status`` it waits for nobody.
         """
         return activity_of(self._engine)
+
+    def forecast(self) -> list[ViewForecast]:
+        """What the next minute of maintenance is expected to cost, by view, from the last minutes of the log."""
+        return forecast_of(self._engine)
 
     def troubles(self) -> dict[str, Trouble]:
         """The views and feeds whose background thread fails or is not started, with the reason."""
