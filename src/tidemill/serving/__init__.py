@@ -3,6 +3,7 @@
 - ``cli``: the command line
 - ``demo``: ``tidemill demo``
 - ``notebook``: the cell magic of notebooks
+- ``pgwire``: PostgreSQL's wire protocol
 - ``pipelines``: projects of Spark's declarative pipelines
 - ``render``: tables, JSON lines and errors as text
 """
