@@ -39,9 +39,11 @@ def test_psycopg_changes_rows_in_transactions_and_pipelines(client, door):
         client.execute("INSERT INTO orders (id, customer, amount) VALUES (%s, %s, %s)", [101, "eve", D("1.25")])
         client.execute("UPDATE orders SET amount = %s WHERE id = %s", [D("1.50"), 101])
     assert door.warehouse.epoch == before + 1
-    with pytest.raises(psycopg.errors.UniqueViolation), client.transaction():
-        client.execute("DELETE FROM orders WHERE id = 101")
-        client.execute("INSERT INTO orders (id) VALUES (1)")
+    client.execute("BEGIN")
+    client.execute("DELETE FROM orders WHERE id = 101")
+    client.execute("INSERT INTO orders (id) VALUES (2)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        client.execute("COMMIT")
     assert client.execute("SELECT amount FROM orders WHERE id = 101").fetchone() == (D("1.50"),)
     with client.pipeline():
         found = [client.execute("SELECT %s::int + id FROM orders WHERE id = 101", [n]) for n in range(5)]
