@@ -70,7 +70,7 @@ def test_errors_have_their_sqlstate(client):
         ("SELEC 1", "42601"),
         ("INSERT INTO orders (id) VALUES (NULL)", "23502"),
         ("CREATE TABLE orders (a INT)", "42P07"),
-        ("SAVEPOINT a", "0A000"),
+        ("SAVEPOINT a", "25P01"),
     ):
         with pytest.raises(psycopg.Error) as refused:
             client.execute(text)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tidemill.serving.pgwire.connection import Connection
 from tidemill.serving.pgwire.errors import PgError
-from tidemill.serving.pgwire.session import StatementRunner, TidemillSession
+from tidemill.serving.pgwire.session import PgSession, StatementRunner, TidemillSession
 
 __all__ = ["PgServer", "Users"]
 
@@ -100,15 +100,13 @@ class PgServer:
         self._connections.pop(connection.process, None)
         session = connection.session
         if session is not None:
-            task = asyncio.get_running_loop().create_task(self._close(session.session))
+            task = asyncio.get_running_loop().create_task(self._close(session))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def _close(self, session: TidemillSession) -> None:
-        if session is self.warehouse:
-            return
+    async def _close(self, session: PgSession) -> None:
         try:
-            await asyncio.to_thread(session.close)  # type: ignore[attr-defined]
+            await session.close()
         except Exception:
             LOG.exception("a session could not be closed")
 

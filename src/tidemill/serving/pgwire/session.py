@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tidemill.engine.results import Result as EngineResult
-from tidemill.serving.pgwire.errors import PgError, notice_fields
+from tidemill.serving.pgwire.errors import Cancelled, PgError, notice_fields
 from tidemill.serving.pgwire.outcome import Notice, Outcome, RowStream
-from tidemill.serving.pgwire.scan import StatementText
+from tidemill.serving.pgwire.scan import Mark, StatementText
 from tidemill.serving.pgwire.settings import Settings, milliseconds
 
 __all__ = ["PgSession", "StatementRunner", "TidemillSession"]
@@ -45,6 +46,10 @@ CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "UPSERT", "REPLACE"}
 """First words of statements that change rows."""
 
 
+COPY = StatementText("COPY", 0, (Mark("word", "INSERT", 0),))
+"""COPY into a table, which changes rows as INSERT does."""
+
+
 class PgSession:
     """What a connection has of a warehouse, and of PostgreSQL's session state.
 
@@ -60,6 +65,7 @@ class PgSession:
         user: str,
         database: str,
         process: int,
+        cancelled: asyncio.Event,
     ) -> None:
         self.session = session
         self.pool = pool
@@ -70,7 +76,11 @@ class PgSession:
         self.status = "I"
         self.notices: list[Notice] = []
         self.cursors: dict[str, Cursor] = {}
+        self.cancelled = cancelled
+        """Set while what runs is to end."""
         self._started = False
+        self._statements = 0
+        self._savepoints: list[tuple[str, int]] = []
         self._saved: Mapping[str, str] = {}
         self._read_only = False
 
@@ -100,7 +110,12 @@ class PgSession:
         elif self.status == "T" and not self._started:
             await self.run(self.session.sql, "BEGIN")
             self._started = True
+        self._statements += 1
         return await self.run(function)
+
+    async def run_copy(self, function: Callable[[], T]) -> T:
+        """Run a COPY into a table, in the transaction if there is one."""
+        return await self.run_statement(COPY, function)
 
     def require_sound(self) -> None:
         """Refuse to go on in a transaction that has failed."""
@@ -122,6 +137,21 @@ class PgSession:
         set_timeout = getattr(self.session, "set_timeout", None)
         if set_timeout is not None:
             set_timeout(limit / 1000 if limit else None)
+
+    async def close(self) -> None:
+        """Roll back what is open, and let the session go."""
+        if self._started:
+            await self.run(self.session.sql, "ROLLBACK")
+        close = getattr(self.session, "close", None)
+        if close is not None and self.owns_session:
+            await asyncio.to_thread(close)
+
+    owns_session = True
+    """False where the session is the warehouse itself."""
+
+    def cancellation(self) -> PgError:
+        """Why what runs is to end."""
+        return Cancelled()
 
     # -- transactions -------------------------------------------------------------------------------------------
 
@@ -167,8 +197,44 @@ class PgSession:
             await self.run(self.session.sql, "ROLLBACK")
         return Outcome("ROLLBACK")
 
+    def savepoint(self, name: str) -> None:
+        """SAVEPOINT."""
+        self.require_sound()
+        self._require_block("SAVEPOINT")
+        self._savepoints.append((name, self._statements))
+
+    def release_savepoint(self, name: str) -> None:
+        """RELEASE SAVEPOINT."""
+        self.require_sound()
+        self._require_block("RELEASE SAVEPOINT")
+        del self._savepoints[self._savepoint(name) :]
+
+    def rollback_to(self, name: str) -> None:
+        """ROLLBACK TO: possible as long as the warehouse has seen no statement since, for an epoch has no parts."""
+        self._require_block("ROLLBACK TO SAVEPOINT")
+        place = self._savepoint(name)
+        if self._savepoints[place][1] != self._statements:
+            raise PgError(
+                "0A000",
+                f'the transaction cannot go back to savepoint "{name}"',
+                detail="A transaction is one epoch, or nothing: what it has changed since cannot be undone by itself.",
+                hint="ROLLBACK the whole transaction, and run it again.",
+            )
+        del self._savepoints[place + 1 :]
+        self.status = "T"
+
+    def _savepoint(self, name: str) -> int:
+        for place in reversed(range(len(self._savepoints))):
+            if self._savepoints[place][0] == name:
+                return place
+        raise PgError("3B001", f'there is no savepoint "{name}"')
+
+    def _require_block(self, what: str) -> None:
+        if self.status == "I":
+            raise PgError("25P01", f"{what} can only be used in a transaction")
+
     def _ended(self) -> None:
-        self.status, self._started, self._read_only = "I", False, False
+        self.status, self._started, self._read_only, self._savepoints = "I", False, False, []
         self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.holds}
 
 
@@ -180,3 +246,4 @@ class Cursor:
         self.holds = holds
         self.place = 0
         self.left: list[tuple[Any, ...]] = []
+        self.waiting: asyncio.Future[Any] | None = None

@@ -224,6 +224,11 @@ class ExtendedQuery:
         return self._portals[name]
 
     def _describe(self, asked: m.Target) -> Work:
+        session = self._connection.session
+        assert session is not None
+        if asked.is_portal and asked.name in session.cursors:  # cursors are portals, whoever has made them
+            self._send_columns(Description((), session.cursors[asked.name].result.columns), ())
+            return None
         if asked.is_portal:
             portal = self._portal(asked.name)
             assert portal.prepared.description is not None

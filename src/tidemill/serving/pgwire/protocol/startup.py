@@ -114,7 +114,10 @@ class Startup:
     async def _open(self, user: str, roles: tuple[str, ...] | None, database: str, settings: Settings) -> None:
         connection, server = self._connection, self._connection.server
         opened = await server.pool.run(server.open_session, user, roles, f"pgwire {connection.peer}")
-        session = PgSession(opened, server.pool, settings, user, database, connection.process)
+        session = PgSession(
+            opened, server.pool, settings, user, database, connection.process, connection.cancelled
+        )
+        session.owns_session = opened is not server.warehouse
         session.apply_timeout()
         connection.session = session
         connection.startup = None

@@ -90,7 +90,8 @@ def _rollback(session: PgSession, words: WordReader, names: PreparedNames) -> Co
     _refuse_two_phases(words)
     words.accept("WORK", "TRANSACTION")
     if words.accept("TO"):
-        raise _no_savepoints()
+        words.accept("SAVEPOINT")
+        return _savepoint_plan("ROLLBACK", session.rollback_to, words)
     _no_chain(words)
     return ControlPlan(session.rollback)
 
@@ -106,19 +107,25 @@ def _refuse_two_phases(words: WordReader) -> None:
         raise PgError("0A000", "a transaction cannot be prepared for two-phase commit")
 
 
-def _no_savepoints() -> PgError:
-    return PgError(
-        "0A000",
-        "a transaction has no savepoints",
-        detail="It is one epoch, or nothing.",
-        hint="ROLLBACK the whole transaction, and run it again.",
-    )
-
-
 def _savepoint(session: PgSession, words: WordReader, names: PreparedNames) -> ControlPlan | None:
     if words.statement.words[:2] == ("RELEASE", "ERRORS"):
         return None
-    raise _no_savepoints()
+    if words.accept("SAVEPOINT"):
+        return _savepoint_plan("SAVEPOINT", session.savepoint, words)
+    words.expect("RELEASE")
+    words.accept("SAVEPOINT")
+    return _savepoint_plan("RELEASE", session.release_savepoint, words)
+
+
+def _savepoint_plan(tag: str, act: Callable[[str], None], words: WordReader) -> ControlPlan:
+    name = words.name()
+    words.end()
+
+    async def run() -> Outcome:
+        act(name)
+        return Outcome(tag)
+
+    return ControlPlan(run)
 
 
 # ----------------------------------------------------------------------------------------------------------- settings
