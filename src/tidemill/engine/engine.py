@@ -17,6 +17,8 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
+from tidemill.engine.calls.running_calls import RunningCalls
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
@@ -103,21 +105,20 @@ class Engine:
         self.registry = state.registry
         self.object_epoch_open = False
         """True while an epoch of objects is open, whose draft others would not see."""
-        self.session = NamedDefinitions()
-        """Temporary views and functions, and variables."""
-        self.variable_defaults: dict[str, Literal] = {}
-        """Values that SET VAR name = DEFAULT sets."""
         self.reads: Counter[str] = Counter()
         """Reads of tables and views by users, since the warehouse was opened."""
-        self.transactions = OpenTransactions()
+        self.calls = RunningCalls(placement.interrupt, self._recover_own)
+        self.transactions = OpenTransactions(self.calls)
         self._given = threading.local()
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
         self._combiner = EpochCombiner(state.lock)
         self.refreshes = RefreshRecorder(refresh_log, self._runtime_reason, writes=not read_only)
-        self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish, self.refreshes)
-        self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
+        self.epochs = EpochCommitter(
+            state, self.transaction, self.calls, self._note, self.publisher.publish, self.refreshes
+        )
+        self.events = EventWriter(state, self.transaction, self.epochs, self.calls, self._run_due)
         self.settled = self.events.settled
         self.flush = self.events.flush
         self.reader = reader = WarehouseReader(
@@ -198,9 +199,14 @@ class Engine:
         return self.state.catalog
 
     @property
+    def session(self) -> SessionState:
+        """The session that this thread works for."""
+        return self.calls.session
+
+    @property
     def named(self) -> NamedDefinitions:
         """All definitions in SQL that a statement may use: temporary ones hide those of the catalog."""
-        stored, own = self.catalog.named, self.session
+        stored, own = self.catalog.named, self.session.definitions
         return NamedDefinitions(
             {**stored.queries, **own.queries},
             {**stored.functions, **own.functions},
@@ -232,10 +238,14 @@ class Engine:
     @property
     def committed(self) -> Catalog:
         """The catalog as of the last commit, even if an exception has left an epoch of this thread unfinished."""
+        self._recover_own()
+        return self.state.catalog
+
+    def _recover_own(self) -> None:
+        """Go back to the last commit if an exception has left an epoch of this thread unfinished."""
         if self.transaction.abandoned:
             with self.lock:
                 self.transaction.recover()
-        return self.state.catalog
 
     @property
     def committed_epoch(self) -> int:
@@ -305,11 +315,16 @@ class Engine:
         # Objects, rows of lake tables and late changes come from callers that have a lock.
         leader = self._combiner.leader
         shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
+        calls = self.calls if self.calls.by_thread else None
+        if shared and calls is not None:
+            calls.commit_point()  # whether the leader has committed it is not seen from here
         try:
             number = self._combiner.join(run) if shared else self._combiner.lead(run)
         except TidemillError as refused:
             log_refused(refused, self.store.epoch)
             raise
+        if calls is not None:
+            calls.note_epoch(number)
         self._run_due()
         return number
 
@@ -378,7 +393,7 @@ class Engine:
     def _note(self, epoch: Epoch) -> None:
         """Record a committed epoch; subscribers are notified once it is durable."""
         self.publisher.offer(epoch)
-        if self.transactions.by_thread:
+        if self.transactions.by_owner:
             self.transactions.note_commit(epoch)
         self._last = epoch
         self._schedule.note(epoch)
@@ -411,6 +426,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the engine; waiting subscribers end."""
+        self.calls.close()
         self.builds.close()
         self.follower.close()
         self.feeds.close()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.calls.in_session import in_session
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
@@ -32,11 +35,14 @@ from tidemill.storage.compaction.consolidate import difference
 
 
 @public_class
+@in_session
 class TableHandle(LazyRows):
     """A table of a warehouse; ``definition`` is its declaration."""
 
-    def __init__(self, engine: Engine, table: Table) -> None:
-        super().__init__(table.fields, lambda: engine.read_contents(table.name), engine.placement.frame)
+    def __init__(self, engine: Engine, table: Table, session: SessionState | None = None) -> None:
+        read = partial(engine.calls.run, session, lambda: engine.read_contents(table.name))
+        super().__init__(table.fields, read, engine.placement.frame)
+        self._session = session
         self.name = table.name
         self._engine = engine
 
@@ -56,11 +62,14 @@ class TableHandle(LazyRows):
 
 
 @public_class
+@in_session
 class ViewHandle(LazyRows):
     """A materialized view: its rows, its changes, and its explanation."""
 
-    def __init__(self, engine: Engine, view: View) -> None:
-        super().__init__(view.fields, lambda: engine.read_contents(view.name), engine.placement.frame)
+    def __init__(self, engine: Engine, view: View, session: SessionState | None = None) -> None:
+        read = partial(engine.calls.run, session, lambda: engine.read_contents(view.name))
+        super().__init__(view.fields, read, engine.placement.frame)
+        self._session = session
         self.name = view.name
         self._engine = engine
 
@@ -165,10 +174,12 @@ class ViewHandle(LazyRows):
 
 
 @public_class
+@in_session
 class WarehouseSnapshot:
     """A read-only warehouse as of an epoch."""
 
-    def __init__(self, engine: Engine, epoch: int) -> None:
+    def __init__(self, engine: Engine, epoch: int, session: SessionState | None = None) -> None:
+        self._session = session
         engine.flush()
         require_epoch(engine.store, epoch)
         self._engine = engine
@@ -191,7 +202,9 @@ class WarehouseSnapshot:
         return select(self._engine, query, until=self.epoch)
 
     def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
-        return LazyRows(fields, lambda: self._engine.contents(name, self.epoch), self._engine.placement.frame)
+        engine = self._engine
+        read = partial(engine.calls.run, self._session, lambda: engine.contents(name, self.epoch))
+        return LazyRows(fields, read, engine.placement.frame)
 
 
 def _net(stored: pa.Table, name: str, fields: tuple[Field, ...]) -> pa.Table:

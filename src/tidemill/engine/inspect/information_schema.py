@@ -116,7 +116,7 @@ def _tables(engine: Engine) -> Rows:
         stored = None if view.computed_on_read else engine.store.rows(view.name)
         yield CATALOG, SCHEMA, view.name, "MATERIALIZED VIEW", "NO", stored, None, None
     for name in engine.named.queries:
-        kind = "TEMPORARY VIEW" if name in engine.session.queries else "VIEW"
+        kind = "TEMPORARY VIEW" if name in engine.session.definitions.queries else "VIEW"
         yield CATALOG, SCHEMA, name, kind, "NO", None, None, None
 
 

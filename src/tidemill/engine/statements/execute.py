@@ -49,7 +49,9 @@ from tidemill.model.types import STRING, Field
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
     """Execute ``statement``."""
-    if engine.transactions.by_thread:
+    if engine.calls.by_thread:
+        engine.calls.next_statement()
+    if engine.transactions.by_owner:
         require_allowed(engine, statement)
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
@@ -147,7 +149,7 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
 def _drop_named_query(engine: Engine, statement: sql.Drop) -> Result:
     """Remove a view that is not materialized, and with CASCADE the materialized views that use it."""
     used = [view.name for view in engine.catalog.views.values() if statement.name in words_of(view.query, engine.named)]
-    stored = statement.name not in engine.session.queries
+    stored = statement.name not in engine.session.definitions.queries
     gone = engine.catalog.with_readers(used) if statement.cascade and stored else []
     if gone:
         engine.definitions.drop(gone[-1], readers=gone[:-1])

@@ -60,7 +60,7 @@ class _Prepared:
     functions: Mapping[str, str]
 
     def is_current(self, engine: Engine) -> bool:
-        same = self.catalog is engine.catalog and self.session is engine.session
+        same = self.catalog is engine.catalog and self.session is engine.session.definitions
         return same and self.functions == engine.registry.keys
 
 
@@ -87,7 +87,7 @@ class PreparedStatements:
             run = _prepared(engine, text, given)
             if run is None:
                 return None
-            kept = _Prepared(run, engine.catalog, engine.session, dict(engine.registry.keys))
+            kept = _Prepared(run, engine.catalog, engine.session.definitions, dict(engine.registry.keys))
         self._keep(key, kept)
         return kept.run
 

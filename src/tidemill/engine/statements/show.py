@@ -44,7 +44,7 @@ def definition_of(engine: Engine, name: str) -> str:
         return view_definition(engine.catalog.builds[name].view)
     query = engine.named.queries.get(name)
     if query is not None:
-        kind = "TEMPORARY VIEW" if name in engine.session.queries else "VIEW"
+        kind = "TEMPORARY VIEW" if name in engine.session.definitions.queries else "VIEW"
         columns = f" ({', '.join(map(quoted, query.columns))})" if query.columns else ""
         return f"CREATE {kind} {quoted(name)}{columns} AS {query.text}"
     entry = engine.catalog.entry(name)
