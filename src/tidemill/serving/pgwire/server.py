@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tidemill.serving.pgwire.connection import Connection
 from tidemill.serving.pgwire.errors import PgError
-from tidemill.serving.pgwire.session import PgSession, StatementRunner, TidemillSession
+from tidemill.serving.pgwire.session import PgSession, Shared, StatementRunner, TidemillSession
 
 __all__ = ["PgServer", "Users"]
 
@@ -60,6 +60,7 @@ class PgServer:
         self._connections: dict[int, Connection] = {}
         self._last_process = 0
         self._closing: set[asyncio.Task[None]] = set()
+        self.shared = Shared()
 
     @property
     def port(self) -> int:

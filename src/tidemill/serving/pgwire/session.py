@@ -46,6 +46,12 @@ CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "UPSERT", "REPLACE"}
 """First words of statements that change rows."""
 
 
+class Shared:
+    """What all connections of a door share: the database that answers queries of the catalog, once it was needed."""
+
+    catalog: Any = None
+
+
 COPY = StatementText("COPY", 0, (Mark("word", "INSERT", 0),))
 """COPY into a table, which changes rows as INSERT does."""
 
@@ -66,6 +72,7 @@ class PgSession:
         database: str,
         process: int,
         cancelled: asyncio.Event,
+        shared: Shared,
     ) -> None:
         self.session = session
         self.pool = pool
@@ -73,6 +80,7 @@ class PgSession:
         self.user = user
         self.database = database
         self.process = process
+        self.shared = shared
         self.status = "I"
         self.notices: list[Notice] = []
         self.cursors: dict[str, Cursor] = {}

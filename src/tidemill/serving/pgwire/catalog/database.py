@@ -30,22 +30,31 @@ OWN_COLUMNS = {"pg_constraint": {"_definition": "text"}}
 
 
 class CatalogDatabase:
-    """The catalog of one connection. ``show`` makes its rows, ``query`` asks them; not from two threads at once."""
+    """A database with the rows of the catalog as the last one saw it who asked; one question at a time."""
 
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._shape: WarehouseShape | None = None
+        self._shown: object = None
         self._settings: Mapping[str, str] = {}
         self._lock = threading.Lock()
 
     def query(
-        self, text: str, values: Mapping[str, Any], shape: WarehouseShape, session: Mapping[str, Any], settings: Mapping[str, str]
+        self,
+        text: str,
+        values: Mapping[str, Any],
+        shape: WarehouseShape,
+        session: Mapping[str, Any],
+        settings: Mapping[str, str],
     ) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         """The columns of a query, as names and types of DuckDB, and its rows."""
         with self._lock:
             connection = self._opened()
-            if shape != self._shape:
-                self._show(connection, shape, session)
+            for name, value in session.items():
+                connection.execute(f"SET VARIABLE {name} = ?", [value])
+            shown = shape, session["database"], session["user"]
+            if shown != self._shown:
+                self._show(connection, *shown)
+                self._shown = shown
             if settings != self._settings:
                 _fill(connection, "pgc", "pg_settings", [_setting(*one) for one in settings.items()])
                 _set_map(connection, "settings", settings)
@@ -60,7 +69,7 @@ class CatalogDatabase:
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
             options = {"threads": 1, "enable_external_access": False, "autoinstall_known_extensions": False}
-            connection = duckdb.connect(":memory:", config=options)  # type: ignore[arg-type]
+            connection = duckdb.connect(":memory:", config=options)
             for schema in SCHEMAS.values():
                 connection.execute(f"CREATE SCHEMA {schema}")
             for (schema, name), catalog in catalogs().items():
@@ -74,10 +83,7 @@ class CatalogDatabase:
             self._connection = connection
         return self._connection
 
-    def _show(self, connection: duckdb.DuckDBPyConnection, shape: WarehouseShape, session: Mapping[str, Any]) -> None:
-        for name, value in session.items():
-            connection.execute(f"SET VARIABLE {name} = ?", [value])
-        database, user = str(session["database"]), str(session["user"])
+    def _show(self, connection: duckdb.DuckDBPyConnection, shape: WarehouseShape, database: str, user: str) -> None:
         rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for schema, made in (
             ("pgc", pg_rows(shape, database, user)),
@@ -90,7 +96,6 @@ class CatalogDatabase:
                 _fill(connection, schema, name, rows.get((schema, name), ()))
         for variable, found in _maps(shape, {name: given for (schema, name), given in rows.items() if schema == "pgc"}):
             _set_map(connection, variable, found)
-        self._shape = shape
 
 
 def _maps(shape: WarehouseShape, rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[str, Mapping[Any, Any]]]:

@@ -1,4 +1,4 @@
-"""Functions of PostgreSQL as macros of DuckDB, under names of their own: DuckDB has some of them, with other answers."""
+"""Functions of PostgreSQL as macros of DuckDB, under names of their own: it has some of them, with other answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tidemill.serving.pgwire.types import oids
 __all__ = ["FUNCTIONS", "PREFIX", "TABLE_FUNCTIONS", "macros"]
 
 PREFIX = "pgf_"
+
 
 def _look(variable: str, key: str) -> str:
     return f"getvariable('{variable}')[{key}]"
@@ -108,8 +109,8 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
 
 TABLE_FUNCTIONS: dict[str, str] = {
     "pg_get_keywords": "() AS TABLE SELECT 'select' AS word, 'R' AS catcode, 'reserved' AS catdesc",
-    "pg_timezone_names": "() AS TABLE SELECT 'UTC' AS name, 'UTC' AS abbrev, INTERVAL 0 SECOND AS utc_offset, false AS is_dst",
-}  # fmt: skip
+    "pg_timezone_names": "() AS TABLE SELECT 'UTC' AS name, 'UTC' AS abbrev, false AS is_dst",
+}
 
 HELPERS = (
     # The name in a regclass: without its schema and quotes.
@@ -151,4 +152,4 @@ def _format_type() -> str:
         THEN 'numeric(' || ((m - 4) >> 16) || ',' || ((m - 4) & 65535) || ')' || CASE o WHEN 1231 THEN '[]' ELSE '' END
       WHEN m IS NOT NULL AND m >= 0 AND o = 1083 THEN 'time(' || m || ') without time zone'
       ELSE CASE o {titles} {arrays}
-        ELSE coalesce({_look('types', 'o')}, '???') END END"""
+        ELSE coalesce({_look("types", "o")}, '???') END END"""

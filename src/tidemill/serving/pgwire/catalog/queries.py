@@ -100,25 +100,22 @@ class CatalogPlan:
         session = self._session
         facts = {"database": session.database, "user": session.user, "process": session.process, "version": VERSION}
         shape = read_shape(session.session)
-        found, rows = database_of(session).query(
+        found, rows = self._database().query(
             self._query.text, self._values(values), shape, facts, session.settings.snapshot()
         )
         told = self._query.columns if len(self._query.columns) == len(found) else ((None, None),) * len(found)
         columns = tuple(_column(label or name, of, kind) for (name, of), (label, kind) in zip(found, told, strict=True))
         return columns, rows
 
+    def _database(self) -> CatalogDatabase:
+        if self._session.shared.catalog is None:
+            self._session.shared.catalog = CatalogDatabase()
+        database: CatalogDatabase = self._session.shared.catalog
+        return database
+
     def _values(self, values: Sequence[Any]) -> dict[str, Any]:
         used = dict.fromkeys(self._query.order)
         return {str(place): values[place - 1] for place in used}
-
-
-def database_of(session: PgSession) -> CatalogDatabase:
-    """The catalog of a connection, made when it is first asked for."""
-    found = getattr(session, "catalog", None)
-    if found is None:
-        found = CatalogDatabase()
-        session.catalog = found  # type: ignore[attr-defined]
-    return found
 
 
 _KINDS: dict[str, int] = {
@@ -138,7 +135,7 @@ def _column(name: str, of: str, told: int | None) -> ResultColumn:
     element = of.removesuffix("[]")
     oid = _KINDS.get(element, oids.TEXT)
     if of.endswith("[]"):
-        oid = oids.ARRAY_OF[oid]
+        oid = oids.ARRAY_OF[oids.OID if oid == oids.INT8 else oid]
     if told is not None and (told in oids.ELEMENT_OF or told in (22, 30)) == of.endswith("[]"):
         oid = told
     known = oids.BY_OID.get(oid)

@@ -53,7 +53,8 @@ def _fixed(database: str, user: str) -> Iterator[tuple[str, Row]]:
     for table in ("pg_roles", "pg_authid"):
         role = {
             "oid": OWNER, "rolname": user, "rolsuper": False, "rolinherit": True, "rolcreaterole": False,
-            "rolcreatedb": False, "rolcanlogin": True, "rolreplication": False, "rolbypassrls": False, "rolconnlimit": -1,
+            "rolcreatedb": False, "rolcanlogin": True, "rolreplication": False, "rolbypassrls": False,
+            "rolconnlimit": -1,
         }  # fmt: skip
         yield table, role
     yield "pg_user", {"usename": user, "usesysid": OWNER, "usecreatedb": False, "usesuper": False}
@@ -145,9 +146,7 @@ def _attributes(relation: RelationShape, oid: int) -> Iterator[tuple[str, Row]]:
             yield "pg_attrdef", {"oid": oid + place, "adrelid": oid, "adnum": place, "adbin": defaults[field.name]}
 
 
-def _constraint(
-    relation: RelationShape, constraint: Constraint, numbers: dict[str, int]
-) -> Iterator[tuple[str, Row]]:
+def _constraint(relation: RelationShape, constraint: Constraint, numbers: dict[str, int]) -> Iterator[tuple[str, Row]]:
     oid, table = numbers[f"constraint {relation.name} {constraint.name}"], numbers[relation.name]
     places = _places(relation, constraint.columns)
     index = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,10 @@ KNOWN = FUNCTIONS.keys() | TABLE_FUNCTIONS.keys() | {"format_type", "_pg_expanda
 
 ALSO_OURS = {"format", "array_length", "array_lower", "array_upper", "array_to_string", "cardinality"}
 """Functions that do not."""
+
+
+DEEPEST, RECURSION = 60, 5_000
+"""Parentheses within each other in a query of the catalog at most, and Python's calls that these need."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,13 @@ def read_catalog_query(text: str) -> CatalogQuery | None:
     """A query that asks for the catalog; None for any other statement.
 
     >>> print(read_catalog_query("SELECT relname FROM pg_class WHERE oid = 'orders'::regclass").text)
-    SELECT relname FROM pgc.pg_class WHERE oid = PGF_REGCLASS_OID('orders')
+    SELECT relname FROM pgc.pg_class AS pg_class WHERE oid = PGF_REGCLASS_OID('orders')
     >>> read_catalog_query("SELECT customer FROM orders") is None
     True
     """
+    if _nesting(text) > DEEPEST:
+        return None
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION))
     try:
         tree = parse_one(text, read="postgres")
     except (SqlglotError, RecursionError):
@@ -63,8 +71,21 @@ def read_catalog_query(text: str) -> CatalogQuery | None:
     tree = _all_translated(tree)
     order = tuple(int(one.name) for one in tree.find_all(exp.Parameter) if one.name.isdigit())
     return CatalogQuery(
-        tree.sql("duckdb", comments=False), columns, parameters, order, settings, found.others[0] if found.others else None
+        tree.sql("duckdb", comments=False),
+        columns,
+        parameters,
+        order,
+        settings,
+        found.others[0] if found.others else None,
     )
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "([") - (sign in ")]")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 class _Relations:
@@ -142,7 +163,13 @@ def _label(node: exp.Expr) -> str:
     """The name that PostgreSQL gives to a column without an alias."""
     match node:
         case exp.Column() | exp.Dot():
-            return node.name.lower() if _is_word(node) else node.name if isinstance(node, exp.Column) else _label(node.expression)
+            return (
+                node.name.lower()
+                if _is_word(node)
+                else node.name
+                if isinstance(node, exp.Column)
+                else _label(node.expression)
+            )
         case exp.Cast():
             return _label(node.this) if not isinstance(node.this, exp.Literal) else _cast_name(node)
         case exp.Paren():
@@ -164,7 +191,7 @@ def _label(node: exp.Expr) -> str:
 
 
 def _cast_name(node: exp.Cast) -> str:
-    return oids.BY_OID[found].name if (found := _cast_oid(node)) in oids.BY_OID else "?column?"  # type: ignore[index]
+    return oids.BY_OID[found].name if (found := _cast_oid(node)) in oids.BY_OID else "?column?"
 
 
 def _type(node: exp.Expr) -> int | None:
@@ -201,7 +228,8 @@ def _cast_oid(node: exp.Cast) -> int | None:
     if name in _OID_TYPES:
         return oids.TEXT
     if name.endswith("[]"):
-        element = _SPELLED.get(name[:-2])
+        # Lists of large numbers are lists of oids: nothing else in the catalog has them.
+        element = oids.OID if name[:-2] in ("bigint", "int8") else _SPELLED.get(name[:-2])
         return None if element is None else oids.ARRAY_OF.get(element)
     return _SPELLED.get(name)
 
@@ -213,6 +241,8 @@ def _parameters(tree: exp.Expr) -> dict[int, int]:
         if not node.name.isdigit():
             continue
         parent, of = node.parent, None
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
         if isinstance(parent, exp.Cast):
             of = _cast_oid(parent)
         elif isinstance(parent, exp.Binary | exp.In | exp.Any):
@@ -220,10 +250,15 @@ def _parameters(tree: exp.Expr) -> dict[int, int]:
             of = next((kind for column in columns if (kind := _type(column)) is not None), None)
             of = oids.TEXT if of in (oids.NAME, oids.CHAR) else of
         if isinstance(parent, exp.Any):
-            compared = next((kind for one in parent.parent.iter_expressions() if (kind := _type(one))), oids.TEXT)
+            compared = next((kind for one in _compared(parent) if (kind := _type(one))), oids.TEXT)
             of = oids.ARRAY_OF.get(compared, oids.ARRAY_OF[oids.TEXT])
         found.setdefault(int(node.name), of or oids.TEXT)
     return found
+
+
+def _compared(node: exp.Expr) -> list[exp.Expr]:
+    """What stands beside a node."""
+    return [] if node.parent is None else list(node.parent.iter_expressions())
 
 
 def _set_configs(tree: exp.Expr) -> list[tuple[str, str, bool]]:
@@ -352,7 +387,9 @@ def _any(node: Any) -> exp.Expr:
     """``= ANY($1)`` has to know that its parameter is a list."""
     inner = node.this.this if isinstance(node.this, exp.Paren) else node.this
     if isinstance(inner, exp.Parameter):
-        numbers = any(_type(one) in (oids.OID, oids.INT8, oids.INT4, oids.INT2) for one in node.parent.iter_expressions())
+        numbers = any(
+            _type(one) in (oids.OID, oids.INT8, oids.INT4, oids.INT2) for one in node.parent.iter_expressions()
+        )
         inner.replace(exp.cast(inner, "BIGINT[]" if numbers else "TEXT[]"))
     return node  # type: ignore[no-any-return]
 
@@ -395,7 +432,10 @@ def _bracket(node: Any) -> exp.Expr:
     if isinstance(node.this, exp.Column) and node.this.name.lower() in ("indkey", "indoption", "indclass", "conkey"):
         if node.this.name.lower() == "conkey":
             return node  # type: ignore[no-any-return]
-        node.set("expressions", [exp.Add(this=exp.Paren(this=one), expression=exp.Literal.number(1)) for one in node.expressions])
+        node.set(
+            "expressions",
+            [exp.Add(this=exp.Paren(this=one), expression=exp.Literal.number(1)) for one in node.expressions],
+        )
     return node  # type: ignore[no-any-return]
 
 

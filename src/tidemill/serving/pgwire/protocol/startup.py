@@ -115,7 +115,7 @@ class Startup:
         connection, server = self._connection, self._connection.server
         opened = await server.pool.run(server.open_session, user, roles, f"pgwire {connection.peer}")
         session = PgSession(
-            opened, server.pool, settings, user, database, connection.process, connection.cancelled
+            opened, server.pool, settings, user, database, connection.process, connection.cancelled, server.shared
         )
         session.owns_session = opened is not server.warehouse
         session.apply_timeout()

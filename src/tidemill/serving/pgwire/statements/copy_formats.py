@@ -143,7 +143,11 @@ def _csv_cell(text: str, at: int, options: CopyOptions) -> tuple[str, bool, int]
     while at < len(text):
         sign = text[at]
         if within:
-            if sign == options.escape and text[at + 1 : at + 2] in (options.quote, options.escape) and at + 1 < len(text):
+            if (
+                sign == options.escape
+                and text[at + 1 : at + 2] in (options.quote, options.escape)
+                and at + 1 < len(text)
+            ):
                 out.append(text[at + 1])
                 at += 1
             elif sign == options.quote:

@@ -87,7 +87,11 @@ async def _pieces(
     async for rows in _batches(found):
         # As from PostgreSQL, a message has one row, and the first one of a binary COPY its head as well.
         lines = [
-            _encoded([None if value is None else cell(value) for value, cell in zip(row, encoders, strict=True)], options, names)
+            _encoded(
+                [None if value is None else cell(value) for value, cell in zip(row, encoders, strict=True)],
+                options,
+                names,
+            )
             for row in rows
         ]
         if lines and head:

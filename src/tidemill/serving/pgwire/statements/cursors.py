@@ -165,12 +165,13 @@ class FetchPlan:
     async def _next(self, cursor: Cursor, stream: RowStream) -> Sequence[tuple[Any, ...]]:
         """The next rows of a stream, or none after the timeout: what is being waited for then stays asked for."""
         if cursor.waiting is None:
-            cursor.waiting = asyncio.ensure_future(anext(stream.batches, ()))  # type: ignore[arg-type]
+            cursor.waiting = asyncio.ensure_future(anext(stream.batches, ()))
         done, _ = await asyncio.wait({cursor.waiting}, timeout=self._seconds)
         if not done:
             return ()
-        found, cursor.waiting = cursor.waiting, None
-        return found.result()
+        waiting, cursor.waiting = cursor.waiting, None
+        found: Sequence[tuple[Any, ...]] = waiting.result()
+        return found
 
 
 def _timeout(words: WordReader) -> float:

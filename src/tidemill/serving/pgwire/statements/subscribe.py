@@ -13,7 +13,7 @@ from tidemill.serving.pgwire.scan import StatementText
 from tidemill.serving.pgwire.session import PgSession
 from tidemill.serving.pgwire.statements.reader import WordReader
 
-__all__ = ["SubscribePlan", "Subscribe", "read_subscribe"]
+__all__ = ["Subscribe", "SubscribePlan", "read_subscribe"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
 """Seconds between two looks at a warehouse that has no news: more while nothing happens."""
@@ -72,9 +72,7 @@ class SubscribePlan:
         self._session.require_sound()
         columns = await self._columns()
         session, asked = self._session.session, self._asked
-        subscription = await self._session.run(
-            lambda: session.subscribe(asked.view, since=asked.since, timeout=0)
-        )
+        subscription = await self._session.run(lambda: session.subscribe(asked.view, since=asked.since, timeout=0))
         return RowStream(columns, _changes(self._session, subscription, asked.until))
 
     async def _columns(self) -> tuple[ResultColumn, ...]:
