@@ -1,6 +1,6 @@
 // What views cost: the forecast of the next minute, the shares of the last hour, the refresh log.
 
-import { bytes, count, seconds, share, short } from "../base/format.ts";
+import { bytes, count, percent, seconds, short } from "../base/format.ts";
 import { address } from "../base/router.ts";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { RefreshesTab } from "../relation/RefreshesTab.tsx";
@@ -10,9 +10,9 @@ import { useAnswer } from "../server/resource.ts";
 
 interface Forecast {
   seconds: number;
-  share?: number | null;
-  rows?: number | null;
-  views: { view: string; seconds: number; epochs?: number; rows?: number; reason?: string }[];
+  rows: number;
+  commits: number;
+  views: { view: string; seconds: number; rows: number; reason: string }[];
 }
 
 const READ_MILLISECONDS = 4000;
@@ -43,13 +43,13 @@ function ForecastCard() {
       <p class="forecast-figure">
         <b>{seconds(forecast.seconds)}</b> of maintenance
         <span class="quiet">
-          {share(forecast.seconds / 60)} of a core
-          {forecast.rows ? `, for ${short(forecast.rows)} rows` : ""}, if changes come as they came lately
+          {percent(forecast.seconds / 60)} of a core, {seconds(forecast.commits)} of it for commits, for {short(forecast.rows)} rows, if changes
+          come as they came in the last minute
         </span>
       </p>
       <div class="bars">
         {forecast.views.slice(0, 8).map((one) => (
-          <a key={one.view} href={address("relation", one.view, "costs")}>
+          <a key={one.view} href={address("relation", one.view, "costs")} title={one.reason}>
             <span class="bars-name">{one.view}</span>
             <span class="bars-line">
               <i style={{ width: `${Math.max(1, (one.seconds / most) * 100)}%` }} />
@@ -63,7 +63,7 @@ function ForecastCard() {
 }
 
 function ByView() {
-  const answer = useAnswer(() => get<{ costs: ViewCost[] }>("costs", { limit: MOST }), "costs", READ_MILLISECONDS);
+  const answer = useAnswer(() => get<{ costs: ViewCost[] }>("costs"), "costs", READ_MILLISECONDS);
   if (answer.error !== undefined) return <ErrorBox error={answer.error} again={answer.again} />;
   if (!answer.value) return <p class="quiet loading">Loading…</p>;
   return (
@@ -85,12 +85,12 @@ function ByView() {
           </tr>
         </thead>
         <tbody>
-          {answer.value.costs.map((one) => (
+          {answer.value.costs.slice(0, MOST).map((one) => (
             <tr key={one.view}>
               <td>
                 <a href={address("relation", one.view, "costs")}>{one.view}</a>
               </td>
-              <td class="number">{share(one.share)}</td>
+              <td class="number">{percent(one.share)}</td>
               <td class="number">{seconds(one.seconds)}</td>
               <td class="number">{count(one.refreshes)}</td>
               <td class="number">{count(one.recomputed)}</td>

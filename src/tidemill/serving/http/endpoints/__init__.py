@@ -4,13 +4,27 @@
 - ``statements``: statements of SQL
 - ``tables``: rows that are sent, and epochs that are waited for
 - ``views``: rows, changes, definition and explanation of a view
+- ``inspection``: where a row comes from, held-back rows, certificates
+- ``sources``: sources and their positions, and the forecast
 - ``costs``: the refresh log, costs and statistics
 - ``builds``: views that are built in the background
 - ``health``: for whoever watches the process
+- ``console``: the page for people, and its files
 """
 
 from tidemill.serving.http.endpoint import Endpoint
-from tidemill.serving.http.endpoints import builds, costs, health, statements, status, tables, views
+from tidemill.serving.http.endpoints import (
+    builds,
+    console,
+    costs,
+    health,
+    inspection,
+    sources,
+    statements,
+    status,
+    tables,
+    views,
+)
 
 __all__ = ["ENDPOINTS"]
 
@@ -18,8 +32,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
     *statements.ENDPOINTS,
     *views.ENDPOINTS,
+    *inspection.ENDPOINTS,
+    *sources.ENDPOINTS,
     *tables.ENDPOINTS,
     *builds.ENDPOINTS,
     *costs.ENDPOINTS,
     *health.ENDPOINTS,
+    *console.ENDPOINTS,
 )
