@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.serving.console.browser import PHONE, Shown
+from tests.serving.console.conftest import HOSTILE
 from tidemill.engine.warehouse import Warehouse
 
 pytestmark = pytest.mark.xdist_group("console")
@@ -17,6 +18,7 @@ PAGES = {
     "#/": "part_price",
     "#/relation/spend": "rows at epoch",
     "#/relation/orders": "amount",
+    "#/relation/spend/changes": "Waiting for the next change",
     "#/relation/spend/plan": "All of EXPLAIN",
     "#/relation/spend/costs": "Time of one refresh",
     "#/relation/spend/refreshes": "incremental",
@@ -47,6 +49,23 @@ def test_a_change_is_shown_within_a_second(shown: Shown, shop: Warehouse) -> Non
     shop.apply({"orders": [(+1, (100, "zoe", "77.25", 1))]})
     page.get_by_role("cell", name="77.25").wait_for()
     assert time.monotonic() - begun < 1.0
+
+
+def test_changes_are_listed_as_they_come(shown: Shown, shop: Warehouse) -> None:
+    page = shown.open("#/relation/spend/changes")
+    page.get_by_text("Waiting for the next change").wait_for()
+    page.wait_for_timeout(200)  # the stream begins
+    begun = time.monotonic()
+    shop.apply({"orders": [(+1, (200, "yan", "1.25", 1)), (+1, (201, HOSTILE, "2.50", 1))]})
+    page.get_by_role("row").filter(has_text="yan").filter(has_text="+1").wait_for()
+    assert time.monotonic() - begun < 1.0
+    page.get_by_role("row").filter(has_text="<img src=x").filter(has_text="−1").wait_for()
+    page.get_by_role("button", name="Hold").click()
+    shop.apply({"orders": [(+1, (202, "yet", "1.25", 1))]})
+    page.wait_for_timeout(300)
+    assert page.get_by_text("yet", exact=True).count() == 0
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_text("yet", exact=True).wait_for()
 
 
 def test_rows_of_an_epoch_are_shown(shown: Shown, shop: Warehouse) -> None:

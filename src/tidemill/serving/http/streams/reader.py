@@ -7,7 +7,7 @@ twice is passed over by its epoch. A queue that has overflowed sends its reader 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
 
 from tidemill.engine.subscriptions.subscription import Subscription
@@ -39,7 +39,7 @@ class ChangeReader:
         self._asked = seen
         self.seen = 0
 
-    async def __aiter__(self) -> AsyncIterator[Encoded | None]:
+    async def __aiter__(self) -> AsyncGenerator[Encoded | None, None]:
         topic, queue = await self._hub.join(self._view, self._where)
         try:
             self.seen = topic.position if self._asked is None else self._asked
@@ -56,7 +56,7 @@ class ChangeReader:
         finally:
             self._hub.leave(topic, queue)
 
-    async def _waiting(self, topic: Topic, queue: Queue) -> AsyncIterator[Encoded | None]:
+    async def _waiting(self, topic: Topic, queue: Queue) -> AsyncGenerator[Encoded | None, None]:
         """What waits in the queue, until it has overflowed or ended; None after a while without any."""
         while not queue.lagging:
             changes = queue.take()
@@ -79,7 +79,7 @@ class ChangeReader:
             return False
         return True
 
-    async def _missed(self, topic: Topic, queue: Queue) -> AsyncIterator[Encoded]:
+    async def _missed(self, topic: Topic, queue: Queue) -> AsyncGenerator[Encoded, None]:
         """What the store has after the epoch that was seen; meanwhile the queue takes in what comes."""
         run = self._service.reads.run
         stored: Subscription = await run(self._from_store, topic)  # refuses an epoch that is still to come
