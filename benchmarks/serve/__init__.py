@@ -6,7 +6,3 @@
 - ``subscribers``: many readers of live changes
 - ``kill``: a server that is killed under load, and clients that come again
 """
-
-
-
-
