@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.engine.boundary import public_class
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.costs import refreshes_of, view_costs
-from tidemill.engine.inspect.forecast import Forecast, forecast_of
+from tidemill.engine.inspect.forecast import ViewForecast, forecast_of
 from tidemill.engine.inspect.state_sizes import StateSize, state_sizes
 from tidemill.engine.inspect.status import Activity, WarehouseStatus, activity_of, status_of
 from tidemill.engine.results import EpochCosts
@@ -36,6 +36,10 @@ class WarehouseCosts:
         """
         return activity_of(self._engine)
 
+    def forecast(self) -> list[ViewForecast]:
+        """What the next minute of maintenance is expected to cost, by view, from the last minutes of the log."""
+        return forecast_of(self._engine)
+
     def troubles(self) -> dict[str, Trouble]:
         """The views and feeds whose background thread fails or is not started, with the reason."""
         engine = self._engine
@@ -58,10 +62,6 @@ class WarehouseCosts:
     def view_costs(self, *, since: Since | None = None, by: str = "time", limit: int | None = None) -> list[ViewCosts]:
         """The costs of all views, the greatest first by ``"time"``, ``"rows"``, ``"bytes"`` or ``"state"``."""
         return view_costs(self._engine, since, by, limit)
-
-    def forecast(self, seconds: float = 60.0) -> Forecast:
-        """What keeping views fresh will cost in the next seconds, if changes come as they came in the last minute."""
-        return forecast_of(self._engine, seconds)
 
     def state_sizes(self, *views: str) -> list[StateSize]:
         """The maps of views, of all if none is named, with their bytes in memory and on disk."""

@@ -198,3 +198,34 @@ def test_responses_are_not_run_by_browsers(shop: Served) -> None:
     headers = shop.get("/v1/views/spend").headers
     assert headers["x-content-type-options"] == "nosniff"
     assert "default-src 'none'" in headers["content-security-policy"]
+
+
+def test_what_is_behind_a_view(shop: Served) -> None:
+    found = shop.post("/v1/views/spend/lineage", {"row": ["ann", "9.50", 1]}).json
+    assert found["tables"]["orders"]["rows"] == [[1, "ann", "9.50"]]
+    assert shop.post("/v1/views/spend/lineage", {"row": 7}).status == 422
+    assert shop.get("/v1/views/spend/plans").json["plans"][0]["cause"] == "created"
+    assert shop.post("/v1/views/spend/refresh").json == {"epoch": shop.wh.epoch}
+    assert shop.get("/v1/sources").json["sources"] == []
+    (spend,) = shop.get("/v1/forecast").json["forecast"]
+    assert spend["view"] == "spend" and spend["seconds"] > 0
+    assert shop.get("/v1/views/spend/certificate").status == 400
+    shop.sql("""
+        CREATE TABLE parts (a INT, b INT);
+        CREATE MATERIALIZED VIEW shares WITH (on_error = 'quarantine') AS SELECT a / b AS share FROM parts;
+        INSERT INTO parts VALUES (1, 0), (1, 2)
+    """)
+    assert shop.get("/v1/status").json["views"][1]["state"] == "quarantined"
+    assert len(shop.get("/v1/views/shares/errors").json["rows"]) == 1
+    assert shop.ask("POST", "/v1/views/shares/errors/release?skip=true").json["left"] == 1
+    shop.sql("DROP VIEW shares; DROP TABLE parts")
+
+
+def test_figures_for_prometheus(shop: Served) -> None:
+    text = shop.get("/metrics").body.decode()
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(lines["tidemill_epoch"]) == shop.wh.epoch
+    assert float(lines['tidemill_view_rows{view="spend"}']) == 3
+    assert float(lines['tidemill_view_state{view="spend",state="fresh"}']) == 1
+    assert float(lines['tidemill_view_rows_in_total{view="spend"}']) > 0
+    assert lines["tidemill_waiting_posts"] == "0"

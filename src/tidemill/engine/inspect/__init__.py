@@ -12,7 +12,7 @@
 - ``map_statistics``: entries, bytes and lookups of the maps of a view
 - ``relation_statistics``: rows, changes, rates, reads and analyzed columns of tables and views
 - ``costs``: the refresh log, and the costs of views; ``state_sizes``: what views keep in memory and on disk
-- ``forecast``: what keeping views fresh will cost
+- ``forecast``: what the next minute will cost
 - ``status``: tables, views and what they do, without the lock of the warehouse
 - ``staleness``: epochs, partitions and seconds by which a view is behind
 """

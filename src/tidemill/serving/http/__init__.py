@@ -6,6 +6,7 @@
 - ``service``: what all requests share: the warehouse and the threads between it and the event loop
 - ``conditions``: ``where`` and ``order`` of a request
 - ``view_rows``: rows and changes for requests, without the lock of the warehouse
+- ``metrics``: figures for Prometheus
 - ``event_stream``: server-sent events
 - ``ingest``: rows that are sent to tables
 - ``streams``: live changes of views

@@ -8,6 +8,7 @@ form is no request for us.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -105,9 +106,14 @@ def too_long(most: int) -> HttpError:
 
 def _require_this_machine(scope: Scope) -> None:
     client = scope.get("client")
-    if client is None or ip_address(client[0].partition("%")[0]).is_loopback:
+    if client is None or _is_loopback(client[0]):
         return
     raise HttpError(403, "only this machine may ask", hint="Add users to open the server to other machines.")
+
+
+@lru_cache
+def _is_loopback(address: str) -> bool:
+    return ip_address(address.partition("%")[0]).is_loopback
 
 
 def _require_own_page(headers: Headers) -> None:
@@ -119,6 +125,7 @@ def _require_own_page(headers: Headers) -> None:
         raise HttpError(403, "the request comes from a page of another origin", where="Origin")
 
 
+@lru_cache
 def _host_of(header: bytes) -> str:
     """The name in a Host header, without its port.
 

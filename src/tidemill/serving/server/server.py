@@ -111,6 +111,7 @@ class Server:
             "access_log": False,
             "lifespan": "off",
             "server_header": False,
+            "proxy_headers": False,
             "backlog": BACKLOG,
             "timeout_keep_alive": IDLE_SECONDS,
             "timeout_graceful_shutdown": self.settings.patience,

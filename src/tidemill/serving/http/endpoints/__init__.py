@@ -4,8 +4,8 @@
 - ``statements``: statements of SQL
 - ``tables``: rows that are sent, and epochs that are waited for
 - ``views``: rows, changes, definition and explanation of a view
-- ``inspection``: where a row comes from, held-back rows, certificates
-- ``sources``: sources and their positions, and the forecast
+- ``inspection``: lineage, certificate, plans, quarantined rows, refresh and forecast
+- ``sources``: what brings changes in and takes them out
 - ``costs``: the refresh log, costs and statistics
 - ``builds``: views that are built in the background
 - ``health``: for whoever watches the process
@@ -32,9 +32,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
     *statements.ENDPOINTS,
     *views.ENDPOINTS,
+    *tables.ENDPOINTS,
     *inspection.ENDPOINTS,
     *sources.ENDPOINTS,
-    *tables.ENDPOINTS,
     *builds.ENDPOINTS,
     *costs.ENDPOINTS,
     *health.ENDPOINTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from tidemill.serving.http.endpoint import Call, Endpoint, json_response
+from tidemill.serving.http.metrics import METRICS_TYPE, metrics_text
 from tidemill.serving.http.openapi import describe
 
 __all__ = ["ENDPOINTS"]
@@ -23,6 +24,16 @@ async def readyz(call: Call) -> Response:
     return json_response({"ready": True, "epoch": found})
 
 
+async def metrics(call: Call) -> Response:
+    """Figures for Prometheus."""
+    service = call.service
+
+    def text() -> str:
+        return metrics_text(service, service.status(), call.warehouse.activity())
+
+    return Response(await service.observe(text), media_type=METRICS_TYPE)
+
+
 async def openapi(call: Call) -> Response:
     """The description of this interface."""
     from tidemill.serving.http.endpoints import ENDPOINTS as known
@@ -33,5 +44,6 @@ async def openapi(call: Call) -> Response:
 ENDPOINTS = (
     Endpoint("GET", "/healthz", healthz, "200 as long as the process lives."),
     Endpoint("GET", "/readyz", readyz, "200 if requests are taken, with the epoch of the warehouse; 503 if it stops."),
+    Endpoint("GET", "/metrics", metrics, "Figures for Prometheus.", gives=(METRICS_TYPE,)),
     Endpoint("GET", "/v1/openapi.json", openapi, "This interface, described as OpenAPI."),
 )

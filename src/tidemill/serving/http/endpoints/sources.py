@@ -1,16 +1,15 @@
-"""Sources, feeds, lake tables and published tables with their positions, and the forecast of what views will cost."""
+"""What brings changes in and takes them out, and where each of it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from starlette.responses import Response
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
+from tidemill.serving.http.endpoint import Call, Endpoint, json_response
 
 __all__ = ["ENDPOINTS"]
 
@@ -50,19 +49,6 @@ def _readers(status: WarehouseStatus, names: Any) -> list[str]:
     return [view.name for view in status.views if set(view.reads) & set(names)]
 
 
-async def forecast(call: Call) -> Response:
-    """What keeping all views fresh will cost in the next seconds."""
-    found = await call.service.observe(lambda: call.warehouse.forecast(call["seconds"] or 60.0))
-    return json_response(asdict(found) | {"seconds": found.seconds, "rows": found.rows})
-
-
 ENDPOINTS = (
     Endpoint("GET", "/v1/sources", sources, "Sources, feeds, lake tables and published tables with their positions."),
-    Endpoint(
-        "GET",
-        "/v1/forecast",
-        forecast,
-        "What keeping views fresh will cost in the next minute, if changes come as they came lately.",
-        query=(Parameter("seconds", float, "Over so many seconds; default: 60."),),
-    ),
 )

@@ -1,8 +1,0 @@
-"""The server under load: posts, live changes, and what is left after a kill.
-
-- ``run``: the cases and their figures
-- ``served``: a server in a process of its own
-- ``posts``: clients that post rows over connections that they keep
-- ``subscribers``: many readers of live changes
-- ``kill``: a server that is killed under load, and clients that come again
-"""
