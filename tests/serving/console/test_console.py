@@ -171,7 +171,7 @@ def test_keys_lead_everywhere(shown: Shown) -> None:
     page.get_by_role("heading", name="top_spenders").wait_for()
     page.get_by_role("tab", name="Rows", exact=True).focus()
     page.keyboard.press("ArrowLeft")
-    assert page.get_by_role("tab", selected=True).inner_text() == "Definition"
+    page.get_by_role("tab", name="Definition", selected=True).wait_for()
     page.keyboard.press("g")
     page.keyboard.press("c")
     page.get_by_role("heading", name="Costs").wait_for()
@@ -179,7 +179,7 @@ def test_keys_lead_everywhere(shown: Shown) -> None:
     page.get_by_role("dialog", name="Shortcuts").wait_for()
     page.keyboard.press("Escape")
     page.keyboard.press("d")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.locator("html[data-theme=dark]").wait_for()
     shown.open("#/")
     page.get_by_role("application").focus()
     page.wait_for_timeout(300)
