@@ -5,6 +5,7 @@
 - ``row_changes``, ``relation_reads``, ``warehouse_costs``: its methods that run statements and change rows, that read,
   and that tell of costs
 - ``sessions``: ``Session``, what one user holds of a warehouse
+- ``access``: what a session may read and change
 - ``calls``: the session that each thread works for, and how its call is ended
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from logging import INFO
 from pathlib import Path
 from threading import get_ident
+from typing import TypeVar
 
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.user_functions import Registry
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.engine.access.allowed_changes import naming_nothing_hidden, require_changes, with_plain_refusals
+from tidemill.engine.access.allowed_reads import AllowedReads
+from tidemill.engine.access.rights import Rights
 from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.calls.running_calls import RunningCalls
@@ -66,6 +70,8 @@ from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
 
 __all__ = ["Engine"]
+
+T = TypeVar("T")
 
 SHARED_ROWS = 100
 """Largest number of changed rows with which an epoch is left to another thread, whose own caller waits for it."""
@@ -128,11 +134,12 @@ class Engine:
             state, self.transactions, self.settled, self.flush, partial(lake_rows, state)
         )
         self.follower = WriterFollower(self.lock, self.poll, lambda: store.catalog)
-        self.contents, self.answer = reader.contents, reader.answer
+        contents, answer = reader.contents, reader.answer
         if read_only:
-            self.contents = self.follower.retrying(reader.contents)
-            self.answer = self.follower.retrying(reader.answer)
-        self._filler = ViewFiller(state, self.epochs, self.contents)
+            contents, answer = self.follower.retrying(contents), self.follower.retrying(answer)
+        self.allowed = AllowedReads(state, self.calls, reader, contents, answer)
+        self.contents, self.answer = self.allowed.contents, self.allowed.answer
+        self._filler = ViewFiller(state, self.epochs, contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler, self._rebuild)
         self._healer = Healer(state, self.epochs, self._refresher)
         self._schedule = CompactionSchedule(store, keep)
@@ -141,10 +148,10 @@ class Engine:
         self.housekeeping = Housekeeping(
             state, self.transaction, self._schedule, self._logs, self.settled, lambda: self.events.busy
         )
-        self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
+        self.source_views = SourceViews(state, self.secrets, self.apply, contents)
         self.feeds = FolderFeeds(state, self.apply, reader.keys)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
-        self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
+        self.publications = Publications(state, self.settled, contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
@@ -157,7 +164,7 @@ class Engine:
             self.source_views,
             self.publisher,
             self.definitions,
-            self.answer,
+            answer,
         )
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
@@ -207,9 +214,26 @@ class Engine:
         return self.calls.session
 
     @property
+    def rights(self) -> Rights:
+        """What the session may do that this thread works for."""
+        return self.allowed.rights
+
+    def run_in(self, session: SessionState | None, work: Callable[[], T]) -> T:
+        """The result of ``work`` for a session; None is that of this thread. Errors name nothing that is hidden."""
+        if session is None:
+            return work()
+
+        def run() -> T:
+            with naming_nothing_hidden(self.rights):
+                return work()
+
+        return self.calls.run(session, run)
+
+    @property
     def named(self) -> NamedDefinitions:
         """All definitions in SQL that a statement may use: temporary ones hide those of the catalog."""
-        stored, own = self.catalog.named, self.session.definitions
+        own = self.session.definitions
+        stored = self.catalog.named if self.rights.reads_all else NamedDefinitions()
         return NamedDefinitions(
             {**stored.queries, **own.queries},
             {**stored.functions, **own.functions},
@@ -332,30 +356,28 @@ class Engine:
         return number
 
     def apply_each(self, sent: Sequence[SentChanges]) -> list[int | Exception]:
-        """Commit several epochs, each as a whole or not at all, and sync them together; returns an epoch or error of
-        each, once these are durable."""
-
-        def apply(changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> CommittedEpoch:
-            if not self.transaction.settled:
-                self.events.settle()
-            return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
-
-        each = SeparateEpochs(sent, self.store, self._post_keys, apply)
-        try:
-            self._combiner.lead(each.run)
-        except TidemillError as failed:  # nobody knows if they are durable
-            return [failed if isinstance(result, int) else result for result in each.results]
-        for result in each.results:
-            if isinstance(result, TidemillError):
-                log_refused(result, self.store.epoch)
+        """Commit several epochs, each as a whole or not at all, and sync them together; an epoch or error of each."""
+        results = SeparateEpochs(sent, self.store, self._post_keys, self._apply_sent).commit(self._combiner)
         self._run_due()
-        return each.results
+        return results
+
+    def _apply_sent(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> CommittedEpoch:
+        if self.calls.by_thread:
+            require_changes(self.rights, changes, None)
+        if not self.transaction.settled:
+            self.events.settle()
+        return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
 
     def change(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch; or, in a transaction, add to its changes, and return the last epoch."""
+        if self.calls.by_thread:
+            require_changes(self.rights, changes, positions)
         pending = self.transactions.mine()
         if pending is None:
-            return self.apply(changes, positions)
+            if not self.calls.by_thread:
+                return self.apply(changes, positions)
+            with with_plain_refusals(self.rights):
+                return self.apply(changes, positions)
         pending.require_sound()
         self.state.require_writable()
         self.catalog.require_own_rows(changes)
@@ -365,7 +387,7 @@ class Engine:
 
     def commit_transaction(self) -> int | None:
         """Commit the changes of this thread's transaction as one epoch; None if it has none."""
-        with self.settled():
+        with self.settled(), with_plain_refusals(self.rights):
             pending = self.transactions.end()
             pending.require_sound()
             pending.require_unchanged()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import in_session
@@ -39,8 +40,11 @@ from tidemill.storage.compaction.consolidate import difference
 class TableHandle(LazyRows):
     """A table of a warehouse; ``definition`` is its declaration."""
 
+    FOR_EVERYBODY = frozenset({"net_changes"})
+    FOR_OWNERS = frozenset[str]()
+
     def __init__(self, engine: Engine, table: Table, session: SessionState | None = None) -> None:
-        read = partial(engine.calls.run, session, lambda: engine.read_contents(table.name))
+        read = partial(engine.run_in, session, lambda: engine.read_contents(table.name))
         super().__init__(table.fields, read, engine.placement.frame)
         self._session = session
         self.name = table.name
@@ -58,7 +62,8 @@ class TableHandle(LazyRows):
     def net_changes(self, since: int) -> pa.Table:
         """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
         self._engine.flush()
-        return _net(self._engine.store.read(self.name, self.fields, since=since), self.name, self.fields)
+        net = _net(self._engine.store.read(self.name, self.fields, since=since), self.name, self.fields)
+        return net if self._session is None else _allowed(self._engine, self.name, self.fields, net)
 
 
 @public_class
@@ -66,8 +71,11 @@ class TableHandle(LazyRows):
 class ViewHandle(LazyRows):
     """A materialized view: its rows, its changes, and its explanation."""
 
+    FOR_EVERYBODY = frozenset({"rows", "changes", "batches", "net_changes"})
+    FOR_OWNERS = frozenset({"refresh", "audit"})
+
     def __init__(self, engine: Engine, view: View, session: SessionState | None = None) -> None:
-        read = partial(engine.calls.run, session, lambda: engine.read_contents(view.name))
+        read = partial(engine.run_in, session, lambda: engine.read_contents(view.name))
         super().__init__(view.fields, read, engine.placement.frame)
         self._session = session
         self.name = view.name
@@ -99,7 +107,11 @@ class ViewHandle(LazyRows):
         self._engine.flush()
         view = self._engine.committed.view(self.name)
         wanted = None if not where else parse_where(where, view.fields, view.name)
-        return stored_batches(self._engine, view, since, where=wanted)
+        found = stored_batches(self._engine, view, since, where=wanted)
+        if self._session is None or self._engine.rights.reads_all:
+            return found
+        seen = (self._engine.allowed.batch(self.name, batch) for batch in found)
+        return [batch for batch in seen if batch.changes]
 
     def net_changes(self, since: int) -> pa.Table:
         """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
@@ -109,7 +121,8 @@ class ViewHandle(LazyRows):
             require_reach(self._engine, view, since)
         found = self._engine.store.read(self.name, self.fields, since=since)
         require_reach(self._engine, view, since)
-        return _net(found, self.name, self.fields)
+        net = _net(found, self.name, self.fields)
+        return net if self._session is None else _allowed(self._engine, self.name, self.fields, net)
 
     def lineage(self, row: Any) -> Lineage:
         """The base rows that a row of the view derives from, by table, each once; ``row`` is as ``rows()`` returns it.
@@ -178,6 +191,9 @@ class ViewHandle(LazyRows):
 class WarehouseSnapshot:
     """A read-only warehouse as of an epoch."""
 
+    FOR_EVERYBODY = frozenset({"view", "table", "sql"})
+    FOR_OWNERS = frozenset[str]()
+
     def __init__(self, engine: Engine, epoch: int, session: SessionState | None = None) -> None:
         self._session = session
         engine.flush()
@@ -187,14 +203,14 @@ class WarehouseSnapshot:
 
     def view(self, name: str) -> LazyRows:
         """A view as of the epoch."""
-        view = self._engine.committed.view(name)
+        view = self._engine.committed.view(self._engine.rights.require(name))
         if view.created > self.epoch:
             raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
         return self._multiset(view.name, view.fields_at(self.epoch))
 
     def table(self, name: str) -> LazyRows:
         """A table as of the epoch."""
-        table = self._engine.committed.table(name)
+        table = self._engine.committed.table(self._engine.rights.require(name))
         return self._multiset(table.name, table.fields)
 
     def sql(self, query: str) -> Result:
@@ -203,8 +219,13 @@ class WarehouseSnapshot:
 
     def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
         engine = self._engine
-        read = partial(engine.calls.run, self._session, lambda: engine.contents(name, self.epoch))
+        read = partial(engine.run_in, self._session, lambda: engine.contents(name, self.epoch))
         return LazyRows(fields, read, engine.placement.frame)
+
+
+def _allowed(engine: Engine, name: str, fields: tuple[Field, ...], net: pa.Table) -> pa.Table:
+    """Those of the changes that the session may see."""
+    return net if engine.rights.reads_all else engine.allowed.changes(name, ChangeSet.of_arrow(net, fields)).arrow()
 
 
 def _net(stored: pa.Table, name: str, fields: tuple[Field, ...]) -> pa.Table:

@@ -12,6 +12,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.results import Verification
+from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.model.errors import InvalidArgument
@@ -35,19 +36,21 @@ class RelationReads:
 
     def table(self, name: str) -> TableHandle:
         """The handle of a table, for reading."""
-        return TableHandle(self._engine, self._engine.committed.table(name), self._session)
+        return TableHandle(self._engine, self._engine.committed.table(self._engine.rights.require(name)), self._session)
 
     def view(self, name: str) -> ViewHandle:
         """The handle of a view, for reading, subscribing, explaining and verifying."""
-        return ViewHandle(self._engine, self._engine.committed.view(name), self._session)
+        return ViewHandle(self._engine, self._engine.committed.view(self._engine.rights.require(name)), self._session)
 
     def tables(self) -> tuple[str, ...]:
         """The names of all tables and streams."""
-        return tuple(name for name in self._engine.committed.tables if SUBPLAN_SIGN not in name)
+        rights = self._engine.rights
+        return tuple(n for n in self._engine.committed.tables if SUBPLAN_SIGN not in n and rights.sees(n))
 
     def views(self) -> tuple[str, ...]:
         """The names of all views, each after those that it reads."""
-        return tuple(self._engine.committed.views)
+        rights = self._engine.rights
+        return tuple(name for name in self._engine.committed.views if rights.sees(name))
 
     def has_objects(self, name: str) -> bool:
         """True if a table holds the objects of a class."""
@@ -77,6 +80,8 @@ class RelationReads:
             raise InvalidArgument(
                 "an epoch or versions of lake tables are needed", hint='at(12), at(lake={"orders": 17})'
             )
+        for name in lake or ():
+            self._engine.rights.require(name)
         found = self._engine.lakes.epoch_showing(lake or {}) if epoch is None else epoch
         return WarehouseSnapshot(self._engine, found, self._session)
 
@@ -97,4 +102,13 @@ class RelationReads:
         slow reader; a slower one reads the store, and gets ``FellBehind`` if that no longer has them. ``form`` is the
         form of batches: ``"rows"``, or ``"arrow"``, which builds no rows from columns.
         """
-        return Subscription(self._engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form)
+        engine, session, visible = self._engine, self._session, None
+        if session is not None and not engine.rights.reads_all:
+            engine.rights.required("SELECT", name := view.lower())
+
+            def visible(batch: ChangeBatch) -> ChangeBatch:
+                return engine.run_in(session, lambda: engine.allowed.batch(name, batch))
+
+        return Subscription(
+            engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form, visible=visible
+        )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.sql.registered_functions import read_type
+from tidemill.engine.access.allowed_changes import require_changes
 from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import in_session
 from tidemill.engine.calls.session_state import SessionState
@@ -143,7 +144,7 @@ class RowChanges:
         if mode != CHANGES:
             return self._upsert(changes, positions, mode)
         engine = self._engine
-        if engine.transactions.by_owner:
+        if engine.transactions.by_owner or engine.calls.by_thread:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
 
@@ -174,6 +175,8 @@ class RowChanges:
 
     def _sent(self, one: KeyedChanges) -> SentChanges:
         engine, taken = self._engine, self._take(one.changes)
+        if one.positions:
+            require_changes(engine.rights, {}, one.positions)
         if one.mode == CHANGES:
             return SentChanges(lambda: taken, one.positions, one.key, one.content)
         if one.mode != UPSERT:
@@ -199,7 +202,7 @@ class RowChanges:
         ...     sorted(wh.table("people").rows())
         [(1, 'ann'), (2, 'eve')]
         """
-        return self._upsert({table: _weighted(rows, self._engine.committed.table(table))}, None, UPSERT)
+        return self._upsert({table: _weighted(rows, self._table(table))}, None, UPSERT)
 
     def delete(self, table: str, keys: Any) -> int:
         """Delete the rows with these primary keys, as far as they are there; returns the epoch.
@@ -207,7 +210,7 @@ class RowChanges:
         ``keys`` are values, or tuples or dictionaries for a key of several columns, or a frame of the key's columns.
         """
         engine = self._engine
-        target = engine.committed.table(table)
+        target = self._table(table)
         require_key(target, "delete")
         key = Table(target.name, tuple(target.fields[place] for place in target.key_positions))
         single = len(key.fields) == 1
@@ -259,6 +262,9 @@ class RowChanges:
         late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
         return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 
+    def _table(self, name: str) -> Table:
+        return self._engine.committed.table(self._engine.rights.require(name))
+
     def _upsert(self, changes: Mapping[str, Any], positions: Mapping[str, str] | None, mode: str) -> int:
         if mode != UPSERT:
             raise InvalidArgument(f'there is no mode "{mode}"', hint=f"Modes: {', '.join(MODES)}.")
@@ -286,7 +292,7 @@ class RowChanges:
     def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
         catalog, taken = self._engine.committed, dict[str, ChangeSet]()
         for name, data in changes.items():
-            table = catalog.table(name)
+            table = catalog.table(name) if self._session is None else self._table(name)
             is_spark = type(data) is not list and type(data).__module__.startswith("pyspark.")
             taken[table.name] = self._take_frame(table, data) if is_spark else changes_of(data, table)
         return taken
@@ -313,6 +319,9 @@ class RowChanges:
 @in_session
 class PreparedText:
     """A text with parameters, ready to be run: ``find = wh.prepare("... WHERE id = :id")``, ``find.run(id=7)``."""
+
+    FOR_EVERYBODY = frozenset({"run", "describe"})
+    FOR_OWNERS = frozenset[str]()
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.warehouse_costs import WarehouseCosts
-from tidemill.model.errors import InvalidArgument, SetupError, Unsupported
+from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
@@ -359,8 +359,6 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         ...     session.sql("SELECT a FROM t"), wh.sql("SELECT a FROM t")
         ([(7,)], [])
         """
-        if "owner" not in roles:
-            raise Unsupported("only owners have sessions", detail="Rights of other roles are not there yet.")
         return Session(self._engine, SessionState(user, tuple(roles), name, timeout))
 
     def compact(self) -> int:

@@ -6,6 +6,7 @@
 - ``server``: one process that owns a warehouse and opens doors to it
 - ``http``: the door for HTTP
 - ``notebook``: the cell magic of notebooks
+- ``pgwire``: PostgreSQL's wire protocol
 - ``pipelines``: projects of Spark's declarative pipelines
 - ``render``: tables, JSON lines and errors as text
 """

@@ -28,6 +28,8 @@ class SessionState:
         self.timeout = timeout
         self.closed = False
         self.lock = threading.RLock()
+        self.rights: object = None
+        """What it may do, by the grants of some catalog; see ``engine.access``."""
         self.definitions = NamedDefinitions()
         """Temporary views and functions, and variables."""
         self.variable_defaults: dict[str, Literal] = {}

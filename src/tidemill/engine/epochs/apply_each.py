@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.epochs.combining import CommittedEpoch
+from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
 from tidemill.engine.epochs.post_keys import PostKeys
-from tidemill.model.errors import Conflict
+from tidemill.engine.telemetry.events import log_refused
+from tidemill.model.errors import Conflict, TidemillError
 from tidemill.storage.store import Store
 
 __all__ = ["SentChanges", "SeparateEpochs"]
@@ -26,7 +27,7 @@ class SentChanges(NamedTuple):
 
 
 class SeparateEpochs:
-    """Runs changes one after the other, under the lock of a warehouse; ``results`` has an epoch or an error of each.
+    """Runs changes one after the other, under the lock of a warehouse.
 
     ``apply`` commits an epoch. Any error ends only the epoch in which it comes: the next one begins with what is
     committed.
@@ -39,22 +40,33 @@ class SeparateEpochs:
         keys: PostKeys,
         apply: Callable[[Mapping[str, ChangeSet], Mapping[str, str]], CommittedEpoch],
     ) -> None:
-        self.results: list[int | Exception] = []
+        self._results: list[int | Exception] = []
         self._sent = sent
         self._store = store
         self._keys = keys
         self._apply = apply
 
-    def run(self) -> CommittedEpoch:
+    def commit(self, combiner: EpochCombiner) -> list[int | Exception]:
+        """Run all of them and wait until they are durable; an epoch or error of each."""
+        try:
+            combiner.lead(self._run)
+        except TidemillError as failed:  # nobody knows if they are durable
+            return [failed if isinstance(result, int) else result for result in self._results]
+        for result in self._results:
+            if isinstance(result, TidemillError):
+                log_refused(result, self._store.epoch)
+        return self._results
+
+    def _run(self) -> CommittedEpoch:
         """Run all of them; returns the last epoch that was committed, which is durable when those before it are."""
         last: CommittedEpoch = self._store.epoch, _nothing
         for one in self._sent:
             try:
                 committed = self._run_one(one)
             except Exception as refused:
-                self.results.append(refused)
+                self._results.append(refused)
                 continue
-            self.results.append(committed[0])
+            self._results.append(committed[0])
             if committed[0] >= last[0]:
                 last = committed
         return last

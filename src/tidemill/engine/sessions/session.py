@@ -27,6 +27,13 @@ class Session(RowChanges, RelationReads):
     """
 
     SHOWN_AS = "Session"
+    FOR_EVERYBODY = frozenset(
+        (
+            *("prepare", "in_transaction", "apply", "upsert", "delete", "epoch"),
+            *("table", "view", "tables", "views", "at", "subscribe"),
+        )
+    )
+    FOR_OWNERS = frozenset({"load"})
 
     def __init__(self, engine: Engine, state: SessionState) -> None:
         super().__init__()
@@ -76,12 +83,12 @@ class Session(RowChanges, RelationReads):
                 calls.outside(lambda: heard(result))
 
         run = super().sql
-        return calls.run(self._session, lambda: run(text, args, name=name, each=told, **parameters))
+        return self._engine.run_in(self._session, lambda: run(text, args, name=name, each=told, **parameters))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Make all changes of the block one epoch, as ``Warehouse.transaction`` does; any thread may make them."""
-        run, block = self._engine.calls.run, super().transaction()
+        run, block = self._engine.run_in, super().transaction()
         transaction = run(self._session, block.__enter__)
         try:
             yield transaction

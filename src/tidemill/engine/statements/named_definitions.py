@@ -58,7 +58,7 @@ def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resul
     if not statement.temporary:
         refuse_temporary(engine, query.text, f'view "{query.name}"')
     named = replace(named, queries={**named.queries, query.name: query})
-    names = DefinitionScope(catalog.relations, named).rows(query).names
+    names = DefinitionScope(engine.rights.relations, named).rows(query).names
     if len(set(names)) < len(names):
         raise NameTaken(f'view "{query.name}" has two columns of one name', hint="Name them with AS.")
     if statement.temporary:
@@ -116,7 +116,7 @@ def create_table_as(engine: Engine, statement: sql.CreateTableAs) -> Result:
 
 def _rows_of(engine: Engine, query: ParsedText, name: str) -> Relation:
     """The rows of a query, those that its LIMIT leaves."""
-    relations, functions = engine.catalog.relations, engine.registry.keys
+    relations, functions = engine.rights.relations, engine.registry.keys
     return translate(query, relations, name, functions, named=engine.named).relation
 
 
@@ -142,7 +142,7 @@ def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     named = engine.named if statement.temporary else replace(catalog.named, registered=engine.registry.keys)
     if not statement.temporary:
         refuse_temporary(engine, function.body, f'function "{function.name}"')
-    function = DefinitionScope(catalog.relations, replace(named, variables={})).check(function)
+    function = DefinitionScope(engine.rights.relations, replace(named, variables={})).check(function)
     if statement.temporary:
         session.set_functions({**session.definitions.functions, function.name: function})
     else:
@@ -208,18 +208,20 @@ def _described(function: SqlFunction) -> list[str]:
 
 def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
     """List the columns of a table or view, materialized or not, with their types."""
-    named = engine.named
-    if (build := engine.catalog.builds.get(statement.name)) is not None:
+    named, limited = engine.named, not engine.rights.reads_all
+    if not limited and (build := engine.catalog.builds.get(statement.name)) is not None:
         return describe_build(engine, build.view, names_only=statement.names_only)
     if statement.name in named.queries:
         query = f"SELECT * FROM `{statement.name}`"
-        fields = translate(query, engine.catalog.relations, functions=named.registered, named=named).relation.fields
+        fields = translate(query, engine.rights.relations, functions=named.registered, named=named).relation.fields
     else:
-        fields = engine.catalog.entry(statement.name).fields
+        fields = engine.catalog.entry(engine.rights.require(statement.name)).fields
     if statement.names_only:
         return Result([(f.name,) for f in fields], (Field("col_name", STRING),))
     names = ("col_name", "data_type", "comment")
     rows: list[tuple[str, str | None, None]] = [(f.name, str(f.type).lower(), None) for f in fields]
+    if limited:
+        return Result(rows, tuple(Field(name, STRING) for name in names))
     if lake := engine.catalog.lakes.get(statement.name):
         version = version_shown(engine.store.positions.get(lake.position, ""))
         rows += [("# Lake table", "", None), ("Provider", lake.format, None)]

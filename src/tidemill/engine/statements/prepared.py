@@ -115,13 +115,13 @@ def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) 
     (statement,) = statements
     columns = {marker: Column(f"parameter {marker}", value.of) for marker, value in given.items()}
     named = replace(engine.named, markers=columns)
-    relations, functions = engine.catalog.relations, engine.registry.keys
+    relations, functions = engine.rights.relations, engine.registry.keys
     match statement:
         case sql.Select(query=query) if not versions_read(engine, query):
             found = translate(query, relations, functions=functions, named=named, moment=moment)
             return found, None, partial(_select, found)
         case sql.Insert(overwrite=False, conflict=None):
-            table = engine.catalog.table(statement.table)
+            table = engine.catalog.table(engine.rights.require(statement.table))
             selected = replace(statement, query=selected_values(statement.query))
             rows = translate_insert(selected, table, relations, named, moment)
             return rows, table, lambda now, values: apply_rows(now, table, now.answer(_bound(rows, values)).pairs())
