@@ -8,6 +8,7 @@
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``copy_commands``: ``backup``, ``restore``, ``clone``
+- ``user_commands``: ``user add``, ``list``, ``remove``, ``roles``, ``password``, ``token``
 - ``project_commands``: ``plan``, ``deploy``, ``diff``
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
