@@ -26,6 +26,7 @@ from tidemill.storage.commits.commit_mark import CommitMark, CommitMarkFile, boo
 from tidemill.storage.commits.layout import CommittedState, Layout, recover
 from tidemill.storage.commits.log import Log, LogEnd, log_file, replay
 from tidemill.storage.commits.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
+from tidemill.storage.commits.position_history import with_history
 from tidemill.storage.filesystem.durable_files import damaged, fault
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.filesystem.writer_lock import taken_over
@@ -107,8 +108,8 @@ class FolderWriter:
             if change.rows:
                 now.tail.add(epoch.number, name, change)
         now.tail.epochs += 1
-        if epoch.positions:
-            now.tail.reached.append((epoch.number, dict(epoch.positions)))
+        if epoch.positions and (lasting := with_history(epoch.positions)):
+            now.tail.reached.append((epoch.number, lasting))
         positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
         return CommittedState(now.state, now.tail, epoch.number, positions), partial(self._wait, log, end)
 

@@ -23,6 +23,7 @@ from tidemill.serving.cli.observing.cost_commands import costs, doctor, refreshe
 from tidemill.serving.cli.observing.log_output import LogLevel, print_log
 from tidemill.serving.cli.pipeline_commands import pipelines
 from tidemill.serving.cli.project_commands import deploy, diff, plan
+from tidemill.serving.cli.serve_command import serve
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
@@ -195,6 +196,7 @@ COMMANDS = (
     plan,
     deploy,
     diff,
+    serve,
     bench,
     completion,
 )
