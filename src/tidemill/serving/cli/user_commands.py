@@ -52,7 +52,12 @@ def add(
 
 @user.command("list")
 def list_(warehouse: FolderOption = DEFAULT_FOLDER, users: UsersOption = None, as_json: JsonOption = False) -> None:
-    """List users, with their roles, and the labels of their tokens."""
+    """List users, with their roles, and the labels of their tokens.
+
+    \b
+    Examples:
+      tidemill user list -w shop
+    """
     known = _users(warehouse, users)
     for name in known.names():
         entry = known.entry(name)
@@ -69,7 +74,12 @@ def list_(warehouse: FolderOption = DEFAULT_FOLDER, users: UsersOption = None, a
 def remove(
     name: NameArgument, warehouse: FolderOption = DEFAULT_FOLDER, users: UsersOption = None, quiet: QuietOption = False
 ) -> None:
-    """Remove a user. A server that runs lets nobody in by that name after a second."""
+    """Remove a user. A server that runs lets nobody in by that name after a second.
+
+    \b
+    Examples:
+      tidemill user remove ann
+    """
     _users(warehouse, users).remove(name)
     say(f"removed user {name.lower()}", quiet=quiet)
 
@@ -82,7 +92,12 @@ def roles(
     users: UsersOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Give a user other roles."""
+    """Give a user other roles.
+
+    \b
+    Examples:
+      tidemill user roles ann reader eu
+    """
     _users(warehouse, users).set_roles(name, role)
     say(f"{name.lower()} has the roles {', '.join(role)}", quiet=quiet)
 
@@ -91,7 +106,13 @@ def roles(
 def password(
     name: NameArgument, warehouse: FolderOption = DEFAULT_FOLDER, users: UsersOption = None, quiet: QuietOption = False
 ) -> None:
-    """Set a password: it is asked for, or read from a pipe, and never part of the command."""
+    """Set a password: it is asked for, or read from a pipe, and never part of the command.
+
+    \b
+    Examples:
+      tidemill user password ann
+      cat secret | tidemill user password ann
+    """
     known = _users(warehouse, users)
     known.entry(name)
     known.set_password(name, _asked_password(name))
