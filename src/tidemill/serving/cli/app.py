@@ -27,6 +27,7 @@ from tidemill.serving.cli.serve_command import serve
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
+from tidemill.serving.cli.ui_command import ui
 from tidemill.serving.cli.user_commands import user
 from tidemill.serving.cli.warehouse_options import RuntimeName, RuntimeOption
 from tidemill.serving.render import fail
@@ -197,6 +198,7 @@ COMMANDS = (
     deploy,
     diff,
     serve,
+    ui,
     bench,
     completion,
 )
