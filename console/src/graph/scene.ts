@@ -23,6 +23,8 @@ export interface View {
 
 const SMALLEST = 0.06;
 const LARGEST = 2;
+/** Pixels below that the legend covers. */
+const LEGEND = 44;
 const GLOW_MILLISECONDS = 700;
 /** Moving dashes need no more than this. */
 const FRAME_MILLISECONDS = 32;
@@ -40,6 +42,7 @@ export class Scene {
   private last = 0;
   private moved = false;
   private ended = false;
+  private known: { middle: string; edges: Edge[]; names: Set<string> } = { middle: "", edges: [], names: new Set() };
   private readonly pen: CanvasRenderingContext2D;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
@@ -77,7 +80,8 @@ export class Scene {
   }
 
   fit(): void {
-    const { width, height } = this.view;
+    const { width } = this.view;
+    const height = Math.max(1, this.view.height - LEGEND);
     const zoom = Math.min(1.1, Math.max(SMALLEST, Math.min(width / this.size.width, height / this.size.height)));
     this.view.zoom = zoom;
     this.view.x = (width - this.size.width * zoom) / 2;
@@ -170,17 +174,25 @@ export class Scene {
     drawNodes(pen, this, this.ink, near, now);
   }
 
-  /** The node that is looked at with its neighbours; null if none is, and nothing is dimmed. */
+  /** The node that is looked at with all that it comes from and all that comes from it; null if none is. */
   private near(): Set<string> | null {
     const middle = this.hovered || this.selected;
     if (!this.places.has(middle)) return null;
-    const near = new Set([middle]);
-    for (const edge of this.edges) {
-      if (edge.from === middle) near.add(edge.to);
-      if (edge.to === middle) near.add(edge.from);
+    if (this.known.middle !== middle || this.known.edges !== this.edges) {
+      const names = [...reached(middle, this.edges, "to", "from"), ...reached(middle, this.edges, "from", "to")];
+      this.known = { middle, edges: this.edges, names: new Set(names) };
     }
-    return near;
+    return this.known.names;
   }
+}
+
+/** All that is reached from a node along edges, or against them. */
+function reached(start: string, edges: Edge[], here: "from" | "to", there: "from" | "to"): Set<string> {
+  const found = new Set([start]);
+  for (const name of found) {
+    for (const edge of edges) if (edge[here] === name) found.add(edge[there]);
+  }
+  return found;
 }
 
 /** Curves between points that leave and arrive level. */

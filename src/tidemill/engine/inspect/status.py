@@ -158,7 +158,7 @@ def _view(
     return RelationStatus(
         view.name,
         "view",
-        tuple(_base_name(name) for name in view.inputs),
+        tuple(dict.fromkeys(_reads(view))),
         None if view.computed_on_read else counted_rows(catalog, engine.store, view.name),
         sum(map(engine.store.bytes, view.map_names)) if sizes else None,
         view.fresh if view.refresh.deferred or view.stopped else epoch,
@@ -173,9 +173,11 @@ def _view(
     )
 
 
-def _base_name(relation: str) -> str:
-    """The name of what a view reads; of a subplan over sources, that of its view."""
-    return relation.partition(SUBPLAN_SIGN)[0]
+def _reads(view: View) -> Iterator[str]:
+    """The relations that a view reads, those of sources in place of the subplans that hold their rows."""
+    yield from (name for name in view.inputs if SUBPLAN_SIGN not in name)
+    for one in view.remote_subplans:
+        yield from one.subplan.product.relations
 
 
 def _building(view: View) -> RelationStatus:

@@ -24,7 +24,7 @@ from tidemill.serving.cli.warehouse_options import (
 if TYPE_CHECKING:
     from tidemill.serving.server.server import Server
 
-__all__ = ["serve"]
+__all__ = ["serve", "server_of", "wait_for"]
 
 
 def serve(
@@ -56,16 +56,17 @@ def serve(
     with open_folder(warehouse, runtime, new=create, read_only=read_only) as wh:
         if follow or read_only:
             wh.follow()
-        server = _server_of(wh, warehouse, host, port)
+        server = server_of(wh, warehouse, host, port)
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.start()
             say(f"serving {warehouse} at {server.url}  (Ctrl-C ends it)", quiet=quiet)
-            _wait(server)
+            wait_for(server)
     say(f"{warehouse} is closed", quiet=quiet)
 
 
-def _server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
+def server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
+    """A server for an open warehouse; its packages are an extra."""
     try:
         from tidemill.serving.server.server import Server
         from tidemill.serving.server.settings import Settings
@@ -81,7 +82,7 @@ def _server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
     return Server(wh, Path(warehouse).name, Settings(host=host, port=port))
 
 
-def _wait(server: Server) -> None:
+def wait_for(server: Server) -> None:
     """Wait until the server has stopped, by itself or by Ctrl-C, which ends the command as it ends any other."""
     try:
         server.wait()

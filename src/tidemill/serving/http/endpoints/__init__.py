@@ -4,14 +4,27 @@
 - ``statements``: statements of SQL
 - ``tables``: rows that are sent, and epochs that are waited for
 - ``views``: rows, changes, definition and explanation of a view
-- ``inspection``: lineage, certificate, plans, quarantined rows, refresh, sources and forecast
+- ``inspection``: lineage, certificate, plans, quarantined rows, refresh and forecast
+- ``sources``: what brings changes in and takes them out
 - ``costs``: the refresh log, costs and statistics
 - ``builds``: views that are built in the background
 - ``health``: for whoever watches the process
+- ``console``: the page for people, and its files
 """
 
 from tidemill.serving.http.endpoint import Endpoint
-from tidemill.serving.http.endpoints import builds, costs, health, inspection, statements, status, tables, views
+from tidemill.serving.http.endpoints import (
+    builds,
+    console,
+    costs,
+    health,
+    inspection,
+    sources,
+    statements,
+    status,
+    tables,
+    views,
+)
 
 __all__ = ["ENDPOINTS"]
 
@@ -21,7 +34,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *views.ENDPOINTS,
     *tables.ENDPOINTS,
     *inspection.ENDPOINTS,
+    *sources.ENDPOINTS,
     *builds.ENDPOINTS,
     *costs.ENDPOINTS,
     *health.ENDPOINTS,
+    *console.ENDPOINTS,
 )

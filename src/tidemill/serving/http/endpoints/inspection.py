@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,10 +11,14 @@ from starlette.responses import Response
 
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue
+from tidemill.model.types import Binary, Field
 from tidemill.serving.http.content import JSON, columns_of
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 
 __all__ = ["ENDPOINTS"]
+
+MOST_STATES = 50
+"""Number of states that a view has shown of which its certificate tells."""
 
 
 async def lineage(call: Call) -> Response:
@@ -23,12 +29,24 @@ async def lineage(call: Call) -> Response:
 
     def found() -> dict[str, Any]:
         handle = call.warehouse.view(call.path("name"))
-        asked = row_coercer(handle.fields, handle.name)(row)
-        rows = handle.lineage(asked)
+        rows = handle.lineage(row_coercer(handle.fields, handle.name)(_with_bytes(row, handle.fields)))
         columns = {table: columns_of(call.warehouse.table(table).fields) for table in rows}
         return {"tables": {t: {"columns": columns[t], "rows": [list(one) for one in rows[t]]} for t in rows}}
 
     return json_response(await call.service.statements.run(found))
+
+
+def _with_bytes(row: Any, fields: Sequence[Field]) -> Any:
+    """A row as JSON has it with its bytes, which are Base64 there."""
+    values = row if isinstance(row, dict) else dict(enumerate(row))
+    named = [field.name if isinstance(row, dict) else at for at, field in enumerate(fields)]
+    try:
+        for key, field in zip(named, fields, strict=True):
+            if isinstance(field.type, Binary) and isinstance(values.get(key), str):
+                values[key] = b64decode(values[key], validate=True)
+    except ValueError:
+        raise BadValue("bytes are given as Base64", where="row") from None
+    return row if isinstance(row, dict) else list(values.values())
 
 
 async def certificate(call: Call) -> Response:
@@ -36,8 +54,13 @@ async def certificate(call: Call) -> Response:
 
     def found() -> dict[str, Any]:
         handle = call.warehouse.view(call.path("name"))
-        shown = handle.certificate()
-        return {"level": str(shown.level), "positions": dict(shown.positions)}
+        shown, before = handle.certificate(), handle.certified()
+        certified = [{"epoch": epoch, "positions": dict(at)} for epoch, at in sorted(before.items(), reverse=True)]
+        return {
+            "level": shown.level.name.lower(),
+            "positions": dict(shown.positions),
+            "certified": certified[:MOST_STATES],
+        }
 
     return json_response(await call.service.statements.run(found))
 
@@ -77,17 +100,14 @@ async def refresh(call: Call) -> Response:
     return json_response({"epoch": epoch})
 
 
-async def sources(call: Call) -> Response:
-    """The sources and feeds with what was taken of them, and the troubles that they have."""
+async def table_definition(call: Call) -> Response:
+    """The statement that creates a table."""
 
-    def found() -> dict[str, Any]:
-        status = call.warehouse.status()
-        listed = [asdict(one) for one in status.sources]
-        feeds = [asdict(one) for one in status.feeds]
-        troubles = {name: str(trouble) for name, trouble in status.troubles.items()}
-        return {"sources": listed, "feeds": feeds, "positions": dict(call.warehouse.positions), "troubles": troubles}
+    def found() -> str:
+        name = call.warehouse.table(call.path("name")).name
+        return str(call.warehouse.sql(f"SHOW CREATE TABLE `{name}`").rows()[0][0])
 
-    return json_response(await call.service.observe(found))
+    return json_response({"definition": await call.service.statements.run(found)})
 
 
 async def forecast(call: Call) -> Response:
@@ -115,6 +135,6 @@ ENDPOINTS = (
         query=(Parameter("skip", bool, "Go on without the rows at fault."),),
     ),
     Endpoint("POST", "/v1/views/{name}/refresh", refresh, "Bring a deferred view up to date."),
-    Endpoint("GET", "/v1/sources", sources, "Sources and feeds, their positions and troubles."),
+    Endpoint("GET", "/v1/tables/{name}/definition", table_definition, "The statement that creates a table."),
     Endpoint("GET", "/v1/forecast", forecast, "What the next minute of maintenance is expected to cost, by view."),
 )
