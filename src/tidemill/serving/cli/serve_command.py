@@ -68,6 +68,9 @@ def serve(
 def server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
     """A server for an open warehouse; its packages are an extra."""
     try:
+        from tidemill.serving.access.audit_log import AUDIT_FOLDER
+        from tidemill.serving.access.binding import require_safe_binding
+        from tidemill.serving.access.users import Users
         from tidemill.serving.server.server import Server
         from tidemill.serving.server.settings import Settings
     except ModuleNotFoundError as error:
@@ -79,7 +82,12 @@ def server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
     from tidemill.engine.warehouse import Warehouse
 
     assert isinstance(wh, Warehouse)
-    return Server(wh, Path(warehouse).name, Settings(host=host, port=port))
+    users, audit = Users.load(warehouse), Path(warehouse) / AUDIT_FOLDER
+    warning = require_safe_binding(host, users, None)
+    if warning is not None:
+        print(f"note: {warning}", file=sys.stderr, flush=True)
+    settings = Settings(host=host, port=port, users=users or None, audit=audit if users else None)
+    return Server(wh, Path(warehouse).name, settings)
 
 
 def wait_for(server: Server) -> None:

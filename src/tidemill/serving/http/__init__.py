@@ -12,6 +12,7 @@
 - ``streams``: live changes of views
 - ``content``: rows in the forms that clients accept
 - ``errors``: errors as responses, with their four fields
+- ``authentication``: who asks, and what that allows
 - ``guard``: who may ask, from where, and how much
 
 This package is the only one that imports starlette.

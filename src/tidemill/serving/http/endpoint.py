@@ -10,8 +10,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tidemill.engine.sessions.session import Session
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import BadValue, TidemillError
+from tidemill.serving.access.principal import Principal
+from tidemill.serving.http.authentication import Needs, require
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.render import json_line
@@ -46,6 +49,12 @@ class Endpoint:
     takes: Mapping[str, str] | None = None
     gives: tuple[str, ...] = (JSON,)
     headers: Mapping[str, str] | None = None
+    needs: Needs | None = None
+
+    @property
+    def level(self) -> Needs:
+        """What a user must be allowed: to read, or to own what is changed, unless it is said."""
+        return self.needs if self.needs is not None else Needs.READ if self.method == "GET" else Needs.OWN
 
 
 class Call:
@@ -54,13 +63,29 @@ class Call:
     def __init__(self, request: Request, endpoint: Endpoint) -> None:
         self.request = request
         self.service: Service = request.app.state.service
+        self.principal: Principal = request.scope["principal"]
         self.values = _values(request, endpoint.query)
+        self._session: Session | None = None
         self._gives = endpoint.gives
 
     @property
     def warehouse(self) -> Warehouse:
         """The warehouse, as this caller may use it."""
         return self.service.warehouse
+
+    @property
+    def reader(self) -> Warehouse | Session:
+        """What the caller may read: an owner all of the warehouse, any other user by a session with his rights."""
+        if self.principal.is_owner:
+            return self.service.warehouse
+        if self._session is None:
+            self._session = self.principal.session(self.service.warehouse, "http")
+        return self._session
+
+    def close(self) -> None:
+        """End the session of the call, if it has one."""
+        if self._session is not None:
+            self._session.close()
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -109,12 +134,18 @@ def route_of(endpoint: Endpoint, answer: Callable[[Call], Awaitable[Response]]) 
     """The route of an endpoint; every error of ours becomes its response."""
 
     async def answered(request: Request) -> Response:
+        call: Call | None = None
         try:
-            return await answer(Call(request, endpoint))
+            require(request.scope["principal"], endpoint.level)
+            call = Call(request, endpoint)
+            return await answer(call)
         except TidemillError as error:
             return error_response(error)
         except Exception as error:
             return error_response(fault_in(f"{request.method} {endpoint.path}", error))
+        finally:
+            if call is not None:
+                call.close()
 
     return Route(endpoint.path, answered, methods=[endpoint.method], name=f"{endpoint.method} {endpoint.path}")
 

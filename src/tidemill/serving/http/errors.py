@@ -98,4 +98,6 @@ def error_response(error: TidemillError) -> Response:
     """The response for an error."""
     status = status_of_error(error)
     headers = {"retry-after": "1"} if status in (429, UNAVAILABLE) else {}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
     return Response(json_line(error_body(error)), status, headers, "application/json")

@@ -15,11 +15,17 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.model.errors import TidemillError
+from tidemill.serving.access.principal import Principal
+from tidemill.serving.access.users import Users
+from tidemill.serving.http.authentication import is_open, principal_of
 from tidemill.serving.http.errors import HttpError, error_response
 
 __all__ = ["Guard"]
 
 Headers = dict[bytes, bytes]
+
+NOBODY = Principal("", ("reader",))
+"""Whoever asks for what is open to all."""
 
 OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
@@ -37,8 +43,9 @@ POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-in
 class Guard:
     """Refuses requests that must not be answered, and adds the headers that browsers need to be careful."""
 
-    def __init__(self, app: ASGIApp, *, body_bytes: int, names: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, users: Users | None, *, body_bytes: int, names: Iterable[str] = ()) -> None:
         self._app = app
+        self._users = users
         self._most = body_bytes
         self._names = OWN_NAMES.union(name.lower() for name in names)
 
@@ -49,6 +56,8 @@ class Guard:
         headers: Headers = dict(scope["headers"])
         try:
             self._admit(scope, headers)
+            opened = scope["type"] == "http" and is_open(scope["path"])
+            scope["principal"] = NOBODY if opened and self._users else principal_of(headers, self._users)
         except TidemillError as refused:
             await self._refuse(refused, scope, receive, send)
             return
@@ -64,9 +73,10 @@ class Guard:
             await error_response(refused)(scope, receive, _careful(send))
 
     def _admit(self, scope: Scope, headers: Headers) -> None:
-        _require_this_machine(scope)
         host = _host_of(headers.get(b"host", b""))
-        if host not in self._names:
+        if self._users is None:
+            _require_this_machine(scope)
+        if self._users is None and host not in self._names:
             raise HttpError(
                 403,
                 "the server does not go by this name",

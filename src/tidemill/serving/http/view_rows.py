@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
 from tidemill.engine.results import LazyRows
+from tidemill.engine.sessions.session import Session
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import EpochGone
 from tidemill.model.schema import EPOCH, WEIGHT
@@ -42,7 +43,7 @@ class RowsFound(NamedTuple):
     epoch: int
 
 
-def read_rows(warehouse: Warehouse, asked: RowsAsked) -> RowsFound:
+def read_rows(warehouse: Warehouse | Session, asked: RowsAsked) -> RowsFound:
     """The rows that were asked for. Few of a present view are looked up; all others are read as they are stored."""
     found = _looked_up(warehouse, asked) if asked.where and asked.epoch is None else None
     found = found or _stored(warehouse, asked)
@@ -50,7 +51,7 @@ def read_rows(warehouse: Warehouse, asked: RowsAsked) -> RowsFound:
     return found._replace(table=table if asked.limit is None else table.slice(0, asked.limit))
 
 
-def _looked_up(warehouse: Warehouse, asked: RowsAsked) -> RowsFound | None:
+def _looked_up(warehouse: Warehouse | Session, asked: RowsAsked) -> RowsFound | None:
     """The rows of now by a query, which finds those of a key at once; None if epochs were committed all the while."""
     handle = _handle(warehouse, asked)
     wanted = wanted_values(asked.where, handle.fields, asked.name)
@@ -85,7 +86,7 @@ def _handle(source: Any, asked: RowsAsked) -> LazyRows:
     return handle
 
 
-def _stored(warehouse: Warehouse, asked: RowsAsked) -> RowsFound:
+def _stored(warehouse: Warehouse | Session, asked: RowsAsked) -> RowsFound:
     """The rows as of an epoch, read without the lock of the warehouse."""
     for attempt in range(ATTEMPTS):
         epoch = warehouse.epoch if asked.epoch is None else asked.epoch
@@ -99,7 +100,7 @@ def _stored(warehouse: Warehouse, asked: RowsAsked) -> RowsFound:
     raise AssertionError
 
 
-def read_changes(warehouse: Warehouse, name: str, since: int, where: Sequence[str]) -> RowsFound:
+def read_changes(warehouse: Warehouse | Session, name: str, since: int, where: Sequence[str]) -> RowsFound:
     """The changes of a view after an epoch, with their weights and epochs; the epoch found is where to resume."""
     now, handle = warehouse.epoch, warehouse.view(name)
     fields = (*handle.fields, Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.serving.access.users import Users
 
 __all__ = ["Settings"]
 
@@ -13,7 +16,8 @@ class Settings:
 
     ``threads`` statements run at a time and ``queue`` wait; a body has at most ``body_bytes``, and one that is to be
     kept in memory as rows ``rows_bytes`` (posts that wait together). ``patience`` are the seconds in which requests
-    that run are finished when the server stops.
+    that run are finished when the server stops. Without ``users`` whoever is on this machine is the owner; ``audit`` is
+    the folder of the log of statements.
     """
 
     host: str = "127.0.0.1"
@@ -26,3 +30,5 @@ class Settings:
     subscribers: int = 10_000
     heartbeat: float = 15.0
     patience: float = 30.0
+    users: Users | None = None
+    audit: Path | None = None

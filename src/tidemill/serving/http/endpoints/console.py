@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from tidemill.model.errors import SetupError
 from tidemill.serving.console.assets import PAGE, POLICY, Asset, find_asset, require_assets
 from tidemill.serving.http.endpoint import Call, Endpoint
 from tidemill.serving.http.errors import HttpError
@@ -15,7 +16,10 @@ HTML = "text/html"
 
 async def page(call: Call) -> Response:
     """The page."""
-    require_assets()
+    try:
+        require_assets()
+    except SetupError as missing:  # where it would be is nobody's business elsewhere
+        raise HttpError(503, missing.what, detail=missing.detail) from None
     found = find_asset(PAGE)
     assert found is not None
     return _file(call, found)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue
 from tidemill.model.types import Binary, Field
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.content import JSON, columns_of
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 
@@ -123,6 +124,7 @@ ENDPOINTS = (
         lineage,
         "The base rows that a row of a view comes from, by table, also through other views.",
         takes={JSON: '{"row": array or object}'},
+        needs=Needs.READ,
     ),
     Endpoint("GET", "/v1/views/{name}/certificate", certificate, "Of a view over sources: how right its rows are."),
     Endpoint("GET", "/v1/views/{name}/plans", plans, "Decisions about the plan of a view, the oldest first."),

@@ -10,8 +10,8 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from tidemill.engine.results import Result
-from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import BadValue, TidemillError, TransactionState
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.content import ARROW, JSON, arrow_bytes, columns_of, json_rows
 from tidemill.serving.http.endpoint import Call, Endpoint
 from tidemill.serving.render import json_line
@@ -23,7 +23,7 @@ async def sql(call: Call) -> Response:
     """The results of all statements of a text, or as Arrow the rows of the last one."""
     kind, given = call.accepted(), await call.json()
     text, parameters, limit = _asked(given)
-    found = await call.service.statements.run(run_text, call.warehouse, text, parameters)
+    found = await call.service.statements.run(run_text, call, text, parameters)
     if kind == ARROW:
         return Response(_last_rows(found, limit), media_type=ARROW)
     return Response(f'{{"results": [{", ".join(_shown(one, limit) for one in found)}]}}', media_type=JSON)
@@ -53,9 +53,9 @@ class Ran:
         self.seconds = seconds
 
 
-def run_text(warehouse: Warehouse, text: str, parameters: Any) -> list[Ran]:
-    """Run a text of statements. A transaction must end in it: a request has no session that could go on with it."""
-    found: list[Ran] = []
+def run_text(call: Call, text: str, parameters: Any) -> list[Ran]:
+    """Run a text of statements, with the rights of the caller. A transaction must end in it: no session goes on."""
+    found, warehouse = list[Ran](), call.warehouse
     begun = time.perf_counter()
 
     def note(result: Result) -> None:
@@ -64,12 +64,27 @@ def run_text(warehouse: Warehouse, text: str, parameters: Any) -> list[Ran]:
         found.append(Ran(result, warehouse.epoch, now - begun))
         begun = now
 
-    with warehouse.session(name="http") as session:
-        session.sql(text, parameters, each=note)
-        if session.in_transaction:
-            what = "the text has begun a transaction and not ended it"
-            raise TransactionState(what, detail="It is rolled back.", hint="Add COMMIT to the same text.")
+    failed: TidemillError | None = None
+    try:
+        with call.principal.session(warehouse, "http") as session:
+            session.sql(text, parameters, each=note)
+            if session.in_transaction:
+                what = "the text has begun a transaction and not ended it"
+                raise TransactionState(what, detail="It is rolled back.", hint="Add COMMIT to the same text.")
+    except TidemillError as error:
+        failed = error
+        raise
+    finally:
+        _audit(call, text, found, failed)
     return found
+
+
+def _audit(call: Call, text: str, found: list[Ran], error: TidemillError | None) -> None:
+    audit, client = call.service.audit, call.request.client
+    if audit is not None:
+        seconds, rows = sum(one.seconds for one in found), sum(len(one.result) for one in found)
+        address = "" if client is None else client.host
+        audit.note(call.principal, text, door="http", address=address, seconds=seconds, rows=rows, error=error)
 
 
 def _shown(ran: Ran, limit: int | None) -> str:
@@ -99,6 +114,7 @@ ENDPOINTS = (
         "/v1/sql",
         sql,
         "Run statements of SQL, with values for `:name` or `?`; with `limit` so many rows of each result are given.",
+        needs=Needs.ANY,
         takes={JSON: '{"sql": text, "parameters": object or list, "limit": number}'},
         gives=(JSON, ARROW),
     ),

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from tidemill.engine.html_output import Explanation
+from tidemill.serving.http.authentication import Needs, require
 from tidemill.serving.http.content import ARROW, CSV, JSON, NDJSON, ROW_FORMS, rows_response
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.errors import HttpError
@@ -45,7 +46,7 @@ async def _rows(call: Call, *, of_table: bool) -> Response:
     asked = RowsAsked(call.path("name"), values["epoch"], values["where"], values["order"], values["limit"], of_table)
 
     def answer() -> Response:
-        found = read_rows(call.warehouse, asked)
+        found = read_rows(call.reader, asked)
         return rows_response(kind, found.table, found.fields, {"epoch": found.epoch})
 
     return await call.service.reads.run(answer)
@@ -55,11 +56,12 @@ async def changes(call: Call) -> Response:
     """The changes of a view after an epoch, each row with its weight and epoch; or as events, also those to come."""
     kind = call.accepted()
     if kind == EVENT_STREAM:
+        require(call.principal, Needs.READ)  # what is encoded is shared by all readers
         seen = last_seen(call["since"], call.request.headers.get("last-event-id"))
         return ServerSentChanges(ChangeReader(call.service, call.path("name"), call["where"], seen))
 
     def answer() -> Response:
-        found = read_changes(call.warehouse, call.path("name"), call["since"] or 0, call["where"])
+        found = read_changes(call.reader, call.path("name"), call["since"] or 0, call["where"])
         return rows_response(kind, found.table, found.fields, {"epoch": found.epoch})
 
     return await call.service.reads.run(answer)
@@ -89,8 +91,8 @@ async def explain(call: Call) -> Response:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/v1/views/{name}", rows, "Rows of a view.", query=READ, gives=ROW_FORMS),
-    Endpoint("GET", "/v1/tables/{name}", table_rows, "Rows of a table.", query=READ, gives=ROW_FORMS),
+    Endpoint("GET", "/v1/views/{name}", rows, "Rows of a view.", query=READ, gives=ROW_FORMS, needs=Needs.ANY),
+    Endpoint("GET", "/v1/tables/{name}", table_rows, "Rows of a table.", query=READ, gives=ROW_FORMS, needs=Needs.ANY),
     Endpoint(
         "GET",
         "/v1/views/{name}/changes",
@@ -98,6 +100,7 @@ ENDPOINTS = (
         "Changes of a view after an epoch, each row with its `_weight` and `_epoch`; as events also those to come.",
         query=(Parameter("since", int, "The last epoch that is known; default: 0, of events the last one."), WHERE),
         gives=(JSON, NDJSON, CSV, ARROW, EVENT_STREAM),
+        needs=Needs.ANY,
         headers={"Last-Event-ID": "Of events: the last epoch that was received, in the place of `since`."},
     ),
     Endpoint("GET", "/v1/views/{name}/definition", definition, "The statement that creates a view."),

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.row_changes import KeyedChanges, key_table
 from tidemill.model.errors import BadValue, TidemillError
+from tidemill.serving.http.authentication import Needs, require
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.ingest.bodies import DEBEZIUM, changes_in, rows_in
 from tidemill.serving.http.service.service import Service
@@ -43,6 +44,7 @@ class TableDoor:
             await self._app(scope, receive, send)
             return
         try:
+            require(scope["principal"], Needs.WRITE)
             body = await _body(receive)
             answer = await self._taken(scope, body)
         except TidemillError as refused:

@@ -9,6 +9,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.model.errors import BadValue, TidemillError
+from tidemill.serving.http.authentication import Needs, require
 from tidemill.serving.http.errors import error_body, fault_in
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.http.streams.reader import ChangeReader
@@ -22,6 +23,7 @@ async def changes(socket: WebSocket) -> None:
     service: Service = socket.app.state.service
     await socket.accept()
     try:
+        require(socket.scope["principal"], Needs.READ)
         since = socket.query_params.get("since")
         if since is not None and not since.isdigit():
             raise BadValue("since is an epoch", where="parameter since")
