@@ -21,11 +21,12 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.errors import LockHeld, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts, condensed
 from tidemill.storage.commits.commit_mark import CommitMark, CommitMarkFile, boot_id
 from tidemill.storage.commits.layout import CommittedState, Layout, recover
 from tidemill.storage.commits.log import Log, LogEnd, log_file, replay
 from tidemill.storage.commits.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
+from tidemill.storage.commits.position_history import with_history
 from tidemill.storage.filesystem.durable_files import damaged, fault
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.filesystem.writer_lock import taken_over
@@ -107,8 +108,8 @@ class FolderWriter:
             if change.rows:
                 now.tail.add(epoch.number, name, change)
         now.tail.epochs += 1
-        if epoch.positions:
-            now.tail.reached.append((epoch.number, dict(epoch.positions)))
+        if epoch.positions and (lasting := with_history(epoch.positions)):
+            now.tail.reached.append((epoch.number, lasting))
         positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
         return CommittedState(now.state, now.tail, epoch.number, positions), partial(self._wait, log, end)
 
@@ -303,7 +304,7 @@ class FolderWriter:
         staged = change.files or ()
         runs = [file.run for file in staged if isinstance(file, StagedFile) and file.run is not None]
         if staged and len(runs) == len(staged):
-            yield from ((_stamped(run.entry, state, name), run.marks) for run in runs)
+            yield from ((_stamped(run.entry, state, name), condensed(run.marks)) for run in runs)
             return
         if not staged or not all(Path(file).resolve().is_relative_to(self._layout.staging) for file in staged):
             table = with_epoch(change.arrow(), number)
@@ -312,7 +313,7 @@ class FolderWriter:
         for file in staged:
             adopted = adopt_run(Path(file), number, self._layout.maps, self._new_file(state, name, self._written))
             if adopted is not None:
-                yield _stamped(adopted[0], state, name), adopted[1]
+                yield _stamped(adopted[0], state, name), condensed(adopted[1])
 
     def write(self, table: pa.Table, now: CommittedState, name: str, altered: int | None = None) -> RunEntry:
         """Store rows of a map, each with its epoch, as a run for the next manifest.
