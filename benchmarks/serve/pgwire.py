@@ -76,7 +76,11 @@ async def measure(connections: int, seconds: float, **address: Any) -> dict[str,
     for client in clients:
         await client.close()
     times.sort()
-    return {"reads/s": len(times) / took, "p50_ms": times[len(times) // 2] * 1e3, "p99_ms": times[-len(times) // 100] * 1e3}
+    return {
+        "reads/s": len(times) / took,
+        "p50_ms": times[len(times) // 2] * 1e3,
+        "p99_ms": times[-len(times) // 100] * 1e3,
+    }
 
 
 def ours(connections: int, seconds: float) -> dict[str, float]:
@@ -85,7 +89,9 @@ def ours(connections: int, seconds: float) -> dict[str, float]:
         assert server.stdout is not None
         port = int(server.stdout.readline())
         try:
-            return asyncio.run(measure(connections, seconds, host="127.0.0.1", port=port, user="bench", database="shop"))
+            return asyncio.run(
+                measure(connections, seconds, host="127.0.0.1", port=port, user="bench", database="shop")
+            )
         finally:
             server.kill()
 

@@ -8,11 +8,12 @@ import logging
 import ssl
 from typing import Any, Protocol
 
+from tidemill.model.errors import SetupError
 from tidemill.serving.pgwire.connection import Connection
 from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.session import PgSession, Shared, StatementRunner, TidemillSession
 
-__all__ = ["PgServer", "Users"]
+__all__ = ["PgServer", "Principal", "Users"]
 
 LOG = logging.getLogger("tidemill.pgwire")
 
@@ -22,14 +23,24 @@ STARTUP_SECONDS = 30
 MOST_CONNECTIONS = 200
 
 
+class Principal(Protocol):
+    """A user who has proven to be one."""
+
+    def session(self, warehouse: Any, name: str = "") -> Any:
+        """A session with the rights of the user."""
+
+
 class Users(Protocol):
-    """Who may connect."""
+    """Who may connect; false if there is nobody."""
 
-    def verifier(self, user: str) -> Any:
-        """What a password of a user is checked against; None if there is no such user."""
+    def __bool__(self) -> bool:
+        """True if there are users."""
 
-    def roles(self, user: str) -> tuple[str, ...]:
-        """The roles of a user."""
+    def scram(self, name: str) -> Any:
+        """What SCRAM checks a password against: salt, two keys, iterations; also for a name that nobody has."""
+
+    def principal(self, name: str) -> Any:
+        """The user of a name, who has proven to be it; None if there is none."""
 
 
 class PgServer:
@@ -71,7 +82,16 @@ class PgServer:
     async def start(self) -> None:
         """Listen."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), *self._address)
+        host, port = self._address
+        try:
+            self._server = await loop.create_server(lambda: Connection(self), host, port)
+        except OSError as error:
+            raise SetupError(
+                "the server cannot listen here",
+                where=f"{host}:{port}",
+                detail=error.strerror or str(error),
+                hint="Another process may listen there: choose another --pg-port.",
+            ) from error
 
     async def stop(self) -> None:
         """Listen no more, and end all connections; what they run is cancelled."""
@@ -122,25 +142,13 @@ class PgServer:
         if connection is not None and hmac.compare_digest(connection.key, key):
             connection.cancel()
 
-    # -- users --------------------------------------------------------------------------------------------------
-
-    async def authenticate(self, connection: Connection, user: str) -> tuple[str, ...] | None:
-        """The roles of a user who has proven to be one; None for the owner."""
-        if self.users is None:
-            if connection.is_local:
-                return None
-            raise PgError("28000", "only clients on this machine may connect, since there are no users")
-        raise NotImplementedError
-
     def refused(self, connection: Connection, sqlstate: str) -> None:
         """Note that a client was not let in."""
         LOG.info("a client was refused: %s", sqlstate)
 
-    def open_session(self, user: str, roles: tuple[str, ...] | None, name: str) -> TidemillSession:
-        """A session of the warehouse for a user."""
-        opener = getattr(self.warehouse, "session", None)
-        if opener is None:
-            return self.warehouse  # type: ignore[no-any-return]
-        if roles is None:
-            return opener(name=name)  # type: ignore[no-any-return]
-        return opener(user=user, roles=roles, name=name)  # type: ignore[no-any-return]
+    def open_session(self, principal: Principal | None, name: str) -> TidemillSession:
+        """A session of the warehouse for a user, or for the owner."""
+        opened: TidemillSession = (
+            self.warehouse.session(name=name) if principal is None else principal.session(self.warehouse, name)
+        )
+        return opened

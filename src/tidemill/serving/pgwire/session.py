@@ -151,11 +151,8 @@ class PgSession:
         if self._started:
             await self.run(self.session.sql, "ROLLBACK")
         close = getattr(self.session, "close", None)
-        if close is not None and self.owns_session:
+        if close is not None:
             await asyncio.to_thread(close)
-
-    owns_session = True
-    """False where the session is the warehouse itself."""
 
     def cancellation(self) -> PgError:
         """Why what runs is to end."""

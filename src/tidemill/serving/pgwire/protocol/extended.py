@@ -256,15 +256,15 @@ class ExtendedQuery:
         if portal.prepared.plan is None:
             self._connection.send(m.EMPTY_QUERY)
             return None
-        if portal.result is None and not asked.limit and self._run_now(portal):
+        if portal.result is None and self._run_now(portal, asked.limit or CHUNK):
             return None
         return self._run(portal, asked.limit)
 
-    def _run_now(self, portal: Portal) -> bool:
+    def _run_now(self, portal: Portal, limit: int) -> bool:
         """Answer at once what the warehouse has in memory under one key; false if it has to be waited for."""
         plan, connection = portal.prepared.plan, self._connection
         found = plan.run_now(portal.values) if isinstance(plan, EnginePlan) else None
-        if found is None or found.columns is None or len(found.rows) > CHUNK:
+        if found is None or found.columns is None or len(found.rows) > limit:
             return False
         formats = portal.formats_of(found.columns)
         connection.send(connection.sender.encoder(found.columns, formats)(found.rows))
