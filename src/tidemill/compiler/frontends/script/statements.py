@@ -372,6 +372,13 @@ class ExplainView(Statement):
 
 
 @dataclass(frozen=True)
+class ExplainDefinition(Statement):
+    """``EXPLAIN CREATE ...``: what the statement would do."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True)
 class RefreshView(Statement):
     """``REFRESH VIEW``."""
 
