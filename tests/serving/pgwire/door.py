@@ -41,7 +41,12 @@ class Door:
         self._thread.start()
         self.pool = Pool()
         self.server = PgServer(warehouse, options.pop("users", None), self.pool, port=0, **options)
-        self.call(self.server.start())
+        try:
+            self.call(self.server.start())
+        except BaseException:
+            self.call(self.server.stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            raise
         self.port = self.server.port
 
     def call(self, work: Any) -> Any:

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-from types import SimpleNamespace
 
 import psycopg
 import pytest
-from scramp import ScramMechanism
 
 import tidemill
 from tests.serving.pgwire.door import SHOP, Door
-
-
-class People:
-    """One user, Ann, as a file of users would have her."""
-
-    def __init__(self):
-        self.asked = 0
-        made = ScramMechanism("SCRAM-SHA-256").make_auth_info("correct horse", 4096, b"0123456789abcdef")
-        self.verifiers = {"ann": made}
-
-    def __bool__(self):
-        return True
-
-    def scram(self, name):
-        self.asked += 1
-        return self.verifiers.get(name, self.verifiers["ann"])
-
-    def principal(self, name):
-        if name not in self.verifiers:
-            return None
-        return SimpleNamespace(session=lambda wh, label: wh.session(user=name, roles=("reader",), name=label))
+from tidemill.serving.access.users import Users
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +30,9 @@ def secured(tmp_path_factory):
     context.load_cert_chain(certificate, key)
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql(SHOP)
-        door = Door(wh, users=People(), tls=context, connections=3)
+        users = Users(folder / "users.json")
+        users.add("ann", ["reader"], "correct horse")
+        door = Door(wh, users=users, tls=context, connections=3)
         yield door
         door.close()
 
@@ -82,3 +62,8 @@ def test_a_connection_too_many_is_refused(secured):
     finally:
         for client in clients:
             client.close()
+
+
+def test_without_users_a_door_is_for_this_machine_alone(secured):
+    with pytest.raises(tidemill.TidemillError, match="needs users"):
+        Door(secured.warehouse, host="0.0.0.0")

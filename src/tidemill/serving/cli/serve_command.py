@@ -85,11 +85,12 @@ def server_of(wh: object, warehouse: str, host: str, port: int, pg_port: int | N
     assert isinstance(wh, Warehouse)
     settings, doors = Settings(host=host, port=port), []
     if pg_port is not None:
+        from tidemill.serving.access.users import Users
         from tidemill.serving.pgwire.server import PgServer
         from tidemill.serving.server.statement_pool import StatementPool
 
         pool = StatementPool(settings.threads, settings.queue, "pgwire statement")
-        doors.append(PgServer(wh, None, pool, host, pg_port))
+        doors.append(PgServer(wh, Users.load(warehouse), pool, host, pg_port))
     return Server(wh, Path(warehouse).name, settings, doors)
 
 

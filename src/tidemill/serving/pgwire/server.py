@@ -6,14 +6,17 @@ import asyncio
 import hmac
 import logging
 import ssl
-from typing import Any, Protocol
 
+from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError
+from tidemill.serving.access.binding import require_safe_binding
+from tidemill.serving.access.principal import Principal
+from tidemill.serving.access.users import Users
 from tidemill.serving.pgwire.connection import Connection
 from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.session import PgSession, Shared, StatementRunner, TidemillSession
 
-__all__ = ["PgServer", "Principal", "Users"]
+__all__ = ["PgServer"]
 
 LOG = logging.getLogger("tidemill.pgwire")
 
@@ -21,26 +24,6 @@ STARTUP_SECONDS = 30
 """Seconds in which a client has to say who it is."""
 
 MOST_CONNECTIONS = 200
-
-
-class Principal(Protocol):
-    """A user who has proven to be one."""
-
-    def session(self, warehouse: Any, name: str = "") -> Any:
-        """A session with the rights of the user."""
-
-
-class Users(Protocol):
-    """Who may connect; false if there is nobody."""
-
-    def __bool__(self) -> bool:
-        """True if there are users."""
-
-    def scram(self, name: str) -> Any:
-        """What SCRAM checks a password against: salt, two keys, iterations; also for a name that nobody has."""
-
-    def principal(self, name: str) -> Any:
-        """The user of a name, who has proven to be it; None if there is none."""
 
 
 class PgServer:
@@ -52,7 +35,7 @@ class PgServer:
 
     def __init__(
         self,
-        warehouse: Any,
+        warehouse: Warehouse,
         users: Users | None,
         pool: StatementRunner,
         host: str = "127.0.0.1",
@@ -62,7 +45,8 @@ class PgServer:
         connections: int = MOST_CONNECTIONS,
     ) -> None:
         self.warehouse = warehouse
-        self.users = users
+        self.users = users if users else None
+        """Who may connect; None where whoever is on this machine is the owner."""
         self.pool = pool
         self.tls = tls
         self._address = host, port
@@ -83,6 +67,9 @@ class PgServer:
         """Listen."""
         loop = asyncio.get_running_loop()
         host, port = self._address
+        warning = require_safe_binding(host, self.users, self.tls)
+        if warning is not None:
+            LOG.warning("%s", warning)
         try:
             self._server = await loop.create_server(lambda: Connection(self), host, port)
         except OSError as error:
@@ -146,9 +133,6 @@ class PgServer:
         """Note that a client was not let in."""
         LOG.info("a client was refused: %s", sqlstate)
 
-    def open_session(self, principal: Principal | None, name: str) -> TidemillSession:
-        """A session of the warehouse for a user, or for the owner."""
-        opened: TidemillSession = (
-            self.warehouse.session(name=name) if principal is None else principal.session(self.warehouse, name)
-        )
-        return opened
+    def open_session(self, principal: Principal, name: str) -> TidemillSession:
+        """A session of the warehouse with the rights of a user."""
+        return principal.session(self.warehouse, name)

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.model.errors import TidemillError
+from tidemill.serving.access.principal import LOCAL_OWNER, Principal
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.codec import LARGEST_MESSAGE, MalformedMessage
 from tidemill.serving.pgwire.errors import PgError, error_fields, sqlstate_of
@@ -17,7 +18,6 @@ from tidemill.serving.pgwire.settings import Settings
 
 if TYPE_CHECKING:
     from tidemill.serving.pgwire.connection import Connection
-    from tidemill.serving.pgwire.server import Principal
 
 __all__ = ["Startup"]
 
@@ -113,20 +113,20 @@ class Startup:
             settings.set(name, value)
         return user, given.get("database") or user, Settings(settings.snapshot())
 
-    async def _authenticate(self, user: str) -> Principal | None:
-        """The user who has proven to be one; None for the owner on this machine, where there are no users."""
+    async def _authenticate(self, user: str) -> Principal:
+        """The user who has proven to be one, or the owner on this machine, where there are no users."""
         connection, users = self._connection, self._connection.server.users
-        if not users:
+        if users is None:
             if connection.is_local:
-                return None
+                return LOCAL_OWNER
             raise PgError("28000", "only clients on this machine may connect, since there are no users")
         await prove(user, users.scram(user), connection.send, connection.next_password)
-        found: Principal | None = users.principal(user)
+        found = users.principal(user)
         if found is None:
             raise PgError("28P01", f'password authentication failed for user "{user}"')
         return found
 
-    async def _open(self, user: str, principal: Principal | None, database: str, settings: Settings) -> None:
+    async def _open(self, user: str, principal: Principal, database: str, settings: Settings) -> None:
         connection, server = self._connection, self._connection.server
         connection.frames.largest = LARGEST_MESSAGE
         opened = await server.pool.run(server.open_session, principal, f"pgwire {connection.peer}")
