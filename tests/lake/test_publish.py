@@ -71,6 +71,8 @@ def test_only_what_changed_is_merged(tmp_path: Path, wh: Any, format: str) -> No
     assert shown(tmp_path, format, "out") == Counter(wh.view("v").rows())
     described = dict(row[:2] for row in wh.sql("DESCRIBE TABLE v").rows())
     assert described["Provider"] == format and "epoch 3, 0 changed rows" in described["Last commit"]
+    if format == "iceberg":
+        assert catalog_of(tmp_path).load_table("sales.out").metadata_location.endswith(".gz.metadata.json")
 
 
 @pytest.mark.parametrize("format", FORMATS)

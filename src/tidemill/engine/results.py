@@ -144,8 +144,11 @@ class Result(list[tuple[Any, ...]], ArrowRows):
         message: str = "",
         frame: ToSparkFrame | None = None,
         notes: Sequence[str] = (),
+        changed: int | None = None,
     ) -> None:
         super().__init__(rows)
+        self.changed = changed
+        """How many rows a statement inserted, updated or deleted; None for other statements."""
         self.notes = tuple(notes)
         """Warnings about the rows: a view in quarantine does not show everything."""
         self.fields = tuple(fields)

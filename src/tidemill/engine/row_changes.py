@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.boundary import public_class
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
-from tidemill.engine.statements.parameters import parameters_of
+from tidemill.engine.statements.describe import TextDescription, describe
+from tidemill.engine.statements.parameters import marker_named, parameters_of
 from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
@@ -59,9 +61,12 @@ class RowChanges:
         given = parameters_of(args, parameters)
         return run_script(self._engine, self._prepared, text, given, name=name, each=each)
 
-    def prepare(self, text: str) -> PreparedText:
-        """A text that is run again and again with other parameters: it is read and translated once."""
-        return PreparedText(self._engine, self._prepared, text)
+    def prepare(self, text: str, *, types: Mapping[str, str] | None = None) -> PreparedText:
+        """A text that is run again and again with other parameters: it is read and translated once.
+
+        ``types`` declare parameters by name, with SQL names of types; others have the type of each value.
+        """
+        return PreparedText(self._engine, self._prepared, text, types)
 
     @property
     def in_transaction(self) -> bool:
@@ -191,15 +196,32 @@ class RowChanges:
 class PreparedText:
     """A text with parameters, ready to be run: ``find = wh.prepare("... WHERE id = :id")``, ``find.run(id=7)``."""
 
-    def __init__(self, engine: Engine, prepared: PreparedStatements, text: str) -> None:
+    def __init__(
+        self, engine: Engine, prepared: PreparedStatements, text: str, types: Mapping[str, str] | None = None
+    ) -> None:
         self._engine = engine
         self._prepared = prepared
+        self._types = {marker_named(name): read_type(of) for name, of in (types or {}).items()}
         self.text = text
 
     def run(self, args: Mapping[str, Any] | Sequence[Any] | None = None, **parameters: Any) -> Result:
         """Run it with values of its parameters, by name or in a list; returns the rows of the last statement."""
-        given = parameters_of(args, parameters)
+        given = parameters_of(args, parameters, self._types)
         return run_script(self._engine, self._prepared, self.text, given, at_once=True)
+
+    def describe(self) -> TextDescription:
+        """The types of its parameters, as declared or as their use tells them, and the columns; nothing is run.
+
+        A parameter whose use does not tell its type is a STRING.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     _ = wh.sql("CREATE TABLE people (id INT PRIMARY KEY, name STRING)")
+        ...     found = wh.prepare("SELECT name FROM people WHERE id = :id").describe()
+        ...     print({name: str(of) for name, of in found.parameters.items()}, *found.fields)
+        {'id': 'INT'} name: STRING
+        """
+        return describe(self._engine, self.text, self._types)
 
 
 class Transaction:

@@ -1,6 +1,7 @@
 """Everything that serves a warehouse: thin, over the public Python API.
 
 - ``cli``: the command line
+- ``console``: the page in a browser, and its files
 - ``demo``: ``tidemill demo``
 - ``notebook``: the cell magic of notebooks
 - ``pipelines``: projects of Spark's declarative pipelines

@@ -289,6 +289,10 @@ class FolderStore:
                 self._temporary = TemporaryFolder(self._layout.staging if writes else None)
             return self._temporary.path
 
+    def published_folder(self) -> Path:
+        """A folder for what is derived from published tables."""
+        return self._layout.published
+
     def commit(self, epoch: Epoch) -> None:
         """Make the epoch durable and visible, or leave everything as it was."""
         self.append(epoch)()

@@ -268,6 +268,10 @@ class MemoryStore:
         with self._lock:
             return self._temporary()
 
+    def published_folder(self) -> Path:
+        """A folder for what is derived from published tables; it is deleted with the store."""
+        return self.temporary_folder() / "published"
+
     def append(self, epoch: Epoch) -> Callable[[], None]:
         """Commit the epoch; there is no disk to wait for."""
         self.commit(epoch)

@@ -148,6 +148,9 @@ class Store(ReadableStore, Protocol):
     def temporary_folder(self) -> Path:
         """A folder for temporary files of queries; it is deleted with the store."""
 
+    def published_folder(self) -> Path:
+        """A folder of this machine for what is derived from published tables; anybody may delete it."""
+
     def commit(self, epoch: Epoch) -> None:
         """Make the epoch durable and visible, or leave everything as it was. ``epoch.number`` may equal the current
         epoch where only the catalog changes or a new view is filled."""

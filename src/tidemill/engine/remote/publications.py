@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from hashlib import blake2b
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.publication import Publication
@@ -29,6 +30,7 @@ from tidemill.sources.lake.publication.epochs_table import EpochRow
 from tidemill.sources.lake.publication.lake_publication import LakePublication, Place, Shown, Written
 from tidemill.sources.lake.registry import open_epochs, open_publication
 from tidemill.storage.filesystem.durable_files import fault
+from tidemill.storage.mapped.derived_files import delete_derived
 
 __all__ = ["Publications"]
 
@@ -77,7 +79,8 @@ class Publications(WorkerGroup):
             self._state.require_writable()
             views = self._published() if name is None else [self._find(name)]
             refused = RefusedViews()
-            tables = refused.without(views, _table_of)
+            self._forget_derived()
+            tables = refused.without(views, self._table_of)
             seen = refused.without(refused.left(views), lambda view: tables[view.name].shown())
             self._record(refused.left(views), seen)  # versions whose process ended before it recorded them
             with self._settled():
@@ -95,7 +98,7 @@ class Publications(WorkerGroup):
     def _publish_due(self, name: str) -> None:
         """Publish a view if as many epochs have passed as it waits for."""
         view = self._find(name)
-        shown = self.last.get(view.name) or _table_of(view).shown()
+        shown = self.last.get(view.name) or self._table_of(view).shown()
         if shown is None or self._now(view) - shown.epoch >= _publication_of(view).epochs:
             self.publish(name)
 
@@ -186,6 +189,16 @@ class Publications(WorkerGroup):
                 fault("lake-recorded")
         return written
 
+    def _table_of(self, view: View) -> LakePublication:
+        published = _publication_of(view)
+        derived = self._state.store.published_folder() / _folder_of(published)
+        return open_publication(published.place, view.name, published.owner, published.write, derived)
+
+    def _forget_derived(self) -> None:
+        """Delete what was derived from the tables of views that are no longer published."""
+        known = {_folder_of(_publication_of(view)) for view in self._published()}
+        delete_derived(self._state.store.published_folder(), lambda file: file.parent.name in known)
+
     def drop(self, name: str) -> None:
         """End the worker of a view, and forget what it published."""
         super().drop(name)
@@ -203,6 +216,10 @@ def _publication_of(view: View) -> Publication:
     return found
 
 
+def _folder_of(published: Publication) -> str:
+    return blake2b(published.owner.encode(), digest_size=16).hexdigest()
+
+
 def _compacted(table: LakePublication, published: Publication) -> Written | None:
     """Compact the files of a table, and delete old ones, as its publication says."""
     if published.compacted is None:
@@ -212,8 +229,3 @@ def _compacted(table: LakePublication, published: Publication) -> Written | None
     if compacted is not None and published.vacuum is not None:
         table.vacuum(published.vacuum)
     return compacted
-
-
-def _table_of(view: View) -> LakePublication:
-    published = _publication_of(view)
-    return open_publication(published.place, view.name, published.owner, published.write)

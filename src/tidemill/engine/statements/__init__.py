@@ -6,6 +6,7 @@
 - ``builds``: views built in the background, SHOW BUILDS
 - ``script``: a text of statements, run with its parameters
 - ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
+- ``describe``: types of parameters and columns before a statement is run
 - ``transactions``: BEGIN, COMMIT, ROLLBACK
 - ``changes``: INSERT, UPDATE, DELETE; ``merge``: MERGE INTO; ``upsert``: ON CONFLICT, OVERWRITE, rows by key
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS

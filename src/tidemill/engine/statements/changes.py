@@ -75,12 +75,14 @@ def apply_rows(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Re
         pairs = [(fit(row), weight) for row, weight in pairs]
     pending = engine.transactions.mine()
     epoch = engine.change({table.name: ChangeSet.of(pairs, table.fields)})
-    count = sum(abs(weight) for _, weight in pairs)
-    changes = "1 row change" if count == 1 else f"{count:,} row changes"
+    come = sum(weight for _, weight in pairs if weight > 0)
+    left = sum(-weight for _, weight in pairs if weight < 0)
+    changes = "1 row change" if come + left == 1 else f"{come + left:,} row changes"
     if pending is not None:
-        return Result(message=f"{changes}, not committed yet")
+        return Result(message=f"{changes}, not committed yet", changed=come or left)
     late = late_change_count(engine.store, table, epoch)
-    return Result(message=f"{changes} in epoch {epoch}" + (f", {late:,} of them late" if late else ""))
+    told = f", {late:,} of them late" if late else ""
+    return Result(message=f"{changes} in epoch {epoch}{told}", changed=come or left)
 
 
 def kept_table(engine: Engine, name: str, statement: sql.Statement, *, appended: bool = False) -> Table:

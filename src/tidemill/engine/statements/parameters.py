@@ -22,17 +22,30 @@ from tidemill.model.converters import from_numpy
 from tidemill.model.errors import BadValue, InvalidArgument, TextLocation, UnknownName, Unsupported
 from tidemill.model.types import Type
 
-__all__ = ["Parameters", "markers_of_script", "parameters_of", "refuse_markers", "refuse_parameters", "require_given"]
+__all__ = [
+    "Parameters",
+    "marker_named",
+    "markers_of_script",
+    "parameters_of",
+    "refuse_markers",
+    "refuse_parameters",
+    "require_given",
+]
 
 Parameters = Mapping[str, Literal]
 """Values by marker: ``:name``, or ``?1`` for the first ``?``."""
 
 
-def parameters_of(args: Mapping[str, Any] | Sequence[Any] | None, named: Mapping[str, Any]) -> Parameters:
-    """The values of a call: a mapping or keywords by name, or a sequence by place.
+UNDECLARED: Mapping[str, Type] = {}
 
-    >>> parameters_of([7, "ann"], {})
-    {'?1': Literal(value=7, of=Int()), '?2': Literal(value='ann', of=String())}
+
+def parameters_of(
+    args: Mapping[str, Any] | Sequence[Any] | None, named: Mapping[str, Any], types: Mapping[str, Type] = UNDECLARED
+) -> Parameters:
+    """The values of a call: a mapping or keywords by name, or a sequence by place; of declared ``types``, by marker.
+
+    >>> parameters_of([7, "ann"], {}, {"?1": t.BIGINT})
+    {'?1': Literal(value=7, of=BigInt()), '?2': Literal(value='ann', of=String())}
     """
     if isinstance(args, Mapping):
         twice = args.keys() & named.keys()
@@ -44,12 +57,19 @@ def parameters_of(args: Mapping[str, Any] | Sequence[Any] | None, named: Mapping
     elif args is not None:
         if named:
             raise InvalidArgument("parameters are given by place or by name", hint="Use ? or :name in the whole text.")
-        return {f"?{place}": _literal(value, f"?{place}") for place, value in enumerate(args, start=1)}
-    return {f":{name.lower()}": _literal(value, f":{name}") for name, value in named.items()}
+        by_place = {f"?{place}": value for place, value in enumerate(args, start=1)}
+        return {marker: _literal(value, marker, types.get(marker)) for marker, value in by_place.items()}
+    by_name = {f":{name.lower()}": value for name, value in named.items()}
+    return {marker: _literal(value, marker, types.get(marker)) for marker, value in by_name.items()}
 
 
-def _literal(value: Any, marker: str) -> Literal:
-    of = _type_of(from_numpy(value), marker)
+def marker_named(name: str) -> str:
+    """The marker of a parameter by its name, or by its place as ``?1``."""
+    return name if name.startswith("?") else f":{name.lower()}"
+
+
+def _literal(value: Any, marker: str, declared: Type | None) -> Literal:
+    of = _type_of(from_numpy(value), marker) if declared is None else declared
     if value is None:
         return Literal(None, of, typed=True)
     return Literal(coerce(value, of, where=f"parameter {marker}"), of, typed=True)

@@ -17,6 +17,7 @@ from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import expressions, substitute, transform, with_expressions
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.sql.grammar.markers import selected_values
 from tidemill.compiler.frontends.translate import (
     TranslatedQuery,
     parse,
@@ -121,7 +122,8 @@ def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) 
             return found, None, partial(_select, found)
         case sql.Insert(overwrite=False, conflict=None):
             table = engine.catalog.table(statement.table)
-            rows = translate_insert(statement, table, relations, named, moment)
+            selected = replace(statement, query=selected_values(statement.query))
+            rows = translate_insert(selected, table, relations, named, moment)
             return rows, table, lambda now, values: apply_rows(now, table, now.answer(_bound(rows, values)).pairs())
         case sql.Update():
             table = kept_table(engine, statement.table, statement)

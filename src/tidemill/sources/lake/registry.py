@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from tidemill.model.errors import Unsupported
 from tidemill.model.paths import local_path
 from tidemill.sources.lake.lake_table import LakeTable
 from tidemill.sources.lake.location import checked_location
 from tidemill.sources.lake.publication.epochs_table import EpochsTable
+from tidemill.sources.lake.publication.key_index import KeyIndex
 from tidemill.sources.lake.publication.lake_publication import LakePublication, Place
 
 __all__ = [
@@ -38,15 +40,19 @@ def checked_place(format: str, location: str, options: Options) -> tuple[str, di
     return _known(format).check(location, dict(options))
 
 
-def open_publication(place: Place, name: str, owner: str, write: str) -> LakePublication:
-    """The lake table that the view ``name`` is published as."""
+def open_publication(place: Place, name: str, owner: str, write: str, derived: Path | None = None) -> LakePublication:
+    """The lake table that the view ``name`` is published as.
+
+    To be merged it needs a folder of this machine, for what is ``derived`` from its files.
+    """
+    keys = None if derived is None else KeyIndex(derived)
     if place.catalog is not None:
         from tidemill.sources.lake.publication.iceberg_publication import IcebergPublication
 
-        return IcebergPublication(place, place.catalog, name, owner, write)
+        return IcebergPublication(place, place.catalog, name, owner, keys, write)
     from tidemill.sources.lake.publication.delta_publication import DeltaPublication
 
-    return DeltaPublication(place, name, owner, write)
+    return DeltaPublication(place, name, owner, keys, write)
 
 
 def open_epochs(place: Place) -> EpochsTable:

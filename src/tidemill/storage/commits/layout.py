@@ -11,14 +11,15 @@
       maps/<id>/<token>-<number>.parquet    runs: weighted rows with their epochs
       log/<sequence>-<token>.log            small epochs that wait for the next manifest
       mapped/<id>/                          columns and lookup indexes of runs, which can be made again
+      published/<id>/                       the same of published tables, by which rows are found there
       staging/                              files that runtimes write for an epoch to come
       quarantine/                           damaged files that a repair has set aside
       checkpoints/                          Spark's checkpoints of streaming queries
       refreshes/                            the refresh log, on which nothing depends
 
 In an object store a log is a folder of numbered pieces. Staged and mapped files, checkpoints and the refresh log are on
-a disk of this machine. Files of other names are never read and never deleted, except below ``maps``, ``mapped`` and
-``staging``. Symbolic links are refused (``filesystem/symlinks.py``).
+a disk of this machine. Files of other names are never read and never deleted, except below ``maps``, ``mapped``,
+``published`` and ``staging``. Symbolic links are refused (``filesystem/symlinks.py``).
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class Layout:
         return system_of(self.root).mapped(self.root)
 
     @property
+    def published(self) -> Path:
+        """A folder of derived files for each published table, on a disk of this machine."""
+        return self.mapped.parent / "published"
+
+    @property
     def log(self) -> FilePath:
         """Epochs that are not in a manifest yet."""
         return self.root / "log"
@@ -97,7 +103,7 @@ class Layout:
         """Refuse a warehouse with symbolic links among its files and folders; runs are checked when they are read."""
         folders = (self.manifests, self.maps, self.log, self.quarantine, self.checkpoints)
         system_of(self.root).refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
-        for local in (self.staging, self.mapped):
+        for local in (self.staging, self.mapped, self.published):
             DISK.refuse_links(local.parent, (), (local,))
 
     def create(self) -> None:

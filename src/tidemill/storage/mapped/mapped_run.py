@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from tidemill.changes.arrow import integer_array
 from tidemill.changes.hashing import Hashes
-from tidemill.changes.sorted_hashes import find_positions, index_elements, index_rows
+from tidemill.changes.sorted_hashes import Positions, find_positions, index_elements, index_rows
 from tidemill.storage.mapped.derived_files import has_room, map_derived, write_derived
 
 VALUE_BYTES = 8
@@ -61,13 +61,18 @@ class MappedRun:
 
         Keys are the values of the columns of ``by``, or elements. NULL finds NULLs, but for arrays that are NULL.
         """
-        entries = self._index(by)
-        columns = [self._column(field) for field in wanted] if entries is not None else []
-        if entries is None or any(column is None for column in columns):
+        found = self.positions(by, sought)
+        columns = [self._column(field) for field in wanted] if found is not None else []
+        if found is None or any(column is None for column in columns):
             return None
-        at = integer_array(find_positions(entries, self.rows, sought))
+        at = integer_array(found)
         taken = [_take(column, at, f) for column, f in zip(columns, wanted, strict=True) if column is not None]
         return pa.Table.from_arrays(taken, schema=wanted)
+
+    def positions(self, by: IndexedColumns, sought: Hashes) -> Positions | None:
+        """The positions of the same rows, in order; None if the index is absent."""
+        entries = self._index(by)
+        return None if entries is None else find_positions(entries, self.rows, sought)
 
     def absent(self, by: IndexedColumns, wanted: pa.Schema) -> tuple[int, int]:
         """The number of columns, and of indexes, that must be made before this can be found."""

@@ -235,6 +235,6 @@ def _unknown(layout: Layout, state: WarehouseState | None) -> Iterator[FilePath]
     """Unreferenced files: from failed commits, merged runs before a vacuum, or foreign files."""
     yield from unnamed_files(layout, state.files() if state else ())
     folders = (layout.manifests, layout.maps, layout.log, layout.quarantine, layout.checkpoints)
-    ours = {*(folder.name for folder in (*folders, layout.staging, layout.mapped))}
+    ours = {*(folder.name for folder in (*folders, layout.staging, layout.mapped, layout.published))}
     ours |= {FORMAT_FILE, LOCK_FILE, MARK_FILE, WRITERS_FOLDER}
     yield from sorted((entry for entry in layout.root.iterdir() if entry.name not in ours), key=str)

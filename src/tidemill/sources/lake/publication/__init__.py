@@ -6,6 +6,6 @@
 - ``delta_writer``, ``iceberg_writer``: commits that replace, append, merge and compact
 - ``delta_log``, ``deletion_vectors``: commits of Delta with deletion vectors, written by the protocol
 - ``iceberg_snapshot``, ``iceberg_catalog``: snapshots of Iceberg with position deletes, committed by a catalog
-- ``key_positions``: the places of rows in files, by their keys
+- ``key_positions``, ``key_index``: the places of rows in files, by their keys, and what is derived to find them
 - ``file_tiers``: which files are compacted
 """

@@ -24,6 +24,10 @@ __all__ = ["DeltaLog", "removal"]
 _STRING_BOUND = 32
 """Length of strings up to which their bounds are in the log."""
 
+_DIFFERENCES = (pa.types.is_integer, pa.types.is_date32, pa.types.is_timestamp)
+_REPEATED_SHARE = 0.25
+"""Share of different values up to which a dictionary of them is shorter."""
+
 
 class DeltaLog:
     """The log of the table in ``folder`` up to ``version``."""
@@ -53,7 +57,7 @@ class DeltaLog:
             # A file whose vector changes is removed and added in one commit, in any order.
             for removed in (action["remove"] for action in actions if "remove" in action):
                 found.pop(removed["path"], None)
-            found |= {action["add"]["path"]: action["add"] for action in actions if "add" in action}
+            found |= {action["add"]["path"]: _known(action["add"]) for action in actions if "add" in action}
         return found
 
     def actions(self, version: int) -> Iterator[dict[str, Any]]:
@@ -65,14 +69,14 @@ class DeltaLog:
     def write_rows(self, rows: pa.Table) -> dict[str, Any]:
         """Write a data file; returns its ``add`` action."""
         name = f"part-00000-{uuid4()}-c000.zstd.parquet"
-        pq.write_table(rows, self._folder / name, compression="zstd")
+        _write_parquet(rows, self._folder / name)
         return {
             "path": name,
             "partitionValues": {},
             "size": self._count(self._folder / name),
             "modificationTime": _now(),
             "dataChange": True,
-            "stats": json.dumps(_statistics(rows)),
+            "stats": json.dumps(_statistics(rows), separators=(",", ":")),
         }
 
     def write_bytes(self, name: str, content: bytes) -> None:
@@ -111,6 +115,31 @@ def removal(add: Mapping[str, Any], *, changes: bool) -> dict[str, Any]:
     """The action that removes a file; ``changes`` if rows are gone with it."""
     kept = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
     return {"remove": kept | {"dataChange": changes, "deletionTimestamp": _now(), "extendedFileMetadata": True}}
+
+
+def _known(add: Mapping[str, Any]) -> dict[str, Any]:
+    """An action without the properties that are not there, which some writers note as null."""
+    return {name: value for name, value in add.items() if value is not None}
+
+
+def _write_parquet(rows: pa.Table, file: Path) -> None:
+    encodings = _encodings(rows)
+    others = [name for name in rows.column_names if name not in encodings]
+    dictionary = others if encodings else True
+    pq.write_table(rows, file, compression="zstd", use_dictionary=dictionary, column_encoding=encodings or None)
+
+
+def _encodings(rows: pa.Table) -> dict[str, str]:
+    """Numbers and times that are written as differences: a dictionary of values that hardly repeat is longer."""
+    found: dict[str, str] = {}
+    if any(pa.types.is_nested(field.type) for field in rows.schema):
+        return found  # the package then wants the names of all leaves
+    for field in rows.schema:
+        if any(is_one(field.type) for is_one in _DIFFERENCES):
+            distinct = pc.count_distinct(rows.column(field.name)).as_py()
+            if distinct > _REPEATED_SHARE * rows.num_rows:
+                found[field.name] = "DELTA_BINARY_PACKED"
+    return found
 
 
 def _now() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from tidemill.sources.lake.publication.delta_writer import Applications, DeltaWriter
+from tidemill.sources.lake.publication.key_index import KeyIndex
 from tidemill.sources.lake.publication.lake_publication import (
     MERGE_ON_READ,
     CommittedBy,
@@ -27,9 +28,9 @@ PUBLISHED = "tidemill"
 class DeltaPublication(CommittedBy[Applications]):
     """The Delta table that the view ``name`` is published as; ``owner`` tells its transactions from those of others."""
 
-    def __init__(self, place: Place, name: str, owner: str, write: str = MERGE_ON_READ) -> None:
+    def __init__(self, place: Place, name: str, owner: str, keys: KeyIndex | None, write: str = MERGE_ON_READ) -> None:
         self._place, self._name, self._owner = place, name, owner
-        self._writer = DeltaWriter(place.location, marks=write == MERGE_ON_READ)
+        self._writer = DeltaWriter(place.location, keys, marks=write == MERGE_ON_READ)
         super().__init__(self._writer)
 
     def shown(self) -> Shown | None:

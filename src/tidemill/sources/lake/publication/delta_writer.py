@@ -29,16 +29,11 @@ from tidemill.sources.lake.delta_package import (
     translated,
     write_deltalake,
 )
-from tidemill.sources.lake.publication.deletion_vectors import delete_vectors, vector_file
+from tidemill.sources.lake.publication.deletion_vectors import delete_vectors, read_vector, vector_file
 from tidemill.sources.lake.publication.delta_log import DeltaLog, removal
 from tidemill.sources.lake.publication.file_tiers import WORN_SHARE, crowded_tier
-from tidemill.sources.lake.publication.key_positions import (
-    Positions,
-    changed_keys,
-    key_positions,
-    live_positions,
-    without,
-)
+from tidemill.sources.lake.publication.key_index import KeyIndex
+from tidemill.sources.lake.publication.key_positions import Positions, changed_keys, key_positions, without
 from tidemill.sources.lake.publication.lake_publication import Written
 
 __all__ = ["Applications", "DeltaWriter"]
@@ -63,10 +58,13 @@ GONE = "_gone"
 
 
 class DeltaWriter:
-    """The Delta table at a location; rows are deleted by deletion vectors if it ``marks`` them."""
+    """The Delta table at a location; rows are deleted by deletion vectors if it ``marks`` them.
 
-    def __init__(self, location: str, *, marks: bool = True) -> None:
-        self._location = location
+    Where they are is found by ``keys``; a table without them is never merged.
+    """
+
+    def __init__(self, location: str, keys: KeyIndex | None = None, *, marks: bool = True) -> None:
+        self._location, self._keys = location, keys
         self._settings = {VECTORS: "true"} if marks and url_scheme(location) is None else {}
 
     def table(self) -> Any:
@@ -131,9 +129,8 @@ class DeltaWriter:
     def _merge_vectors(
         self, table: Any, files: Mapping[str, dict[str, Any]], gone: pa.Table, come: pa.Table, said: Applications
     ) -> Written | None:
-        log, deleted = DeltaLog(self._location, table.version()), _deleted(table)
-        searched, names = files if gone.num_rows else (), gone.column_names
-        found = {path: live_positions(self._read(path, names), gone, deleted.get(path)) for path in searched}
+        log, deleted = DeltaLog(self._location, table.version()), self._deleted(table, files)
+        found = self._found(files, gone, deleted) if gone.num_rows else {}
         if sum(map(len, found.values())) != gone.num_rows:
             return None
         touched = {path: places for path, places in found.items() if len(places)}
@@ -141,6 +138,14 @@ class DeltaWriter:
         if come.num_rows:
             actions.append({"add": log.write_rows(come)})
         return self._commit(log, "MERGE", actions + _transactions(said), changed_keys(gone, come))
+
+    def _found(
+        self, files: Mapping[str, dict[str, Any]], gone: pa.Table, deleted: Mapping[str, Positions]
+    ) -> dict[str, Positions]:
+        """The places of the rows with the keys ``gone`` in each file."""
+        assert self._keys is not None, "this table is never merged"
+        rows = {path: int(json.loads(add["stats"])["numRecords"]) for path, add in files.items()}
+        return self._keys.positions(rows, gone, lambda path: self._read(path, gone.column_names), deleted)
 
     def _marked(
         self,
@@ -167,6 +172,13 @@ class DeltaWriter:
         """All rows of a data file in order, also those that are marked as deleted."""
         return pq.read_table(Path(self._location, unquote(path)), columns=columns, partitioning=None)
 
+    def _deleted(self, table: Any, files: Mapping[str, dict[str, Any]]) -> dict[str, Positions]:
+        """The places of the rows that are marked as deleted, by the path of their file in the log."""
+        vectors = {path: add["deletionVector"] for path, add in files.items() if "deletionVector" in add}
+        ours = {path: read_vector(self._location, vector) for path, vector in vectors.items()}
+        read = {path: places for path, places in ours.items() if places is not None}
+        return read if len(read) == len(vectors) else _deleted_by_anybody(table)
+
     def compact(self, files: int) -> Written | None:
         """Write small files of similar size as one, if there are so many; the rows and the epoch stay."""
         with translated(self._location, "written"):
@@ -180,7 +192,7 @@ class DeltaWriter:
             if known is None:
                 table.optimize.compact(target_size=sum(sizes[path] for path in chosen) + 1)
                 return self.written(0)
-            log, deleted = DeltaLog(self._location, table.version()), _deleted(table)
+            log, deleted = DeltaLog(self._location, table.version()), self._deleted(table, known)
             actions = [removal(known[path], changes=False) for path in chosen]
             rows = pa.concat_tables([without(self._read(path), deleted.get(path)) for path in chosen])
             if rows.num_rows:
@@ -247,8 +259,8 @@ def _log_entry(location: str, version: int) -> bytes:
         return bytes(entry.read())
 
 
-def _deleted(table: Any) -> dict[str, Positions]:
-    """The places of the rows that are marked as deleted, by the path of their file in the log."""
+def _deleted_by_anybody(table: Any) -> dict[str, Positions]:
+    """The same, as the package reads vectors of whatever form."""
     found = pa.table(table.deletion_vectors())
     root = table.table_uri.rstrip("/") + "/"
     paths = [path.removeprefix(root) for path in found.column("filepath").to_pylist()]

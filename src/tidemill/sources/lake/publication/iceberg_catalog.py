@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from tidemill.model.errors import SetupError, SourceLost, TidemillError
 try:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-    from pyiceberg.table import Table
+    from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.snapshots import ancestors_of
 except ImportError as missing:
     raise SetupError(
@@ -26,19 +27,36 @@ __all__ = ["Conflict", "Table", "create_table", "find_table", "opened_catalog", 
 Conflict = (CommitFailedException, TableAlreadyExistsError)
 """Errors of a commit that came after that of somebody else."""
 
+CODEC = "write.metadata.compression-codec"
+"""The property that says how metadata files are compressed, which the package leaves to us."""
+
 PROPERTIES = {
     "format-version": "2",
+    CODEC: "gzip",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
 """Properties of published tables: metadata files that no snapshot needs do not pile up."""
 
 
+class _Catalog(SqlCatalog):  # type: ignore[misc]
+    """A catalog that compresses the metadata files of tables that ask for it."""
+
+    def _update_and_stage_table(self, *given: Any, **named: Any) -> StagedTable:
+        staged = super()._update_and_stage_table(*given, **named)
+        if staged.properties.get(CODEC) == "gzip":
+            staged.metadata_location = staged.metadata_location.removesuffix(_PLAIN) + f".gz{_PLAIN}"
+        return staged
+
+
+_PLAIN = ".metadata.json"
+
+
 @contextmanager
 def opened_catalog(path: str, name: str) -> Iterator[SqlCatalog]:
     """The SQL catalog in an SQLite file, which is made if there is none; tables without a place go beside it."""
     folder = path.rpartition("/")[0]
-    catalog = SqlCatalog(name, uri=f"sqlite:///{path}", warehouse=f"file://{folder}")
+    catalog = _Catalog(name, uri=f"sqlite:///{path}", warehouse=f"file://{folder}")
     try:
         yield catalog
     finally:

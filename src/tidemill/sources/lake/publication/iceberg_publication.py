@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tidemill.sources.lake.publication.file_tiers import WORN_SHARE
 from tidemill.sources.lake.publication.iceberg_writer import OURS, IcebergWriter, Said
+from tidemill.sources.lake.publication.key_index import KeyIndex
 from tidemill.sources.lake.publication.lake_publication import (
     MERGE_ON_READ,
     CommittedBy,
@@ -27,10 +28,16 @@ class IcebergPublication(CommittedBy[Said]):
     """The Iceberg table that the view ``name`` is published as; ``owner`` tells its snapshots from those of others."""
 
     def __init__(
-        self, place: Place, catalog: tuple[str, str], name: str, owner: str, write: str = MERGE_ON_READ
+        self,
+        place: Place,
+        catalog: tuple[str, str],
+        name: str,
+        owner: str,
+        keys: KeyIndex | None,
+        write: str = MERGE_ON_READ,
     ) -> None:
         self._place, self._name, self._owner = place, name, owner
-        self._writer = IcebergWriter(place.location, catalog, marks=write == MERGE_ON_READ)
+        self._writer = IcebergWriter(place.location, catalog, keys, marks=write == MERGE_ON_READ)
         super().__init__(self._writer)
 
     def shown(self) -> Shown | None:

@@ -33,7 +33,8 @@ from tidemill.sources.lake.publication.iceberg_snapshot import (
     expire_snapshots,
     other_columns,
 )
-from tidemill.sources.lake.publication.key_positions import Positions, changed_keys, live_positions, without
+from tidemill.sources.lake.publication.key_index import KeyIndex
+from tidemill.sources.lake.publication.key_positions import Positions, changed_keys, without
 from tidemill.sources.lake.publication.lake_publication import Written
 
 __all__ = ["OURS", "IcebergWriter", "Said"]
@@ -52,10 +53,15 @@ Make = Callable[[Table], bool]
 
 
 class IcebergWriter:
-    """The Iceberg table of a name in a catalog, an SQLite file; it ``marks`` rows as deleted, or copies the others."""
+    """The Iceberg table of a name in a catalog, an SQLite file; it ``marks`` rows as deleted, or copies the others.
 
-    def __init__(self, location: str, catalog: tuple[str, str], *, marks: bool = True) -> None:
-        self._location, self._catalog, self._marks = location, catalog, marks
+    Where they are is found by ``keys``; a table without them is never merged.
+    """
+
+    def __init__(
+        self, location: str, catalog: tuple[str, str], keys: KeyIndex | None = None, *, marks: bool = True
+    ) -> None:
+        self._location, self._catalog, self._keys, self._marks = location, catalog, keys, marks
 
     def said(self) -> tuple[list[Said], int] | None:
         """The properties of all snapshots, the newest first, and its number; None if there is no table."""
@@ -98,9 +104,8 @@ class IcebergWriter:
 
     def _merge(self, table: Table, gone: pa.Table, come: pa.Table, said: Said) -> bool:
         files = IcebergFiles(table)
-        deleted, names = _by_path(files.marked(files.deletes)), gone.column_names
-        searched = files.data if gone.num_rows else ()
-        found = {path: live_positions(files.read(path, names), gone, deleted.get(path)) for path in searched}
+        deleted = _by_path(files.marked(files.deletes))
+        found = self._found(files, gone, deleted) if gone.num_rows else {}
         if sum(map(len, found.values())) != gone.num_rows:
             return False
         touched = {path: places for path, places in found.items() if len(places)}
@@ -110,6 +115,12 @@ class IcebergWriter:
             change = _copied(files, come, touched, deleted)
         commit_snapshot(table, files, change, said)
         return True
+
+    def _found(self, files: IcebergFiles, gone: pa.Table, deleted: Mapping[str, Positions]) -> dict[str, Positions]:
+        """The places of the rows with the keys ``gone`` in each file."""
+        assert self._keys is not None, "this table is never merged"
+        rows = {path: entry.data_file.record_count for path, entry in files.data.items()}
+        return self._keys.positions(rows, gone, lambda path: files.read(path, gone.column_names), deleted)
 
     def compact(self, files: int) -> Written | None:
         """Write small files of similar size as one, if there are so many; the rows and the epoch stay."""

@@ -1,0 +1,112 @@
+// The rows of a table or view: of now, kept fresh, or of an epoch that the slider chooses.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { count } from "../base/format.ts";
+import { ErrorBox } from "../parts/ErrorBox.tsx";
+import { VirtualRows } from "../parts/VirtualRows.tsx";
+import type { Row, RowsAnswer } from "../server/answers.ts";
+import type { Node } from "../server/nodes.ts";
+import { endpoint, get } from "../server/request.ts";
+import { useAnswer } from "../server/resource.ts";
+import { flowOf, pulse } from "../server/status.ts";
+import { Lineage } from "./Lineage.tsx";
+import { TimeTravel } from "./TimeTravel.tsx";
+
+const FIRST_ROWS = 500;
+const MOST_ROWS = 100_000;
+const FRESH_MILLISECONDS = 150;
+
+export function RowsTab({ node }: { node: Node }) {
+  const at = useSignal<number | null>(null);
+  const limit = useSignal(FIRST_ROWS);
+  const order = useSignal("");
+  const where = useSignal("");
+  const picked = useSignal<Row | null>(null);
+  const path = `${node.kind === "view" ? "views" : "tables"}/${encodeURIComponent(node.id)}`;
+  const query = { epoch: at.value ?? undefined, limit: limit.value, order: order.value, where: where.value };
+  const key = JSON.stringify([path, query]);
+  const answer = useAnswer(() => get<RowsAnswer>(path, query), key);
+  const shown = useLast(answer.value);
+  useFresh(node.id, at.value === null, answer.again);
+
+  const rows = shown?.rows ?? [];
+  const more = () => {
+    if (rows.length >= limit.value && limit.value < MOST_ROWS) limit.value = Math.min(MOST_ROWS, limit.value * 4);
+  };
+  return (
+    <div class="rows-tab">
+      <TimeTravel at={at.value} choose={(epoch) => (at.value = epoch)} />
+      <form class="rows-tools" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          <span>Where</span>
+          <input
+            type="text"
+            placeholder={shown?.columns[0] ? `${shown.columns[0].name}:value` : "column:value"}
+            value={where.value}
+            onChange={(event) => (where.value = event.currentTarget.value.trim())}
+          />
+        </label>
+        <label>
+          <span>Order</span>
+          <select value={order.value} onChange={(event) => (order.value = event.currentTarget.value)}>
+            <option value="">none</option>
+            {shown?.columns.flatMap((column) => [
+              <option key={column.name} value={column.name}>{`${column.name} ↑`}</option>,
+              <option key={`${column.name} desc`} value={`${column.name} desc`}>{`${column.name} ↓`}</option>,
+            ])}
+          </select>
+        </label>
+        <span class="quiet rows-count">
+          {shown ? `${count(rows.length)}${rows.length >= limit.value ? "+" : ""} rows at epoch ${count(shown.epoch)}` : ""}
+        </span>
+        <a class="button" href={endpoint(path, { ...query, limit: undefined })} download={`${node.id}.json`}>
+          Save
+        </a>
+      </form>
+      {answer.error !== undefined && <ErrorBox error={answer.error} again={answer.again} />}
+      {shown && (
+        <VirtualRows
+          columns={shown.columns}
+          rows={rows}
+          label={`Rows of ${node.id}`}
+          onEnd={more}
+          onPick={node.kind === "view" ? (row) => (picked.value = row) : undefined}
+        />
+      )}
+      {shown && !rows.length && <p class="quiet">No rows.</p>}
+      {picked.value && shown && (
+        <Lineage view={node.id} columns={shown.columns} row={picked.value} close={() => (picked.value = null)} />
+      )}
+    </div>
+  );
+}
+
+/** The last value there was, so that nothing flickers while the next one is asked for. */
+function useLast<T>(value: T | undefined): T | undefined {
+  const kept = useMemo(() => ({ value }), []);
+  if (value !== undefined) kept.value = value;
+  return kept.value;
+}
+
+/** Asks again, some times a second at most, once the flow of a relation has shown a change. */
+function useFresh(name: string, wanted: boolean, again: () => void): void {
+  useEffect(() => {
+    if (!wanted) return undefined;
+    let seen = flowOf(name).changed;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const end = pulse.subscribe(() => {
+      const changed = flowOf(name).changed;
+      if (changed === seen || timer) return;
+      seen = changed;
+      timer = setTimeout(() => {
+        timer = undefined;
+        again();
+      }, FRESH_MILLISECONDS);
+    });
+    return () => {
+      end();
+      clearTimeout(timer);
+    };
+  }, [name, wanted, again]);
+}

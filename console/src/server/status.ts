@@ -1,0 +1,136 @@
+// What every page knows: the nodes of the warehouse, read now and then, and their activity, as a stream.
+
+import { computed, signal } from "@preact/signals";
+import { oncePerFrame } from "../base/frame.ts";
+import type { Status, StatusEvent } from "./answers.ts";
+import { nodesOf } from "./nodes.ts";
+import { endpoint, get } from "./request.ts";
+
+export const HISTORY = 90;
+const READ_MILLISECONDS = 2000;
+const FADE_SECONDS = 1.2;
+const SAMPLE_MILLISECONDS = 500;
+
+/** Rows a second of a node, smoothed, with samples for its sparkline, and when it last changed. */
+export class Flow {
+  in = 0;
+  out = 0;
+  ms = 0;
+  epoch = 0;
+  changed = 0;
+  readonly samples = new Float32Array(HISTORY);
+
+  take(rowsIn: number, rowsOut: number, ms: number, seconds: number): void {
+    const part = 1 - Math.exp(-seconds / FADE_SECONDS);
+    this.in += (rowsIn / seconds - this.in) * part;
+    this.out += (rowsOut / seconds - this.out) * part;
+    if (ms) this.ms += (ms - this.ms) * 0.3;
+    if (this.in < 0.01) this.in = 0;
+    if (this.out < 0.01) this.out = 0;
+  }
+
+  get busiest(): number {
+    return Math.max(this.in, this.out);
+  }
+
+  sample(): void {
+    this.samples.copyWithin(0, 1);
+    this.samples[HISTORY - 1] = this.busiest;
+  }
+}
+
+export const status = signal<Status | null>(null);
+export const failure = signal<unknown>(null);
+export const connected = signal(false);
+/** Grows by one, at most once a frame, when flows have changed. */
+export const pulse = signal(0);
+
+export const flows = new Map<string, Flow>();
+export const total = new Flow();
+
+export const nodes = computed(() => (status.value ? nodesOf(status.value) : []));
+export const nodesById = computed(() => new Map(nodes.value.map((node) => [node.id, node])));
+
+const changed = oncePerFrame(() => {
+  pulse.value += 1;
+});
+
+export function flowOf(name: string): Flow {
+  let flow = flows.get(name);
+  if (!flow) flows.set(name, (flow = new Flow()));
+  return flow;
+}
+
+let reading = false;
+
+export async function readStatus(): Promise<void> {
+  if (reading) return;
+  reading = true;
+  try {
+    status.value = await get<Status>("status");
+    failure.value = null;
+  } catch (fault) {
+    failure.value = fault;
+  } finally {
+    reading = false;
+  }
+}
+
+/** Starts reading and listening; the stream comes back by itself after an interruption. */
+export function follow(): void {
+  void readStatus();
+  setInterval(() => document.hidden || void readStatus(), READ_MILLISECONDS);
+  document.addEventListener("visibilitychange", () => document.hidden || void readStatus());
+  listen();
+  setInterval(sample, SAMPLE_MILLISECONDS);
+}
+
+function listen(): void {
+  const stream = new EventSource(endpoint("status/stream"));
+  let before = performance.now();
+  stream.onopen = () => {
+    connected.value = true;
+  };
+  stream.onerror = () => {
+    connected.value = false;
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+  };
+  stream.onmessage = (message) => {
+    connected.value = true;
+    const now = performance.now();
+    take(JSON.parse(message.data as string) as StatusEvent, Math.max(0.1, (now - before) / 1000), now);
+    before = now;
+  };
+}
+
+export const epoch = signal(0);
+
+/** Adds what happened in the last `seconds` to the flows. */
+export function take(event: StatusEvent, seconds: number, now: number): void {
+  let rows = 0;
+  for (const [name, flow] of flows) if (!event.nodes[name]) flow.take(0, 0, 0, seconds);
+  for (const [name, one] of Object.entries(event.nodes)) {
+    const flow = flowOf(name);
+    flow.take(one.rows_in, one.rows_out, one.ms, seconds);
+    if (one.rows_in || one.rows_out) flow.changed = now;
+    flow.epoch = Math.max(flow.epoch, one.epoch);
+    rows += one.rows_in + one.rows_out;
+  }
+  total.take(rows, 0, 0, seconds);
+  epoch.value = Math.max(epoch.value, event.epoch);
+  changed();
+}
+
+let heard = 0;
+
+/** Without events for a while, rates fall by themselves. */
+function sample(): void {
+  const quiet = pulse.peek() === heard;
+  heard = pulse.peek();
+  if (document.hidden) return;
+  for (const flow of [total, ...flows.values()]) {
+    if (quiet) flow.take(0, 0, 0, SAMPLE_MILLISECONDS / 1000);
+    flow.sample();
+  }
+  if (quiet && total.in > 0) changed();
+}
