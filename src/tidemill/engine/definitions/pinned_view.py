@@ -25,7 +25,7 @@ from tidemill.engine.epochs.weights import require_weights
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import compared_relations
+from tidemill.program.reads import compared_relations, reads_state
 from tidemill.program.stages import Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage, Runtime
@@ -96,7 +96,9 @@ class PinnedView:
         self._program = view.full_program
         self._fields = {name: state.catalog.entry(name).fields for name in view.inputs}
         self._fields |= {stage.name: stage.output for stage in self._program.stages}
-        self.maps = {m.name: m for stage in self._program.stages for m in (Map(stage.name, stage.output), *stage.maps)}
+        kept = {view.name, *reads_state(self._program)}
+        rows = [Map(stage.name, stage.output) for stage in self._program.stages if stage.name in kept]
+        self.maps = {map_.name: map_ for map_ in chain(rows, *(stage.maps for stage in self._program.stages))}
         self._parts: dict[str, list[TableSegment]] = {name: [] for name in self.maps}
         self._files: dict[str, list[PreparedRun]] = {}
         self._snapshot = state.store.pin()
