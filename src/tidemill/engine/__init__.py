@@ -2,7 +2,11 @@
 
 - ``open_warehouse``: ``open``
 - ``warehouse``: ``Warehouse``, the public class; thin
-- ``row_changes``, ``warehouse_costs``: its methods that run statements and change rows, and that tell of costs
+- ``row_changes``, ``relation_reads``, ``warehouse_costs``: its methods that run statements and change rows, that read,
+  and that tell of costs
+- ``sessions``: ``Session``, what one user holds of a warehouse
+- ``access``: what a session may read and change
+- ``calls``: the session that each thread works for, and how its call is ended
 - ``data_source``: what Spark's data source needs of a warehouse, and relations as temporary views of a session
 - ``handles``: public handles of tables, views and snapshots
 - ``check``, ``repair``: a folder checked against its checksums, and repaired

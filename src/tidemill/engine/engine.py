@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from logging import INFO
 from pathlib import Path
 from threading import get_ident
+from typing import TypeVar
 
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.user_functions import Registry
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.engine.access.allowed_changes import naming_nothing_hidden, require_changes, with_plain_refusals
+from tidemill.engine.access.allowed_reads import AllowedReads
+from tidemill.engine.access.rights import Rights
 from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
+from tidemill.engine.calls.running_calls import RunningCalls
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
@@ -63,6 +69,8 @@ from tidemill.storage.store import Store
 
 __all__ = ["Engine"]
 
+T = TypeVar("T")
+
 SHARED_ROWS = 100
 """Largest number of changed rows with which an epoch is left to another thread, whose own caller waits for it."""
 
@@ -103,32 +111,32 @@ class Engine:
         self.registry = state.registry
         self.object_epoch_open = False
         """True while an epoch of objects is open, whose draft others would not see."""
-        self.session = NamedDefinitions()
-        """Temporary views and functions, and variables."""
-        self.variable_defaults: dict[str, Literal] = {}
-        """Values that SET VAR name = DEFAULT sets."""
         self.reads: Counter[str] = Counter()
         """Reads of tables and views by users, since the warehouse was opened."""
-        self.transactions = OpenTransactions()
+        self.calls = RunningCalls(placement.interrupt, self._recover_own)
+        self.transactions = OpenTransactions(self.calls)
         self._given = threading.local()
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
         self._combiner = EpochCombiner(state.lock)
         self.refreshes = RefreshRecorder(refresh_log, self._runtime_reason, writes=not read_only)
-        self.epochs = EpochCommitter(state, self.transaction, self._note, self.publisher.publish, self.refreshes)
-        self.events = EventWriter(state, self.transaction, self.epochs, self._run_due)
+        self.epochs = EpochCommitter(
+            state, self.transaction, self.calls, self._note, self.publisher.publish, self.refreshes
+        )
+        self.events = EventWriter(state, self.transaction, self.epochs, self.calls, self._run_due)
         self.settled = self.events.settled
         self.flush = self.events.flush
         self.reader = reader = WarehouseReader(
             state, self.transactions, self.settled, self.flush, partial(lake_rows, state)
         )
         self.follower = WriterFollower(self.lock, self.poll, lambda: store.catalog)
-        self.contents, self.answer = reader.contents, reader.answer
+        contents, answer = reader.contents, reader.answer
         if read_only:
-            self.contents = self.follower.retrying(reader.contents)
-            self.answer = self.follower.retrying(reader.answer)
-        self._filler = ViewFiller(state, self.epochs, self.contents)
+            contents, answer = self.follower.retrying(contents), self.follower.retrying(answer)
+        self.allowed = AllowedReads(state, self.calls, reader, contents, answer)
+        self.contents, self.answer = self.allowed.contents, self.allowed.answer
+        self._filler = ViewFiller(state, self.epochs, contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler, self._rebuild)
         self._healer = Healer(state, self.epochs, self._refresher)
         self._schedule = CompactionSchedule(store, keep)
@@ -137,10 +145,10 @@ class Engine:
         self.housekeeping = Housekeeping(
             state, self.transaction, self._schedule, self._logs, self.settled, lambda: self.events.busy
         )
-        self.source_views = SourceViews(state, self.secrets, self.apply, self.contents)
+        self.source_views = SourceViews(state, self.secrets, self.apply, contents)
         self.feeds = FolderFeeds(state, self.apply, reader.keys)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
-        self.publications = Publications(state, self.settled, self.contents, partial(stored_batches, self))
+        self.publications = Publications(state, self.settled, contents, partial(stored_batches, self))
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
@@ -153,7 +161,7 @@ class Engine:
             self.source_views,
             self.publisher,
             self.definitions,
-            self.answer,
+            answer,
         )
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
@@ -198,9 +206,31 @@ class Engine:
         return self.state.catalog
 
     @property
+    def session(self) -> SessionState:
+        """The session that this thread works for."""
+        return self.calls.session
+
+    @property
+    def rights(self) -> Rights:
+        """What the session may do that this thread works for."""
+        return self.allowed.rights
+
+    def run_in(self, session: SessionState | None, work: Callable[[], T]) -> T:
+        """The result of ``work`` for a session; None is that of this thread. Errors name nothing that is hidden."""
+        if session is None:
+            return work()
+
+        def run() -> T:
+            with naming_nothing_hidden(self.rights):
+                return work()
+
+        return self.calls.run(session, run)
+
+    @property
     def named(self) -> NamedDefinitions:
         """All definitions in SQL that a statement may use: temporary ones hide those of the catalog."""
-        stored, own = self.catalog.named, self.session
+        own = self.session.definitions
+        stored = self.catalog.named if self.rights.reads_all else NamedDefinitions()
         return NamedDefinitions(
             {**stored.queries, **own.queries},
             {**stored.functions, **own.functions},
@@ -232,10 +262,14 @@ class Engine:
     @property
     def committed(self) -> Catalog:
         """The catalog as of the last commit, even if an exception has left an epoch of this thread unfinished."""
+        self._recover_own()
+        return self.state.catalog
+
+    def _recover_own(self) -> None:
+        """Go back to the last commit if an exception has left an epoch of this thread unfinished."""
         if self.transaction.abandoned:
             with self.lock:
                 self.transaction.recover()
-        return self.state.catalog
 
     @property
     def committed_epoch(self) -> int:
@@ -305,19 +339,29 @@ class Engine:
         # Objects, rows of lake tables and late changes come from callers that have a lock.
         leader = self._combiner.leader
         shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
+        calls = self.calls if self.calls.by_thread else None
+        if shared and calls is not None:
+            calls.commit_point()  # whether the leader has committed it is not seen from here
         try:
             number = self._combiner.join(run) if shared else self._combiner.lead(run)
         except TidemillError as refused:
             log_refused(refused, self.store.epoch)
             raise
+        if calls is not None:
+            calls.note_epoch(number)
         self._run_due()
         return number
 
     def change(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch; or, in a transaction, add to its changes, and return the last epoch."""
+        if self.calls.by_thread:
+            require_changes(self.rights, changes, positions)
         pending = self.transactions.mine()
         if pending is None:
-            return self.apply(changes, positions)
+            if not self.calls.by_thread:
+                return self.apply(changes, positions)
+            with with_plain_refusals(self.rights):
+                return self.apply(changes, positions)
         pending.require_sound()
         self.state.require_writable()
         self.catalog.require_own_rows(changes)
@@ -327,7 +371,7 @@ class Engine:
 
     def commit_transaction(self) -> int | None:
         """Commit the changes of this thread's transaction as one epoch; None if it has none."""
-        with self.settled():
+        with self.settled(), with_plain_refusals(self.rights):
             pending = self.transactions.end()
             pending.require_sound()
             pending.require_unchanged()
@@ -378,7 +422,7 @@ class Engine:
     def _note(self, epoch: Epoch) -> None:
         """Record a committed epoch; subscribers are notified once it is durable."""
         self.publisher.offer(epoch)
-        if self.transactions.by_thread:
+        if self.transactions.by_owner:
             self.transactions.note_commit(epoch)
         self._last = epoch
         self._schedule.note(epoch)
@@ -411,6 +455,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the engine; waiting subscribers end."""
+        self.calls.close()
         self.builds.close()
         self.follower.close()
         self.feeds.close()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.calls.in_session import in_session
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
@@ -32,11 +36,17 @@ from tidemill.storage.compaction.consolidate import difference
 
 
 @public_class
+@in_session
 class TableHandle(LazyRows):
     """A table of a warehouse; ``definition`` is its declaration."""
 
-    def __init__(self, engine: Engine, table: Table) -> None:
-        super().__init__(table.fields, lambda: engine.read_contents(table.name), engine.placement.frame)
+    FOR_EVERYBODY = frozenset({"net_changes"})
+    FOR_OWNERS = frozenset[str]()
+
+    def __init__(self, engine: Engine, table: Table, session: SessionState | None = None) -> None:
+        read = partial(engine.run_in, session, lambda: engine.read_contents(table.name))
+        super().__init__(table.fields, read, engine.placement.frame)
+        self._session = session
         self.name = table.name
         self._engine = engine
 
@@ -52,15 +62,22 @@ class TableHandle(LazyRows):
     def net_changes(self, since: int) -> pa.Table:
         """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
         self._engine.flush()
-        return _net(self._engine.store.read(self.name, self.fields, since=since), self.name, self.fields)
+        net = _net(self._engine.store.read(self.name, self.fields, since=since), self.name, self.fields)
+        return net if self._session is None else _allowed(self._engine, self.name, self.fields, net)
 
 
 @public_class
+@in_session
 class ViewHandle(LazyRows):
     """A materialized view: its rows, its changes, and its explanation."""
 
-    def __init__(self, engine: Engine, view: View) -> None:
-        super().__init__(view.fields, lambda: engine.read_contents(view.name), engine.placement.frame)
+    FOR_EVERYBODY = frozenset({"rows", "changes", "batches", "net_changes"})
+    FOR_OWNERS = frozenset({"refresh", "audit"})
+
+    def __init__(self, engine: Engine, view: View, session: SessionState | None = None) -> None:
+        read = partial(engine.run_in, session, lambda: engine.read_contents(view.name))
+        super().__init__(view.fields, read, engine.placement.frame)
+        self._session = session
         self.name = view.name
         self._engine = engine
 
@@ -90,7 +107,11 @@ class ViewHandle(LazyRows):
         self._engine.flush()
         view = self._engine.committed.view(self.name)
         wanted = None if not where else parse_where(where, view.fields, view.name)
-        return stored_batches(self._engine, view, since, where=wanted)
+        found = stored_batches(self._engine, view, since, where=wanted)
+        if self._session is None or self._engine.rights.reads_all:
+            return found
+        seen = (self._engine.allowed.batch(self.name, batch) for batch in found)
+        return [batch for batch in seen if batch.changes]
 
     def net_changes(self, since: int) -> pa.Table:
         """The changes after epoch ``since`` as Arrow, summed, with their weights in ``_weight``."""
@@ -100,7 +121,8 @@ class ViewHandle(LazyRows):
             require_reach(self._engine, view, since)
         found = self._engine.store.read(self.name, self.fields, since=since)
         require_reach(self._engine, view, since)
-        return _net(found, self.name, self.fields)
+        net = _net(found, self.name, self.fields)
+        return net if self._session is None else _allowed(self._engine, self.name, self.fields, net)
 
     def lineage(self, row: Any) -> Lineage:
         """The base rows that a row of the view derives from, by table, each once; ``row`` is as ``rows()`` returns it.
@@ -165,10 +187,15 @@ class ViewHandle(LazyRows):
 
 
 @public_class
+@in_session
 class WarehouseSnapshot:
     """A read-only warehouse as of an epoch."""
 
-    def __init__(self, engine: Engine, epoch: int) -> None:
+    FOR_EVERYBODY = frozenset({"view", "table", "sql"})
+    FOR_OWNERS = frozenset[str]()
+
+    def __init__(self, engine: Engine, epoch: int, session: SessionState | None = None) -> None:
+        self._session = session
         engine.flush()
         require_epoch(engine.store, epoch)
         self._engine = engine
@@ -176,14 +203,14 @@ class WarehouseSnapshot:
 
     def view(self, name: str) -> LazyRows:
         """A view as of the epoch."""
-        view = self._engine.committed.view(name)
+        view = self._engine.committed.view(self._engine.rights.require(name))
         if view.created > self.epoch:
             raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
         return self._multiset(view.name, view.fields_at(self.epoch))
 
     def table(self, name: str) -> LazyRows:
         """A table as of the epoch."""
-        table = self._engine.committed.table(name)
+        table = self._engine.committed.table(self._engine.rights.require(name))
         return self._multiset(table.name, table.fields)
 
     def sql(self, query: str) -> Result:
@@ -191,7 +218,14 @@ class WarehouseSnapshot:
         return select(self._engine, query, until=self.epoch)
 
     def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
-        return LazyRows(fields, lambda: self._engine.contents(name, self.epoch), self._engine.placement.frame)
+        engine = self._engine
+        read = partial(engine.run_in, self._session, lambda: engine.contents(name, self.epoch))
+        return LazyRows(fields, read, engine.placement.frame)
+
+
+def _allowed(engine: Engine, name: str, fields: tuple[Field, ...], net: pa.Table) -> pa.Table:
+    """Those of the changes that the session may see."""
+    return net if engine.rights.reads_all else engine.allowed.changes(name, ChangeSet.of_arrow(net, fields)).arrow()
 
 
 def _net(stored: pa.Table, name: str, fields: tuple[Field, ...]) -> pa.Table:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.boundary import public_class
+from tidemill.engine.calls.in_session import in_session
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.engine import Engine
+from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
+from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
 from tidemill.engine.statements.describe import TextDescription, describe
 from tidemill.engine.statements.parameters import marker_named, parameters_of
 from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
+from tidemill.engine.streams.file_epochs import apply_with_rejects
+from tidemill.engine.streams.rejected_rows import rejects_of
 from tidemill.model.errors import BadValue, InvalidArgument, Unsupported
 from tidemill.model.schema import Table
+from tidemill.runtimes.native.python.check_conditions import row_checker
+from tidemill.sources.ingest.csv_options import CsvOptions
+from tidemill.sources.ingest.files import read_files
 from tidemill.sources.ingest.frames import changes_of, is_frame
 
 if TYPE_CHECKING:
@@ -39,6 +49,7 @@ class RowChanges:
 
     SHOWN_AS = "Warehouse"
     _engine: Engine
+    _session: SessionState | None = None
 
     def __init__(self) -> None:
         self._prepared = PreparedStatements()
@@ -66,11 +77,11 @@ class RowChanges:
 
         ``types`` declare parameters by name, with SQL names of types; others have the type of each value.
         """
-        return PreparedText(self._engine, self._prepared, text, types)
+        return PreparedText(self._engine, self._prepared, text, types, self._session)
 
     @property
     def in_transaction(self) -> bool:
-        """True between BEGIN and COMMIT or ROLLBACK of this thread."""
+        """True between BEGIN and COMMIT or ROLLBACK of this session, in the default session of this thread."""
         return self._engine.transactions.mine() is not None
 
     @contextmanager
@@ -107,7 +118,7 @@ class RowChanges:
         if mode != CHANGES:
             return self._upsert(changes, positions, mode)
         engine = self._engine
-        if engine.transactions.by_thread:
+        if engine.transactions.by_owner or engine.calls.by_thread:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
 
@@ -125,7 +136,7 @@ class RowChanges:
         ...     sorted(wh.table("people").rows())
         [(1, 'ann'), (2, 'eve')]
         """
-        return self._upsert({table: _weighted(rows, self._engine.committed.table(table))}, None, UPSERT)
+        return self._upsert({table: _weighted(rows, self._table(table))}, None, UPSERT)
 
     def delete(self, table: str, keys: Any) -> int:
         """Delete the rows with these primary keys, as far as they are there; returns the epoch.
@@ -133,7 +144,7 @@ class RowChanges:
         ``keys`` are values, or tuples or dictionaries for a key of several columns, or a frame of the key's columns.
         """
         engine = self._engine
-        target = engine.committed.table(table)
+        target = self._table(table)
         require_key(target, "delete")
         key = Table(target.name, tuple(target.fields[place] for place in target.key_positions))
         single = len(key.fields) == 1
@@ -141,6 +152,52 @@ class RowChanges:
         with engine.settled():
             change = deleted_by_key(engine, target, (row for row, _ in found.pairs()))
             return engine.change({target.name: change})
+
+    def load(
+        self,
+        table: str,
+        *paths: str | Path,
+        format: str | None = None,
+        reject: str | Path | None = None,
+        on_error: str = "refuse",
+        progress: Callable[[int, int], None] | None = None,
+        mode: str = "append",
+        options: Mapping[str, str] | None = None,
+    ) -> IntakeEpoch:
+        """Load CSV, JSON-lines or Parquet files as one epoch; returns its number, with ``counts``.
+
+        A folder stands for all files below it, and ``*`` for names; folders named ``column=value`` give that column.
+        Files may be compressed. With ``reject`` bad rows go to that file with their line and reason, with
+        ``on_error="quarantine"`` to the table ``<table>_errors``; without, one bad row refuses everything. ``progress``
+        is called with the bytes read so far and in total. With ``mode="upsert"`` rows take the place of those with
+        their primary key, with ``"overwrite"`` of all. ``options`` are those of CSV:
+        ``sep``, ``header``, ``quote``, ``nullvalue``, ``dateformat``, ``timestampformat``.
+        """
+        target, csv = self._engine.committed.table(table), CsvOptions.of(options or {})
+        rejects = rejects_of(on_error, mode)
+        set_aside = reject is not None or rejects is not None
+        keys = self._engine.reader.keys(target) if set_aside and mode == "append" else ()
+        judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
+        read = read_files(
+            target,
+            paths,
+            format=format,
+            reject=reject,
+            rejects=rejects,
+            taken=keys,
+            judge=judge,
+            progress=progress,
+            csv=csv,
+        )
+        if rejects:
+            epoch = apply_with_rejects(self._engine, target, read.change, rejects)
+        else:
+            epoch = self._load(mode, target, read.change)
+        late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
+        return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
+
+    def _table(self, name: str) -> Table:
+        return self._engine.committed.table(self._engine.rights.require(name))
 
     def _upsert(self, changes: Mapping[str, Any], positions: Mapping[str, str] | None, mode: str) -> int:
         if mode != UPSERT:
@@ -169,7 +226,7 @@ class RowChanges:
     def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
         catalog, taken = self._engine.committed, dict[str, ChangeSet]()
         for name, data in changes.items():
-            table = catalog.table(name)
+            table = catalog.table(name) if self._session is None else self._table(name)
             is_spark = type(data) is not list and type(data).__module__.startswith("pyspark.")
             taken[table.name] = self._take_frame(table, data) if is_spark else changes_of(data, table)
         return taken
@@ -193,12 +250,22 @@ class RowChanges:
 
 
 @public_class
+@in_session
 class PreparedText:
     """A text with parameters, ready to be run: ``find = wh.prepare("... WHERE id = :id")``, ``find.run(id=7)``."""
 
+    FOR_EVERYBODY = frozenset({"run", "describe"})
+    FOR_OWNERS = frozenset[str]()
+
     def __init__(
-        self, engine: Engine, prepared: PreparedStatements, text: str, types: Mapping[str, str] | None = None
+        self,
+        engine: Engine,
+        prepared: PreparedStatements,
+        text: str,
+        types: Mapping[str, str] | None = None,
+        session: SessionState | None = None,
     ) -> None:
+        self._session = session
         self._engine = engine
         self._prepared = prepared
         self._types = {marker_named(name): read_type(of) for name, of in (types or {}).items()}

@@ -11,43 +11,33 @@ from typing import TYPE_CHECKING, Any, Self
 from tidemill.algebra.user_functions import Accumulator
 from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
-from tidemill.compiler.plan import Decision
 from tidemill.engine.boundary import public_class
 from tidemill.engine.builds.handle import BuildsHandle
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.entries.user_functions import (
     register_aggregate,
     register_function,
     state_factory,
 )
 from tidemill.engine.data_source.attached import AttachedViews
-from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.staleness_marks import is_mark
-from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
-from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
-from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
+from tidemill.engine.partitions.late_replay import LateReplay, replay_late_changes
 from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.published_epochs import PublishedEpochs
 from tidemill.engine.quarantine.marks import is_error_mark
 from tidemill.engine.refresh.healing import Release
-from tidemill.engine.results import Verification
+from tidemill.engine.relation_reads import RelationReads
 from tidemill.engine.row_changes import RowChanges
-from tidemill.engine.streams.file_epochs import apply_with_rejects
+from tidemill.engine.sessions.session import Session
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
-from tidemill.engine.streams.rejected_rows import rejects_of
 from tidemill.engine.streams.stream import Stream
-from tidemill.engine.subscriptions.row_filter import Where
-from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
 from tidemill.engine.warehouse_costs import WarehouseCosts
 from tidemill.engine.workers import Trouble
 from tidemill.model.errors import InvalidArgument, SetupError
-from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
-from tidemill.runtimes.native.python.check_conditions import row_checker
-from tidemill.sources.ingest.csv_options import CsvOptions
-from tidemill.sources.ingest.files import read_files
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
@@ -58,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @public_class
-class Warehouse(RowChanges, WarehouseCosts):
+class Warehouse(RowChanges, RelationReads, WarehouseCosts):
     """Tables, and materialized views over them that are maintained with every change.
 
     >>> import tidemill
@@ -76,11 +66,6 @@ class Warehouse(RowChanges, WarehouseCosts):
         self._folder = folder
         self._temporary = temporary
         self._attached = AttachedViews()
-
-    @property
-    def epoch(self) -> int:
-        """The last committed epoch; 0 before the first. Events of an open epoch are not in it yet: see ``flush``."""
-        return self._engine.committed_epoch
 
     @property
     def positions(self) -> Mapping[str, str]:
@@ -200,49 +185,6 @@ class Warehouse(RowChanges, WarehouseCosts):
         """Commit the open epoch of events; returns the last epoch."""
         self._engine.flush()
         return self.epoch
-
-    def load(
-        self,
-        table: str,
-        *paths: str | Path,
-        format: str | None = None,
-        reject: str | Path | None = None,
-        on_error: str = "refuse",
-        progress: Callable[[int, int], None] | None = None,
-        mode: str = "append",
-        options: Mapping[str, str] | None = None,
-    ) -> IntakeEpoch:
-        """Load CSV, JSON-lines or Parquet files as one epoch; returns its number, with ``counts``.
-
-        A folder stands for all files below it, and ``*`` for names; folders named ``column=value`` give that column.
-        Files may be compressed. With ``reject`` bad rows go to that file with their line and reason, with
-        ``on_error="quarantine"`` to the table ``<table>_errors``; without, one bad row refuses everything. ``progress``
-        is called with the bytes read so far and in total. With ``mode="upsert"`` rows take the place of those with
-        their primary key, with ``"overwrite"`` of all. ``options`` are those of CSV:
-        ``sep``, ``header``, ``quote``, ``nullvalue``, ``dateformat``, ``timestampformat``.
-        """
-        target, csv = self._engine.committed.table(table), CsvOptions.of(options or {})
-        rejects = rejects_of(on_error, mode)
-        set_aside = reject is not None or rejects is not None
-        keys = self._engine.reader.keys(target) if set_aside and mode == "append" else ()
-        judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
-        read = read_files(
-            target,
-            paths,
-            format=format,
-            reject=reject,
-            rejects=rejects,
-            taken=keys,
-            judge=judge,
-            progress=progress,
-            csv=csv,
-        )
-        if rejects:
-            epoch = apply_with_rejects(self._engine, target, read.change, rejects)
-        else:
-            epoch = self._load(mode, target, read.change)
-        late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
-        return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 
     def stream(
         self,
@@ -398,76 +340,32 @@ class Warehouse(RowChanges, WarehouseCosts):
         """
         return self._engine.release(self._engine.committed.view(view).name, skip=skip)
 
-    def table(self, name: str) -> TableHandle:
-        """The handle of a table, for reading."""
-        return TableHandle(self._engine, self._engine.committed.table(name))
-
-    def has_objects(self, name: str) -> bool:
-        """True if a table holds the objects of a class."""
-        module = self._engine.committed.module
-        return module is not None and name.lower() in module.tables
-
-    def view(self, name: str) -> ViewHandle:
-        """The handle of a view, for reading, subscribing, explaining and verifying."""
-        return ViewHandle(self._engine, self._engine.committed.view(name))
-
-    def verify(self, *views: str, against: str | None = None) -> list[Verification]:
-        """Compare these views, or all, with their recomputation from the base tables; ``against`` as for one view."""
-        return [self.view(name).verify(against) for name in views or self.views()]
-
-    def tables(self) -> tuple[str, ...]:
-        """The names of all tables and streams."""
-        return tuple(name for name in self._engine.committed.tables if SUBPLAN_SIGN not in name)
-
-    def views(self) -> tuple[str, ...]:
-        """The names of all views, each after those that it reads."""
-        return tuple(self._engine.committed.views)
-
-    def statistics(self, *names: str) -> dict[str, RelationStatistics]:
-        """Rows, changes, rates, reads and analyzed columns of tables, streams and views, of all if none is named."""
-        with self._engine.settled():
-            return {one.name: one for one in relation_statistics(self._engine, *names)}
-
-    def plans(self, *views: str) -> dict[str, tuple[Decision, ...]]:
-        """The decisions about the plans of views, of all if none is named, the oldest first."""
-        with self._engine.settled():
-            return plan_decisions(self._engine.state, *views)
-
     @property
     def builds(self) -> BuildsHandle:
         """The views that are being built in the background: their progress, pause, resume, cancel and wait."""
         return BuildsHandle(self._engine.builds)
 
-    def at(self, epoch: int | None = None, *, lake: Mapping[str, int | str] | None = None) -> WarehouseSnapshot:
-        """The warehouse as of ``epoch``, or of the first epoch that shows these versions of lake tables.
-
-        ``lake`` has the version of each lake table that matters, by its name: ``wh.at(lake={"orders": 17})``.
-        """
-        if (epoch is None) == (not lake):
-            raise InvalidArgument(
-                "an epoch or versions of lake tables are needed", hint='at(12), at(lake={"orders": 17})'
-            )
-        found = self._engine.lakes.epoch_showing(lake or {}) if epoch is None else epoch
-        return WarehouseSnapshot(self._engine, found)
-
-    def subscribe(
+    def session(
         self,
-        view: str,
+        user: str | None = None,
+        roles: Sequence[str] = ("owner",),
+        name: str = "",
         *,
-        since: int | None = None,
         timeout: float | None = None,
-        where: Where | None = None,
-        buffer: int = DEFAULT_BUFFER_ROWS,
-        form: str = "rows",
-    ) -> Subscription:
-        """Subscribe to the changes of each epoch in a view, after epoch ``since`` (default: from now on).
+    ) -> Session:
+        """A session, which has transactions, temporary views and variables of its own, and the rights of its ``roles``.
 
-        Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds. ``where`` filters rows: it maps
-        columns to a value or a collection of values. ``buffer`` is the number of rows that may wait in memory for a
-        slow reader; a slower one reads the store, and gets ``FellBehind`` if that no longer has them. ``form`` is the
-        form of batches: ``"rows"``, or ``"arrow"``, which builds no rows from columns.
+        It may be used from any thread, by one at a time. ``timeout`` is the number of seconds that a statement may
+        take. ``name`` says where it comes from.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh, wh.session(user="ann") as session:
+        ...     _ = wh.sql("CREATE TABLE t (a INT)")
+        ...     _ = session.sql("BEGIN; INSERT INTO t VALUES (7)")
+        ...     session.sql("SELECT a FROM t"), wh.sql("SELECT a FROM t")
+        ([(7,)], [])
         """
-        return Subscription(self._engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form)
+        return Session(self._engine, SessionState(user, tuple(roles), name, timeout))
 
     def compact(self) -> int:
         """Merge stored runs; returns the bytes saved."""

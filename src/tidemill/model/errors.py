@@ -27,6 +27,8 @@ TidemillError
 │   ├── SourceLost            it cannot be reached, or no longer does what was agreed
 │   ├── HistoryGone           a lake table that no longer has its history from the version taken on
 │   └── SourceSlow            it did not answer a query in the time allowed
+├── Cancelled               a statement that was ended before it committed, by somebody or by its time limit
+├── NotAllowed              a user has no right to what was asked for
 ├── SetupError              Java, Spark or an optional package is not available
 ├── InvalidArgument         a call from Python with an argument of the wrong kind
 └── InternalError           a fault of Tidemill itself, with a report to send
@@ -40,6 +42,7 @@ __all__ = [
     "AppendOnlyViolation",
     "ArithmeticFault",
     "BadValue",
+    "Cancelled",
     "CheckViolation",
     "CommitUnknown",
     "Conflict",
@@ -56,6 +59,7 @@ __all__ = [
     "LockHeld",
     "MissingRow",
     "NameTaken",
+    "NotAllowed",
     "NullViolation",
     "OutOfBudget",
     "ParseError",
@@ -259,6 +263,14 @@ class HistoryGone(SourceError):
 
 class SourceSlow(SourceError):
     """The source did not answer a query in the time allowed, however often it was asked."""
+
+
+class Cancelled(TidemillError):
+    """A statement that was ended before it committed, by another thread or because it took too long."""
+
+
+class NotAllowed(TidemillError):
+    """A user has no right to what was asked for."""
 
 
 class SetupError(TidemillError):

@@ -4,6 +4,7 @@
 - ``console``: the page in a browser, and its files
 - ``demo``: ``tidemill demo``
 - ``notebook``: the cell magic of notebooks
+- ``pgwire``: PostgreSQL's wire protocol
 - ``pipelines``: projects of Spark's declarative pipelines
 - ``render``: tables, JSON lines and errors as text
 """

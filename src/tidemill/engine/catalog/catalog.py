@@ -16,6 +16,7 @@ from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.grants import Grant
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
@@ -71,6 +72,8 @@ class Catalog:
         self.module: ObjectModule | None = None
         self.named = NamedDefinitions()
         """Views that are not materialized, and functions in SQL."""
+        self.grants: tuple[Grant, ...] = ()
+        """The rights of users and roles that are no owners, writers or readers of all."""
         self.analyzed: AnalyzedColumns = {}
         """Statistics of columns, by relation and column."""
 
@@ -79,7 +82,7 @@ class Catalog:
         copy = Catalog(self.registry)
         copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
         copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
-        copy.builds, copy.analyzed = dict(self.builds), self.analyzed
+        copy.builds, copy.analyzed, copy.grants = dict(self.builds), self.analyzed, self.grants
         copy._sort()
         return copy
 
@@ -177,6 +180,10 @@ class Catalog:
         if beside is not None:
             self._entries[beside.name] = beside
         self._sort()
+
+    def forget_grants(self) -> None:
+        """Forget rights on tables and views that are gone: another one of the name begins without."""
+        self.grants = tuple(one for one in self.grants if one.relation == "*" or one.relation in self._entries)
 
     def add_build(self, build: BuildEntry) -> None:
         """Add a view that is being built: its name is taken, and what it reads must stay as it is."""

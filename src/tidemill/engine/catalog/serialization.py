@@ -25,6 +25,7 @@ from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json,
 from tidemill.engine.catalog.entries.constraints import without_enforcement
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
+from tidemill.engine.catalog.entries.grants import Grant
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.named_definitions import function_from_json, named_to_json, query_from_json
 from tidemill.engine.catalog.entries.object_module import ObjectModule
@@ -41,6 +42,7 @@ __all__ = ["catalog_from_json", "catalog_to_json"]
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """The catalog in the form that a manifest stores."""
+    catalog.forget_grants()
     own = {kept.subplan.name for view in catalog.views.values() for kept in view.remote_subplans}
     own |= {name + LATE for name in catalog.late} | {name + ERRORS for name in catalog.guarded}
     entries: dict[str, Any] = {"entries": [_entry_to_json(catalog.entry(name)) for name in catalog if name not in own]}
@@ -54,6 +56,8 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         entries["lakes"] = [lake.to_json() for lake in catalog.lakes.values()]
     if catalog.module is not None:
         entries["objects"] = catalog.module.text
+    if catalog.grants:
+        entries["grants"] = [grant.to_json() for grant in catalog.grants]
     if catalog.analyzed:
         entries["statistics"] = analyzed_to_json(catalog.analyzed)
     entries |= named_to_json(catalog.named)
@@ -97,6 +101,9 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     for item in _items(data, "builds"):
         with _read(item):
             catalog.add_build(_build_of(catalog, item))
+    for item in data.get("grants", ()):
+        with _read(item):
+            catalog.grants += (Grant.from_json(item),)
     with _read(data):
         catalog.analyzed = analyzed_from_json(data.get("statistics", {}))
     return catalog, outdated

@@ -13,6 +13,7 @@ from tidemill.compiler.passes import streams_of
 from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.errors_table import ERRORS
+from tidemill.engine.catalog.entries.grants import Grant
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
     shared_stage_users,
@@ -70,6 +71,14 @@ class RelationDefinitions:
             self._state.require_writable()
             with self._epochs.changing_catalog() as catalog:
                 catalog.named = named
+                self._epochs.commit_catalog()
+
+    def define_grants(self, grants: tuple[Grant, ...]) -> None:
+        """Store these rights in place of those that are stored."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.grants = grants
                 self._epochs.commit_catalog()
 
     def create_view(self, view: View) -> None:

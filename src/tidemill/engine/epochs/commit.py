@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs.pipeline import Propagation
@@ -98,12 +99,14 @@ class EpochCommitter:
         self,
         state: EngineState,
         transaction: EpochTransaction,
+        calls: RunningCalls,
         committed: Callable[[Epoch], None],
         publish: Callable[[int], None],
         recorder: RefreshRecorder,
     ) -> None:
         self._state = state
         self._transaction = transaction
+        self._calls = calls
         self._committed = committed
         self._publish = publish
         self._recorder = recorder
@@ -175,6 +178,8 @@ class EpochCommitter:
         """
         state = self._state
         self._transaction.begin()
+        if ends and self._calls.by_thread:
+            self._calls.commit_point()
         marks = marks_of(state.catalog, state.store.positions, epoch, refreshed)
         if state.catalog.guarded or epoch.catalog is not None:
             marks |= error_marks(state.catalog, state.store.positions, epoch)

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
+from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.event_order import EventOrder, appending_entry, event_slices, rows_put_back
@@ -86,11 +87,13 @@ class EventWriter:
         state: EngineState,
         transaction: EpochTransaction,
         epochs: EpochCommitter,
+        calls: RunningCalls,
         after: Callable[[], None],
     ) -> None:
         self._state = state
         self._transaction = transaction
         self._epochs = epochs
+        self._calls = calls
         self._after = after
         self._open: OpenEpoch | None = None
         self._taken: list[RowEvent] = []
@@ -104,6 +107,8 @@ class EventWriter:
 
         Every read or change of the warehouse runs inside this context.
         """
+        if self._calls.by_thread:
+            self._calls.wait_for(self._state.lock)
         with self._state.lock:
             self.settle()
             yield

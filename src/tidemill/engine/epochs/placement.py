@@ -6,6 +6,7 @@ Only this module knows the concrete runtimes and their user-visible names (``RUN
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -129,6 +130,13 @@ class Placement:
         from tidemill.runtimes.duckdb.answer import answer
 
         return answer(relation, read, self._duckdb_limit())
+
+    def interrupt(self, thread: int) -> None:
+        """End the query that DuckDB runs for a thread, if it does."""
+        if "duckdb" in sys.modules:
+            from tidemill.runtimes.duckdb.interrupt import interrupt
+
+            interrupt(thread)
 
     def fill_in_columns(self, runtime: Runtime, stage: Stage, work: int, read: ReadTable) -> FilledStage | None:
         """The contents of a stage by DuckDB, over this many stored rows of a view's inputs; None if ``runtime`` must

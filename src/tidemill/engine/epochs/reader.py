@@ -59,7 +59,7 @@ class WarehouseReader:
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
         """The rows of a table or view, now or as of an epoch; weights of equal rows may not be summed."""
         self._flush()
-        if until is None and self._transactions.by_thread and (pending := self._transactions.mine()) is not None:
+        if until is None and self._transactions.by_owner and (pending := self._transactions.mine()) is not None:
             with self._settled():
                 return self._contents_within(pending, name)
         return self._stored_contents(name, until)
@@ -92,7 +92,7 @@ class WarehouseReader:
 
     def find(self, table: Table, keys: Collection[Row]) -> Mapping[Row, Sequence[Row]]:
         """The rows of a table with these primary keys, by key."""
-        pending = self._transactions.mine() if self._transactions.by_thread else None
+        pending = self._transactions.mine() if self._transactions.by_owner else None
         with self._settled():
             lookup: KeyLookup = self._state.placement.lookup
             if pending is not None:
@@ -112,7 +112,7 @@ class WarehouseReader:
         if self._state.catalog.is_in_lake(name):
             return self._in_lake(name, until).select([*(f.name for f in fields), WEIGHT])
         stored = self._state.store.read(name, fields, until=until)
-        pending = self._transactions.mine() if self._transactions.by_thread and until is None else None
+        pending = self._transactions.mine() if self._transactions.by_owner and until is None else None
         return stored if pending is None else with_own_rows(pending, name, stored, fields)
 
     def _make(self, view: View, until: int | None) -> ChangeSet:
@@ -135,7 +135,7 @@ class WarehouseReader:
         DuckDB is asked before the query is compiled, since compiling takes longer than many scans.
         """
         self._flush()
-        if self._transactions.by_thread and (pending := self._transactions.mine()) is not None:
+        if self._transactions.by_owner and (pending := self._transactions.mine()) is not None:
             return self._answer_within(pending, relation)
         read = scans(relation)
         if not read:

@@ -98,7 +98,28 @@ def with_information(engine: Engine, relation: Relation) -> Relation:
 
 def information_rows(engine: Engine, table: str) -> list[tuple[Any, ...]]:
     """The rows of a table of ``information_schema``, as the catalog is now: no row twice, in the order of creation."""
-    return list(dict.fromkeys(_ROWS[table](engine)))
+    rows = list(dict.fromkeys(_ROWS[table](engine)))
+    return rows if engine.rights.reads_all else list(_seen(engine, table, rows))
+
+
+HIDDEN_COLUMNS = (
+    *("rows", "location", "column_default", "view_definition", "strategy", "runtime", "refresh", "serve", "reads"),
+    *("options", "created_epoch", "shown_epoch"),
+)
+"""Columns that are NULL for who may not read all tables: they tell of other tables, or of rows."""
+
+
+def _seen(engine: Engine, table: str, rows: Rows) -> Rows:
+    """The rows about tables and views on which the session has some right, or that are its own."""
+    names = [field.name for field in INFORMATION_TABLES[table]]
+    if table == "schemata":
+        yield from rows
+    elif "table_name" in names:
+        place, own = names.index("table_name"), engine.session.definitions.queries
+        hidden = {i for i, name in enumerate(names) if name in HIDDEN_COLUMNS}
+        for row in rows:
+            if engine.rights.sees(row[place]) or row[place] in own:
+                yield tuple(None if i in hidden else value for i, value in enumerate(row))
 
 
 def _schemata(engine: Engine) -> Rows:
@@ -116,7 +137,7 @@ def _tables(engine: Engine) -> Rows:
         stored = None if view.computed_on_read else engine.store.rows(view.name)
         yield CATALOG, SCHEMA, view.name, "MATERIALIZED VIEW", "NO", stored, None, None
     for name in engine.named.queries:
-        kind = "TEMPORARY VIEW" if name in engine.session.queries else "VIEW"
+        kind = "TEMPORARY VIEW" if name in engine.session.definitions.queries else "VIEW"
         yield CATALOG, SCHEMA, name, kind, "NO", None, None, None
 
 

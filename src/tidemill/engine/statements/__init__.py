@@ -8,6 +8,7 @@
 - ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
 - ``describe``: types of parameters and columns before a statement is run
 - ``transactions``: BEGIN, COMMIT, ROLLBACK
+- ``grants``: GRANT, REVOKE, SHOW GRANTS, and which statements a session may run
 - ``changes``: INSERT, UPDATE, DELETE; ``merge``: MERGE INTO; ``upsert``: ON CONFLICT, OVERWRITE, rows by key
 - ``named_definitions``: views that are not materialized, functions in SQL, variables, CREATE TABLE AS
 - ``lake_tables``: CREATE TABLE ... USING, REFRESH TABLE

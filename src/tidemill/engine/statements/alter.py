@@ -41,7 +41,7 @@ def rename(engine: Engine, statement: sql.Rename) -> Result:
         engine.alterations.rename_query(name, statement.to)
         return Result(message=f"renamed {name} to {statement.to}")
     entry = engine.catalog.view(name) if statement.kind == "view" else engine.catalog.table(name)
-    if statement.kind == "view" and name in engine.session.queries:
+    if statement.kind == "view" and name in engine.session.definitions.queries:
         raise UnknownName(f'"{name}" is a temporary view', where=statement.place, hint="Create another one.")
     engine.alterations.rename(entry.name, statement.to)
     return Result(message=f"renamed {name} to {statement.to}")

@@ -29,7 +29,7 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
     engine.flush()
     if statement.alters and statement.name not in engine.catalog and statement.name in engine.named.queries:
         query = NamedQuery(statement.name, statement.query)
-        temporary = statement.name in engine.session.queries
+        temporary = statement.name in engine.session.definitions.queries
         asked = sql.CreateNamedQuery(statement.place, query, temporary, or_replace=True)
         named.create_named_query(engine, asked)
         return Result(message=f"altered view {statement.name}")

@@ -26,8 +26,8 @@ def insert(engine: Engine, statement: sql.Insert) -> Result:
     if statement.overwrite or statement.conflict is not None:
         table = kept_table(engine, statement.table, statement, appended=not statement.replaces)
     else:
-        table = engine.catalog.table(statement.table)
-    relation = translate_insert(statement, table, engine.catalog.relations, engine.named, now())
+        table = engine.catalog.table(engine.rights.require(statement.table))
+    relation = translate_insert(statement, table, engine.rights.relations, engine.named, now())
     if statement.overwrite:
         with engine.settled():
             return apply_rows(engine, table, overwriting(engine, table, engine.answer(relation).pairs()))
@@ -40,7 +40,7 @@ def insert(engine: Engine, statement: sql.Insert) -> Result:
 def update(engine: Engine, statement: sql.Update) -> Result:
     """Replace each row that matches by its new form."""
     table = kept_table(engine, statement.table, statement)
-    return apply_updated(engine, table, translate_update(statement, table, engine.catalog.relations, engine.named))
+    return apply_updated(engine, table, translate_update(statement, table, engine.rights.relations, engine.named))
 
 
 def apply_updated(engine: Engine, table: Table, relation: Relation) -> Result:
@@ -55,7 +55,7 @@ def apply_updated(engine: Engine, table: Table, relation: Relation) -> Result:
 def delete(engine: Engine, statement: sql.Delete) -> Result:
     """Delete each row that matches."""
     table = kept_table(engine, statement.table, statement)
-    return apply_deleted(engine, table, translate_delete(statement, table, engine.catalog.relations, engine.named))
+    return apply_deleted(engine, table, translate_delete(statement, table, engine.rights.relations, engine.named))
 
 
 def apply_deleted(engine: Engine, table: Table, relation: Relation) -> Result:
@@ -87,7 +87,7 @@ def apply_rows(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Re
 
 def kept_table(engine: Engine, name: str, statement: sql.Statement, *, appended: bool = False) -> Table:
     """The table of that name, if its rows are kept and can be changed, or are just ``appended``."""
-    table = engine.catalog.table(name)
+    table = engine.catalog.table(engine.rights.require(name))
     if engine.catalog.is_in_lake(name):
         raise engine.catalog.lakes[name].not_changed_here()
     if not table.kept:

@@ -85,7 +85,7 @@ def _translated(
     for tree in sql.trees_of(statement):
         columns |= {marker: Literal(1, BIGINT) for marker in limit_markers(tree)}
     named = replace(engine.named, markers=columns)
-    relations, moment = engine.catalog.relations, now()
+    relations, moment = engine.rights.relations, now()
     match statement:
         case sql.Select(query=query):
             versions = versions_read(engine, query)
@@ -95,7 +95,7 @@ def _translated(
             fields = read.relation.fields[: read.visible]
             return fields, _inferred(read.relation)
         case sql.Insert():
-            table = engine.catalog.table(statement.table)
+            table = engine.catalog.table(engine.rights.require(statement.table))
             selected = replace(statement, query=selected_values(statement.query))
             return (), _inferred(translate_insert(selected, table, relations, named, moment))
         case sql.Update():

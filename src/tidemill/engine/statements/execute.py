@@ -9,6 +9,7 @@ from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
 from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
@@ -33,6 +34,7 @@ from tidemill.engine.statements.alter import alter_table, rename
 from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
+from tidemill.engine.statements.grants import grant, require_right, revoke, show_grants
 from tidemill.engine.statements.implicit_casts import ImplicitCastWarning, implicit_number_notes
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
@@ -49,13 +51,18 @@ from tidemill.model.types import STRING, Field
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
     """Execute ``statement``."""
-    if engine.transactions.by_thread:
+    if engine.calls.by_thread:
+        engine.calls.next_statement()
+        require_right(engine, statement)
+    if engine.transactions.by_owner:
         require_allowed(engine, statement)
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
     try:
         return _STATEMENTS[type(statement)](engine, statement)
     except UnknownName as error:
+        if not engine.rights.reads_all:
+            raise
         raise about_build(engine, error) from error.__cause__
 
 
@@ -147,7 +154,7 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
 def _drop_named_query(engine: Engine, statement: sql.Drop) -> Result:
     """Remove a view that is not materialized, and with CASCADE the materialized views that use it."""
     used = [view.name for view in engine.catalog.views.values() if statement.name in words_of(view.query, engine.named)]
-    stored = statement.name not in engine.session.queries
+    stored = statement.name not in engine.session.definitions.queries
     gone = engine.catalog.with_readers(used) if statement.cascade and stored else []
     if gone:
         engine.definitions.drop(gone[-1], readers=gone[:-1])
@@ -255,6 +262,9 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.RefreshView: refresh_view,
     sql.ReplayLate: replay_late,
     ReleaseErrors: release_errors,
+    GrantPrivileges: grant,
+    RevokePrivileges: revoke,
+    ShowGrants: show_grants,
     sql.Select: answer,
     ShowBuilds: show_builds,
     sql.ShowFeeds: show.show_feeds,

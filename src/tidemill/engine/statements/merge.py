@@ -20,7 +20,7 @@ __all__ = ["merge"]
 def merge(engine: Engine, statement: sql.Merge) -> Result:
     """Update, delete and insert rows of a table by those of a source. All is read at one epoch."""
     table = kept_table(engine, statement.table, statement)
-    queries = translate_merge(statement, table, engine.catalog.relations, engine.named, now())
+    queries = translate_merge(statement, table, engine.rights.relations, engine.named, now())
     with engine.settled():
         _require_one_match(engine, queries, table, statement)
         return apply_rows(engine, table, list(_changes(engine, queries, len(table.fields)).items()))

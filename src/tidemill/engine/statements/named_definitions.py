@@ -1,6 +1,7 @@
 """Views that are not materialized, functions in SQL and variables: created, dropped, set and shown.
 
-Temporary ones belong to the open warehouse, and are gone when it is closed; the others are stored in the catalog.
+Temporary ones belong to the session, and are gone when it or the warehouse is closed; the others are stored in the
+catalog.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ from tidemill.sources.lake.lake_table import version_shown
 
 def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
     """Add a view that is not materialized, once its query was checked."""
-    query, catalog = statement.query, engine.catalog
+    query, catalog, session = statement.query, engine.catalog, engine.session
     refuse_markers("view", query.text)
-    known = engine.session.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
+    known = session.definitions.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
     if query.name in known and not (statement.or_replace and query.name not in catalog):
         if statement.if_not_exists:
             return Result(message=f"{query.name} exists already")
@@ -57,11 +58,11 @@ def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resul
     if not statement.temporary:
         refuse_temporary(engine, query.text, f'view "{query.name}"')
     named = replace(named, queries={**named.queries, query.name: query})
-    names = DefinitionScope(catalog.relations, named).rows(query).names
+    names = DefinitionScope(engine.rights.relations, named).rows(query).names
     if len(set(names)) < len(names):
         raise NameTaken(f'view "{query.name}" has two columns of one name', hint="Name them with AS.")
     if statement.temporary:
-        engine.session = replace(engine.session, queries={**engine.session.queries, query.name: query})
+        session.set_queries({**session.definitions.queries, query.name: query})
     else:
         if query.name in catalog.named.queries:
             require_unused(catalog.defined_views(), catalog.named, query.name, "replaced")
@@ -72,9 +73,9 @@ def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resul
 
 def drop_named_query(engine: Engine, name: str) -> Result | None:
     """Remove a view that is not materialized, a temporary one before a stored one; None if there is none."""
-    session, named = engine.session, engine.catalog.named
+    session, named = engine.session.definitions, engine.catalog.named
     if name in session.queries:
-        engine.session = replace(session, queries={n: q for n, q in session.queries.items() if n != name})
+        engine.session.set_queries({n: q for n, q in session.queries.items() if n != name})
     elif name in named.queries:
         require_unused(engine.catalog.defined_views(), named, name, "dropped")
         engine.definitions.define_named(replace(named, queries={n: q for n, q in named.queries.items() if n != name}))
@@ -85,7 +86,7 @@ def drop_named_query(engine: Engine, name: str) -> Result | None:
 
 def refuse_temporary(engine: Engine, text: str, what: str) -> None:
     """Refuse what is stored, and would use names that are gone when the warehouse is closed."""
-    session, used = engine.session, names_in(text)
+    session, used = engine.session.definitions, names_in(text)
     for kind, verb, names in (
         ("view", "read", used.tables & session.queries.keys()),
         ("function", "call", used.functions & session.functions.keys()),
@@ -115,7 +116,7 @@ def create_table_as(engine: Engine, statement: sql.CreateTableAs) -> Result:
 
 def _rows_of(engine: Engine, query: ParsedText, name: str) -> Relation:
     """The rows of a query, those that its LIMIT leaves."""
-    relations, functions = engine.catalog.relations, engine.registry.keys
+    relations, functions = engine.rights.relations, engine.registry.keys
     return translate(query, relations, name, functions, named=engine.named).relation
 
 
@@ -129,9 +130,9 @@ def _stored(field: Field, statement: sql.CreateTableAs) -> Field:
 
 def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     """Add a function whose body is SQL, once that was checked."""
-    function, catalog = statement.function, engine.catalog
+    function, catalog, session = statement.function, engine.catalog, engine.session
     refuse_markers("function", function.body)
-    known = engine.session.functions if statement.temporary else catalog.named.functions
+    known = session.definitions.functions if statement.temporary else catalog.named.functions
     if function.name in engine.registry.keys:
         raise NameTaken(f'"{function.name}" is a registered function', hint="Give this one another name.")
     if function.name in known and not statement.or_replace:
@@ -141,9 +142,9 @@ def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     named = engine.named if statement.temporary else replace(catalog.named, registered=engine.registry.keys)
     if not statement.temporary:
         refuse_temporary(engine, function.body, f'function "{function.name}"')
-    function = DefinitionScope(catalog.relations, replace(named, variables={})).check(function)
+    function = DefinitionScope(engine.rights.relations, replace(named, variables={})).check(function)
     if statement.temporary:
-        engine.session = replace(engine.session, functions={**engine.session.functions, function.name: function})
+        session.set_functions({**session.definitions.functions, function.name: function})
     else:
         if function.name in catalog.named.functions:
             require_unused(catalog.defined_views(), catalog.named, function.name, "replaced", "function")
@@ -154,9 +155,9 @@ def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
 
 def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:
     """Remove a function in SQL that no materialized view calls, a temporary one before a stored one."""
-    name, session, named = statement.name, engine.session, engine.catalog.named
+    name, session, named = statement.name, engine.session.definitions, engine.catalog.named
     if name in session.functions:
-        engine.session = replace(session, functions={n: f for n, f in session.functions.items() if n != name})
+        engine.session.set_functions({n: f for n, f in session.functions.items() if n != name})
     elif name in named.functions:
         require_unused(engine.catalog.defined_views(), named, name, "dropped", "function")
         left = {n: f for n, f in named.functions.items() if n != name}
@@ -207,18 +208,20 @@ def _described(function: SqlFunction) -> list[str]:
 
 def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
     """List the columns of a table or view, materialized or not, with their types."""
-    named = engine.named
-    if (build := engine.catalog.builds.get(statement.name)) is not None:
+    named, limited = engine.named, not engine.rights.reads_all
+    if not limited and (build := engine.catalog.builds.get(statement.name)) is not None:
         return describe_build(engine, build.view, names_only=statement.names_only)
     if statement.name in named.queries:
         query = f"SELECT * FROM `{statement.name}`"
-        fields = translate(query, engine.catalog.relations, functions=named.registered, named=named).relation.fields
+        fields = translate(query, engine.rights.relations, functions=named.registered, named=named).relation.fields
     else:
-        fields = engine.catalog.entry(statement.name).fields
+        fields = engine.catalog.entry(engine.rights.require(statement.name)).fields
     if statement.names_only:
         return Result([(f.name,) for f in fields], (Field("col_name", STRING),))
     names = ("col_name", "data_type", "comment")
     rows: list[tuple[str, str | None, None]] = [(f.name, str(f.type).lower(), None) for f in fields]
+    if limited:
+        return Result(rows, tuple(Field(name, STRING) for name in names))
     if lake := engine.catalog.lakes.get(statement.name):
         version = version_shown(engine.store.positions.get(lake.position, ""))
         rows += [("# Lake table", "", None), ("Provider", lake.format, None)]
@@ -255,7 +258,7 @@ def use_schema(engine: Engine, statement: sql.UseSchema) -> Result:
 
 def declare_variable(engine: Engine, statement: sql.DeclareVariable) -> Result:
     """Add a variable with its default, NULL where it has none."""
-    name, session = statement.name, engine.session
+    name, session = statement.name, engine.session.definitions
     if name in session.variables and not statement.or_replace:
         raise NameTaken(f'variable "{name}" exists already', hint="Write DECLARE OR REPLACE VARIABLE.")
     if statement.default is None:
@@ -266,28 +269,29 @@ def declare_variable(engine: Engine, statement: sql.DeclareVariable) -> Result:
         if has_query(statement.default):
             raise Unsupported("the default of a variable is no subquery", where=statement.place, hint="Use SET VAR.")
         value = _value(engine, statement.default, statement.type)
-    engine.session = replace(session, variables={**session.variables, name: value})
-    engine.variable_defaults[name] = value
+    engine.session.set_variables({**session.variables, name: value})
+    engine.session.variable_defaults[name] = value
     return Result(message=f"declared variable {name}")
 
 
 def set_variables(engine: Engine, statement: sql.SetVariables) -> Result:
     """Give variables other values; all are computed before any is set."""
     found: dict[str, Literal] = {}
+    variables = engine.session.definitions.variables
     for names, tree in statement.assignments:
         for name in names:
-            if name not in engine.session.variables:
-                known = ", ".join(engine.session.variables) or "none yet"
+            if name not in variables:
+                known = ", ".join(variables) or "none yet"
                 raise UnknownName(f'there is no variable "{name}"', where=statement.place, hint=f"There is: {known}.")
             if name in found:
                 raise NameTaken(f'variable "{name}" is set twice', where=statement.place)
-            found[name] = engine.variable_defaults[name]
-        types = [engine.session.variables[name].type for name in names]
+            found[name] = engine.session.variable_defaults[name]
+        types = [variables[name].type for name in names]
         if tree is not None and (is_query(tree) or len(names) > 1):
             found |= zip(names, _row(engine, tree, types), strict=True)
         elif tree is not None:
             found[names[0]] = _value(engine, tree, types[0])
-    engine.session = replace(engine.session, variables={**engine.session.variables, **found})
+    engine.session.set_variables({**variables, **found})
     return Result(message=f"set {', '.join(found)}")
 
 
@@ -349,10 +353,10 @@ def set_from_query(engine: Engine, names: Sequence[str], query: ParsedText, plac
 
 def drop_variable(engine: Engine, statement: sql.DropVariable) -> Result:
     """Remove a variable."""
-    name, session = statement.name, engine.session
+    name, session = statement.name, engine.session.definitions
     if name not in session.variables:
         if statement.if_exists:
             return Result(message=f"there is no variable {name}")
         raise UnknownName(f'there is no variable "{name}"', where=statement.place)
-    engine.session = replace(session, variables={n: v for n, v in session.variables.items() if n != name})
+    engine.session.set_variables({n: v for n, v in session.variables.items() if n != name})
     return Result(message=f"dropped variable {name}")

@@ -60,7 +60,7 @@ class _Prepared:
     functions: Mapping[str, str]
 
     def is_current(self, engine: Engine) -> bool:
-        same = self.catalog is engine.catalog and self.session is engine.session
+        same = self.catalog is engine.catalog and self.session is engine.session.definitions
         return same and self.functions == engine.registry.keys
 
 
@@ -87,7 +87,7 @@ class PreparedStatements:
             run = _prepared(engine, text, given)
             if run is None:
                 return None
-            kept = _Prepared(run, engine.catalog, engine.session, dict(engine.registry.keys))
+            kept = _Prepared(run, engine.catalog, engine.session.definitions, dict(engine.registry.keys))
         self._keep(key, kept)
         return kept.run
 
@@ -115,13 +115,13 @@ def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) 
     (statement,) = statements
     columns = {marker: Column(f"parameter {marker}", value.of) for marker, value in given.items()}
     named = replace(engine.named, markers=columns)
-    relations, functions = engine.catalog.relations, engine.registry.keys
+    relations, functions = engine.rights.relations, engine.registry.keys
     match statement:
         case sql.Select(query=query) if not versions_read(engine, query):
             found = translate(query, relations, functions=functions, named=named, moment=moment)
             return found, None, partial(_select, found)
         case sql.Insert(overwrite=False, conflict=None):
-            table = engine.catalog.table(statement.table)
+            table = engine.catalog.table(engine.rights.require(statement.table))
             selected = replace(statement, query=selected_values(statement.query))
             rows = translate_insert(selected, table, relations, named, moment)
             return rows, table, lambda now, values: apply_rows(now, table, now.answer(_bound(rows, values)).pairs())

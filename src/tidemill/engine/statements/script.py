@@ -34,7 +34,7 @@ def run_script(
         with engine.follower.standing():
             run = prepared.find(engine, text, given, at_once=at_once)
             if run is not None:
-                if engine.transactions.by_thread and (pending := engine.transactions.mine()) is not None:
+                if engine.transactions.by_owner and (pending := engine.transactions.mine()) is not None:
                     pending.require_sound()
                 result = run(engine, given)
         if run is not None:
@@ -55,11 +55,11 @@ def run_script(
 @contextmanager
 def _failing_together(engine: Engine) -> Iterator[None]:
     """After an error a transaction that began in this text is rolled back, and an older one waits for its ROLLBACK."""
-    before = engine.transactions.mine() if engine.transactions.by_thread else None
+    before = engine.transactions.mine() if engine.transactions.by_owner else None
     try:
         yield
     except BaseException:
-        pending = engine.transactions.mine() if engine.transactions.by_thread else None
+        pending = engine.transactions.mine() if engine.transactions.by_owner else None
         if pending is not None and pending is before:
             pending.failed = True
         elif pending is not None:

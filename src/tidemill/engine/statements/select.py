@@ -29,7 +29,7 @@ from tidemill.model.errors import ParseError
 def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     versions = versions_read(engine, query) if until is None else {}
-    relations = {name: engine.catalog.fields_at(name, until) for name in engine.catalog}
+    relations = {name: engine.catalog.fields_at(name, until) for name in engine.rights.relations}
     relations |= {version: engine.catalog.fields_at(name, epoch) for version, (name, epoch) in versions.items()}
     readable = {**relations, **INFORMATION_RELATIONS} if until is None else relations
     translated = translate(query, readable, functions=engine.registry.keys, named=engine.named, moment=now())
@@ -39,7 +39,7 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     read = scans(translated.relation)
     engine.reads.update(versions[name][0] if name in versions else name for name in read)
     stored = {name: versions.get(name, (name, until)) for name in read}
-    found = engine.reader.answer_at(stored, translated.relation, _first_rows(translated))
+    found = engine.allowed.answer_at(stored, translated.relation, _first_rows(translated))
     return _shown(engine, translated, found.zset().expand(), ())
 
 

@@ -44,7 +44,7 @@ def definition_of(engine: Engine, name: str) -> str:
         return view_definition(engine.catalog.builds[name].view)
     query = engine.named.queries.get(name)
     if query is not None:
-        kind = "TEMPORARY VIEW" if name in engine.session.queries else "VIEW"
+        kind = "TEMPORARY VIEW" if name in engine.session.definitions.queries else "VIEW"
         columns = f" ({', '.join(map(quoted, query.columns))})" if query.columns else ""
         return f"CREATE {kind} {quoted(name)}{columns} AS {query.text}"
     entry = engine.catalog.entry(name)
@@ -146,7 +146,9 @@ def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
         for table in engine.catalog.tables.values()
         if SUBPLAN_SIGN not in table.name
     ]
-    names = ("name", "kind", "primary_key", "format", "location", "version")
+    rights, names = engine.rights, ("name", "kind", "primary_key", "format", "location", "version")
+    if not rights.reads_all:
+        rows = [(*row[:3], None, None, None) for row in rows if rights.sees(row[0])]
     return Result(rows, tuple(Field(name, STRING) for name in names))
 
 
@@ -161,7 +163,11 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
     """List views with how they are maintained, and their staleness; of one that is being built, that."""
     rows: list[tuple[object, ...]] = []
     known: dict[tuple[str, int], Unseen] = {}
+    rights = engine.rights
     for view in engine.catalog.views.values():
+        if not rights.reads_all:
+            rows += [(view.name, *[None] * 8)] if rights.sees(view.name) else []
+            continue
         placed = engine.pipeline[view.name]
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
         fresh = view.fresh if view.refresh.deferred else engine.store.epoch
@@ -174,4 +180,5 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
     described = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
     fields = (*described, Field("seconds_behind", DOUBLE), Field("quarantine", STRING))
-    return Result([*rows, *building_rows(engine, len(fields))], fields)
+    rows += building_rows(engine, len(fields)) if rights.reads_all else []
+    return Result(rows, fields)

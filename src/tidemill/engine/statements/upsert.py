@@ -31,16 +31,14 @@ def upserted_rows(engine: Engine, table: Table, clause: ConflictClause, given: R
             where=clause.place,
             hint=f"Write ON CONFLICT ({', '.join(table.primary_key)}), or leave the columns out.",
         )
-    update = (
-        translate_conflict(clause, table, engine.catalog.relations, engine.named, now()) if clause.updates else None
-    )
+    update = translate_conflict(clause, table, engine.rights.relations, engine.named, now()) if clause.updates else None
     new = _by_key(table, engine.answer(given).pairs())
-    old = engine.reader.find(table, new.keys())
+    old = engine.allowed.find(table, new.keys())
     inserted = [(row, 1) for key, row in new.items() if key not in old]
     if update is None or not old:
         return inserted
     pairs = [((*there, *new[key]), 1) for key, rows in old.items() for there in rows]
-    changed = engine.reader.answer_given(update, {PAIRS: ChangeSet.of(pairs, pair_fields(table))})
+    changed = engine.allowed.answer_given(update, {PAIRS: ChangeSet.of(pairs, pair_fields(table))})
     width, total = len(table.fields), ZSet()
     for row, weight in changed.pairs():
         total.update_by(ZSet.summed([(row[:width], -weight), (row[width:], weight)]))
@@ -87,7 +85,7 @@ def require_key(table: Table, what: str, *, where: object = None) -> None:
 def _replacing(engine: Engine, table: Table, new: Mapping[Row, Row], keys: set[Row]) -> ChangeSet:
     """The change from the rows that have ``keys`` to those in ``new``."""
     total = ZSet.summed((row, 1) for row in new.values())
-    old = engine.reader.find(table, keys)
+    old = engine.allowed.find(table, keys)
     total.update_by(ZSet.summed((row, -1) for rows in old.values() for row in rows))
     return ChangeSet.of(total.items(), table.fields)
 

@@ -18,7 +18,7 @@ def versions_read(engine: Engine, query: str | ParsedText) -> dict[str, tuple[st
 
 def _epoch(engine: Engine, version: TableVersion) -> int:
     """The epoch of a version; what has no rows of it is refused: names for queries, and views that did not exist."""
-    if version.table not in engine.catalog:
+    if version.table not in engine.rights.relations:
         raise Unsupported(
             f'"{version.table}" has no versions',
             where=version.place,

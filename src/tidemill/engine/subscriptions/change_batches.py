@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from tidemill.engine.results import present_rows
 from tidemill.engine.subscriptions.row_filter import RowFilter
 from tidemill.model.errors import EpochGone, FellBehind
 from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.storage.store import Store
 
@@ -82,6 +83,16 @@ class ChangeBatch:
     def net(self) -> ZSet:
         """The rows with their weights, summed, in stored form."""
         return self._change.zset()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the view."""
+        return tuple(self._change.fields)
+
+    def of_rows(self, rows: Collection[Row]) -> ChangeBatch:
+        """The changes of these rows alone, which are in stored form."""
+        kept = [(row, weight) for row, weight in self.net.items() if row in rows]
+        return ChangeBatch(self.epoch, ChangeSet.of(kept, self.fields), self._key)
 
     @cached_property
     def _sorted_out(self) -> tuple[list[UserRow], list[UserRow], list[tuple[UserRow, UserRow]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol, Self
@@ -75,6 +76,7 @@ class Subscription:
         where: Where | None = None,
         buffer: int = DEFAULT_BUFFER_ROWS,
         form: str = "rows",
+        visible: Callable[[ChangeBatch], ChangeBatch] | None = None,
     ) -> None:
         if form not in BATCH_FORMS:
             raise SetupError(f'there is no form "{form}"', hint=f"Use one of {', '.join(BATCH_FORMS)}.")
@@ -92,6 +94,7 @@ class Subscription:
             fields, name = self._view.fields, self._view.name
             self._inbox = source.publisher.join(name, fields, self._seen, now, self._where, max(buffer, 1))
         self._source = source
+        self._visible = visible
         self._publications = source.publisher
         self._timeout = timeout
         self._buffer = max(buffer, 1)
@@ -118,6 +121,10 @@ class Subscription:
             batch = self._next_batch()
             if batch is not None:
                 self._seen = batch.epoch
+                if self._visible is not None:
+                    batch = self._visible(batch)
+                    if not batch.changes:
+                        continue
                 # Inserts and deletes of the same row cancel; with columns they are not summed.
                 if self._arrow or batch.changes:
                     return batch

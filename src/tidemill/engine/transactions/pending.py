@@ -1,19 +1,20 @@
 """Open transactions: changes that wait for their COMMIT, and what they have read.
 
-A transaction belongs to the thread that began it. Nothing of it is in any runtime or in the store before its COMMIT,
-which applies the sum of its changes as one epoch; so a ROLLBACK, an error or a killed process leaves nothing. Nobody
-waits for it: what it has read must be unchanged when it reads again and when it commits, or it is refused. So its reads
-are those of one epoch, and all transactions are as if one had run after the other.
+A transaction belongs to the session that began it, and in the default session to the thread. Nothing of it is in any
+runtime or in the store before its COMMIT, which applies the sum of its changes as one epoch; so a ROLLBACK, an error
+or a killed process leaves nothing. Nobody waits for it: what it has read must be unchanged when it reads again and
+when it commits, or it is refused. So its reads are those of one epoch, and all transactions are as if one had run
+after the other.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from threading import get_ident
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
+from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.model.errors import Conflict, TransactionState
 from tidemill.model.types import Field
 
@@ -24,7 +25,6 @@ class PendingTransaction:
     """The changes of a transaction by table, in order; ``failed`` once one of its statements was refused."""
 
     def __init__(self) -> None:
-        self.thread = threading.current_thread()
         self.failed = False
         self.positions: dict[str, str] = {}
         self._changes: dict[str, list[ChangeSet]] = {}
@@ -94,36 +94,40 @@ class PendingTransaction:
 
 
 class OpenTransactions:
-    """The open transactions of a warehouse, at most one for each thread."""
+    """The open transactions of a warehouse, at most one for each session, or for each thread of the default one."""
 
-    def __init__(self) -> None:
-        self.by_thread: dict[int, PendingTransaction] = {}
+    def __init__(self, calls: RunningCalls) -> None:
+        self.by_owner: dict[object, PendingTransaction] = {}
         """Empty most of the time, which is all that other work looks at."""
+        self._calls = calls
 
     def mine(self) -> PendingTransaction | None:
-        """The transaction of this thread, if it has one."""
-        found = self.by_thread.get(get_ident())
-        if found is not None and found.thread is not threading.current_thread():
-            del self.by_thread[get_ident()]  # of a thread that has ended, whose number this one has now
-            return None
-        return found
+        """The transaction of this session or thread, if it has one."""
+        return self.by_owner.get(self._calls.owner)
 
     def begin(self) -> PendingTransaction:
-        """Begin a transaction of this thread."""
+        """Begin a transaction of this session or thread."""
         if self.mine() is not None:
             raise TransactionState("a transaction is open already", hint="COMMIT or ROLLBACK it first.")
-        begun = self.by_thread[get_ident()] = PendingTransaction()
+        for owner in list(self.by_owner):
+            if isinstance(owner, threading.Thread) and not owner.is_alive():
+                self.abandon(owner)
+        begun = self.by_owner[self._calls.owner] = PendingTransaction()
         return begun
 
     def end(self) -> PendingTransaction:
-        """End the transaction of this thread, and return it; what becomes of its changes is up to the caller."""
+        """End the transaction of this session or thread, and return it; its changes are up to the caller."""
         found = self.mine()
         if found is None:
             raise TransactionState("no transaction is open", hint="Write BEGIN first.")
-        del self.by_thread[get_ident()]
+        del self.by_owner[self._calls.owner]
         return found
+
+    def abandon(self, owner: object) -> None:
+        """Forget the transaction of a session or thread that has ended, if it has one."""
+        self.by_owner.pop(owner, None)
 
     def note_commit(self, epoch: Epoch) -> None:
         """Tell all of them what an epoch has changed."""
-        for transaction in list(self.by_thread.values()):
+        for transaction in list(self.by_owner.values()):
             transaction.note_commit(epoch)

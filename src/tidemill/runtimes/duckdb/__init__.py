@@ -6,6 +6,7 @@ A query is translated only if each of its parts is declared here and Spark's ans
 raises ``NotAnswered``, and the caller asks a runtime, which also reports errors such as an overflow.
 
 - ``answer``: the rows of a query: its translation, run on a private connection over the given tables.
+- ``interrupt``: queries ended by other threads.
 - ``fill``: the maps and rows of a stage, from the whole contents of its inputs.
 - ``trigger_sums``: what a trigger adds for a part of a change, from the rows that it joins with.
 - ``load_queries``, ``emission_queries``: what a stage's load adds to its maps, and its rows over these, as relations.

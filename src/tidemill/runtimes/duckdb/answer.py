@@ -24,6 +24,7 @@ from tidemill.algebra.node import Relation
 from tidemill.changes.arrow import arrow_schema, without_negative_zeros
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import WEIGHT
+from tidemill.runtimes.duckdb.interrupt import interruptible
 from tidemill.runtimes.duckdb.relations import LoweredQuery, ScannedTable, lower_query
 from tidemill.runtimes.duckdb.sql_text import comma_list
 from tidemill.runtimes.runtime import NotAnswered, ReadTable
@@ -79,7 +80,7 @@ def answer(relation: Relation, read: ReadTable, limit: MemoryLimit | None = None
 
 
 INTERRUPTED = "interrupt"
-"""Part of the message of the errors that DuckDB makes of SIGINT."""
+"""Part of the message of the errors that DuckDB makes of SIGINT, and where another thread ends a query."""
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def connected(limit: MemoryLimit | None = None, threads: int = THREADS) -> Itera
     """A connection to an empty database in memory, whose settings nothing can change."""
     database = _shared_database(os.getpid(), threads) if limit is None else _new_database(threads, limit.settings)
     try:
-        with database.cursor() as connection:
+        with database.cursor() as connection, interruptible(connection):
             yield connection
     finally:
         if limit is not None:

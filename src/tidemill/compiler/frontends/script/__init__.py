@@ -6,7 +6,7 @@
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``merge_reader``: MERGE INTO, parsed by sqlglot; ``conflict_clause``: ON CONFLICT; ``assignments``: SET
 - ``release_reader``: RELEASE ERRORS
-- ``transactions``: BEGIN, COMMIT and ROLLBACK
+- ``transactions``: BEGIN, COMMIT and ROLLBACK; ``grants``: GRANT, REVOKE, SHOW GRANTS
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
 - ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE
 - ``alter_readers``: ALTER TABLE and ALTER VIEW

@@ -35,6 +35,7 @@ from tidemill.compiler.frontends.script.dml_readers import (
     read_truncate,
     read_update,
 )
+from tidemill.compiler.frontends.script.grants import GRANT_READERS
 from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
 from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
@@ -58,7 +59,7 @@ from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsuppo
 KNOWN_STATEMENTS = (
     "CREATE, ALTER TABLE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, "
     "BEGIN, COMMIT, ROLLBACK, REFRESH, REPLAY LATE, RELEASE ERRORS, DECLARE, SET VAR, EXECUTE IMMEDIATE, "
-    "DESCRIBE FUNCTION, USE, SHOW"
+    "DESCRIBE FUNCTION, USE, GRANT, REVOKE, SHOW"
 )
 
 APPEND_ONLY = ("APPEND", "ONLY")
@@ -437,6 +438,7 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("REFRESH",): read_refresh,
     ("REPLAY", "LATE"): read_replay_late,
     ("RELEASE", "ERRORS"): read_release_errors,
+    **GRANT_READERS,
     ("SHOW", "PARTITIONS"): read_show_partitions,
     ("SHOW", "CREATE"): read_show_create,
     ("SHOW", "BUILDS"): without_operands(ShowBuilds),

@@ -2,6 +2,7 @@
 
 - ``source_entry``, ``feed_entry``, ``lake_entry``: sources, folder feeds and lake tables
 - ``errors_table``: the table of the rows that a view cannot compute
+- ``grants``: rights on tables and views
 - ``constraints``: foreign keys and checks over all tables
 - ``named_definitions``: views that are not materialized, and functions in SQL
 - ``user_functions``: registered functions and aggregates; ``batch_functions``: those of pandas Series and Arrow arrays

@@ -1,0 +1,4 @@
+"""Sessions: what one user holds of a warehouse.
+
+- ``session``: ``Session``, the public class
+"""

@@ -1,0 +1,14 @@
+"""PostgreSQL's wire protocol: a door for psql, drivers and tools.
+
+- ``server``: listens, lets clients in, cancels
+- ``connection``: one client: messages in order, answers in order
+- ``codec``, ``messages``: frames, and what they carry
+- ``protocol``: startup, the simple and the extended protocol, COPY, results on the wire
+- ``scan``: statements of a text, their words and parameters
+- ``statements``: what each kind of statement does
+- ``catalog``: ``pg_catalog`` and ``information_schema``, as tools ask for them
+- ``session``, ``settings``: transaction, cursors, parameters of a connection
+- ``outcome``: what a statement gives
+- ``types``: values in text and binary
+- ``errors``: SQLSTATEs
+"""

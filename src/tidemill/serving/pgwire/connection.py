@@ -1,0 +1,300 @@
+"""One connection: bytes in, messages handled in order, bytes out.
+
+A message is handled at once where that takes microseconds; else a task handles it, and those behind it wait. So answers
+are in the order of the questions, and the event loop never waits for the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tidemill.serving.pgwire import messages as m
+from tidemill.serving.pgwire.codec import FrameReader, MalformedMessage
+from tidemill.serving.pgwire.errors import PgError, error_fields
+from tidemill.serving.pgwire.protocol.copying import CopyingIn
+from tidemill.serving.pgwire.protocol.extended import ExtendedQuery
+from tidemill.serving.pgwire.protocol.sending import ResultSender
+from tidemill.serving.pgwire.protocol.simple import run_query
+from tidemill.serving.pgwire.protocol.startup import Startup
+from tidemill.serving.pgwire.session import PgSession
+
+if TYPE_CHECKING:
+    from tidemill.serving.pgwire.server import PgServer
+
+__all__ = ["Connection"]
+
+LOG = logging.getLogger("tidemill.pgwire")
+
+WRITE_LIMIT = 256 << 10
+"""Bytes that may wait for a slow client before its rows wait, too."""
+
+READ_LIMIT = 1 << 20
+"""Bytes of messages that may wait while one is handled."""
+
+KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
+"""After so long a client that does not answer is taken for gone, also one that just listens."""
+
+
+class Connection(asyncio.Protocol):
+    """The protocol's side of a client."""
+
+    def __init__(self, server: PgServer) -> None:
+        self.server = server
+        self.process, self.key = 0, b""
+        self.session: PgSession | None = None
+        self.frames = FrameReader()
+        self.transport: asyncio.Transport | None = None
+        self.startup: Startup | None = Startup(self)
+        self.peer = ""
+        self.is_local = False
+        self.is_encrypted = False
+        self.cancelled = asyncio.Event()
+        self.copying: CopyingIn | None = None
+        self.sender = ResultSender(self)
+        self.extended = ExtendedQuery(self)
+        self._out = bytearray()
+        self._task: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._paused = False
+        self._closing = False
+
+    # -- the transport's calls ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self.transport = transport  # type: ignore[assignment]
+        transport.set_write_buffer_limits(high=WRITE_LIMIT)  # type: ignore[attr-defined]
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        self.is_local = not isinstance(peer, tuple) or peer[0] in ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+        _keep_alive(transport.get_extra_info("socket"))
+        self.process, self.key = self.server.admit(self), secrets.token_bytes(4)
+
+    def data_received(self, data: bytes) -> None:
+        self.frames.feed(data)
+        self.pump()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._writable.set()
+        self.cancelled.set()
+        if self.copying is not None:
+            self.copying.abandon()
+        if self._task is not None:
+            self._task.cancel()
+        self.server.leave(self)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    # -- sending ------------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Add bytes to those that go out with the next ``flush``."""
+        self._out += data
+
+    def flush(self) -> None:
+        """Let everything go out."""
+        if self._out and self.transport is not None and not self._closing:
+            self.transport.write(bytes(self._out))
+        self._out.clear()
+
+    async def drain(self) -> None:
+        """Let everything go out, and wait until a slow client has taken most of it."""
+        self.flush()
+        if not self._writable.is_set():
+            await self._writable.wait()
+        if self._closing:
+            raise asyncio.CancelledError
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait for ``flush``."""
+        return len(self._out)
+
+    def send_notices(self) -> None:
+        """Send what statements had to tell, and settings that have changed."""
+        if self.session is None:
+            return
+        for notice in self.session.notices:
+            self.send(m.fields_message(b"N", notice))
+        self.session.notices.clear()
+
+    def refuse(self, error: BaseException, position: int | None = None) -> None:
+        """Send an error; a transaction that is open has failed."""
+        if not isinstance(error, PgError) and type(error).__module__ != "tidemill.model.errors":
+            LOG.error("a statement failed in %s", type(error).__name__, exc_info=error)
+        self.send_notices()
+        self.send(m.fields_message(b"E", error_fields(error, position=position)))
+        if self.session is not None:
+            self.session.failed()
+
+    def end(self, error: PgError | None = None) -> None:
+        """End the connection, with a last word."""
+        if error is not None:
+            self.send(m.fields_message(b"E", error_fields(error, severity="FATAL")))
+        self.flush()
+        self._closing = True
+        if self.transport is not None:
+            self.transport.close()
+
+    # -- receiving ----------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """True while a task handles a message."""
+        return self._task is not None
+
+    def pump(self) -> None:
+        """Handle the messages that are there, until one has to be waited for."""
+        try:
+            while not self._closing and (self._task is None or self.copying is not None):
+                if self.startup is not None:
+                    work = self.startup.step()
+                    if work is None:
+                        break
+                elif (found := self.frames.message()) is not None:
+                    work = self._handle(*found)
+                else:
+                    break
+                if work is not True and work is not None:
+                    self._begin(work)
+        except MalformedMessage as error:
+            self.end(PgError("08P01", f"this is not PostgreSQL's protocol: {error}"))
+        except Exception as error:
+            LOG.exception("a connection failed")
+            self.end(PgError("XX000", f"a fault in Tidemill ({type(error).__name__})"))
+        if self._task is None or self.copying is not None:
+            self.flush()
+        self._hold_reading()
+
+    def _handle(self, kind: int, payload: bytes) -> Coroutine[Any, Any, None] | None:
+        if self.copying is not None:
+            self.copying.message(kind, payload)
+            return None
+        handler = _HANDLERS.get(kind)
+        if handler is None:
+            raise MalformedMessage(f"a message of type {bytes([kind])!r}")
+        return handler(self, payload)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            self.end()
+        elif (error := task.exception()) is not None:
+            if isinstance(error, MalformedMessage):
+                self.end(PgError("08P01", f"this is not PostgreSQL's protocol: {error}"))
+            elif isinstance(error, PgError) and self.startup is not None:
+                self.end(error)
+            else:
+                LOG.error("a connection failed", exc_info=error)
+                self.end(PgError("XX000", "a fault in Tidemill"))
+        else:
+            self.pump()
+
+    def _hold_reading(self) -> None:
+        """Read no more while too much waits: the client's system then holds it back."""
+        too_much = self._task is not None and self.copying is None and self.frames.waiting > READ_LIMIT
+        if self.transport is None or self._closing or too_much == self._paused:
+            return
+        self._paused = too_much
+        if too_much:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def on_query(self, payload: bytes) -> Coroutine[Any, Any, None]:
+        """A text of statements."""
+        self.extended.skipping = False
+        return run_query(self, m.read_text(payload))
+
+    def on_terminate(self, payload: bytes) -> None:
+        """The client leaves."""
+        self.end()
+
+    def on_function_call(self, payload: bytes) -> None:
+        """A call of the oldest kind, which no client makes any more."""
+        self.refuse(PgError("0A000", "function calls by the protocol are not served"))
+        self.ready()
+
+    def on_late_copy(self, payload: bytes) -> None:
+        """What a client still sends after its COPY was refused."""
+
+    def on_password(self, payload: bytes) -> None:
+        """A password that nobody has asked for."""
+        raise MalformedMessage("a password at the wrong time")
+
+    def ready(self) -> None:
+        """Tell the client that the next query may come."""
+        assert self.session is not None
+        self.tell_settings()
+        self.send(m.READY[self.session.status])
+
+    def tell_settings(self) -> None:
+        """Tell the settings that have changed."""
+        assert self.session is not None
+        for name, value in self.session.settings.reported_since(self.told_settings).items():
+            self.send(m.parameter_status(name, value))
+        self.told_settings = self.session.settings.snapshot()
+
+    told_settings: dict[str, str] = {}
+
+    def cancel(self) -> None:
+        """Cancel what runs, at somebody's request."""
+        self.cancelled.set()
+        if self.copying is not None:
+            self.copying.cancel()
+        if self._task is not None and self.session is not None:
+            cancel = getattr(self.session.session, "cancel", None)
+            if cancel is not None:
+                cancel()
+
+
+Handler = Callable[[Connection, bytes], Coroutine[Any, Any, None] | None]
+
+_HANDLERS: dict[int, Handler] = {
+    ord("Q"): Connection.on_query,
+    ord("P"): lambda connection, payload: connection.extended.parse(payload),
+    ord("B"): lambda connection, payload: connection.extended.bind(payload),
+    ord("D"): lambda connection, payload: connection.extended.describe(payload),
+    ord("E"): lambda connection, payload: connection.extended.execute(payload),
+    ord("C"): lambda connection, payload: connection.extended.close(payload),
+    ord("S"): lambda connection, payload: connection.extended.sync(payload),
+    ord("H"): lambda connection, payload: connection.flush(),
+    ord("X"): Connection.on_terminate,
+    ord("F"): Connection.on_function_call,
+    ord("d"): Connection.on_late_copy,
+    ord("c"): Connection.on_late_copy,
+    ord("f"): Connection.on_late_copy,
+    ord("p"): Connection.on_password,
+}
+
+
+def _keep_alive(sock: socket.socket | None) -> None:
+    """Have the system find out about clients that are gone."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for name, value in KEEPALIVE:
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

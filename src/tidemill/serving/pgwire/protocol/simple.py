@@ -1,0 +1,88 @@
+"""The simple protocol: a text of statements, whose rows go out as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidemill.model.errors import TidemillError
+from tidemill.serving.pgwire import messages as m
+from tidemill.serving.pgwire.outcome import CopyIn, CopyOut, Result, RowStream
+from tidemill.serving.pgwire.protocol.copying import copy_in
+from tidemill.serving.pgwire.protocol.positions import position_of
+from tidemill.serving.pgwire.scan import StatementText, split
+from tidemill.serving.pgwire.statements.plan import plan_of
+
+if TYPE_CHECKING:
+    from tidemill.serving.pgwire.connection import Connection
+
+__all__ = ["run_query", "send_result"]
+
+
+async def run_query(connection: Connection, text: str) -> None:
+    """Run the statements of a query one after the other, up to the first error."""
+    session = connection.session
+    assert session is not None
+    connection.cancelled.clear()
+    statement: StatementText | None = None
+    found = False
+    try:
+        for statement in _statements(connection, text):
+            found = True
+            if statement.parameters:
+                raise _no_parameters(statement)
+            plan = plan_of(session, statement, connection.extended)
+            await send_result(connection, await plan.run(()))
+        if not found:
+            connection.send(m.EMPTY_QUERY)
+    except TidemillError as error:
+        connection.refuse(error, position_of(statement, error, session))
+    except Exception as error:
+        connection.refuse(error)
+    finally:
+        connection.copying = None
+    connection.ready()
+
+
+def _statements(connection: Connection, text: str):  # type: ignore[no-untyped-def]
+    """The statements of a text. The dialect may change on the way, so each is found when the one before has run."""
+    session = connection.session
+    assert session is not None
+    before = session.postgres
+    statements = split(text, postgres=before)
+    for statement in statements:
+        yield statement
+        if session.postgres != before:
+            rest = statement.start + len(statement.text)
+            yield from _moved(connection, text, rest)
+            return
+
+
+def _moved(connection: Connection, text: str, start: int):  # type: ignore[no-untyped-def]
+    for statement in _statements(connection, text[start:]):
+        yield StatementText(statement.text, statement.start + start, statement.marks)
+
+
+def _no_parameters(statement: StatementText) -> TidemillError:
+    from tidemill.serving.pgwire.errors import PgError
+
+    place = next(mark.start for mark in statement.marks if mark.kind == "parameter")
+    return PgError("42P02", "there is no parameter $1", hint="A simple query has no parameters.", position=place)
+
+
+async def send_result(connection: Connection, result: Result) -> None:
+    """Send what a statement gave, with its columns."""
+    sender = connection.sender
+    match result:
+        case CopyIn():
+            await copy_in(connection, result)
+        case CopyOut():
+            await sender.copy(result)
+        case RowStream(columns=columns):
+            formats = (m.TEXT,) * len(columns)
+            sender.describe(columns, formats)
+            await sender.stream(result, formats)
+        case _:
+            formats = (m.TEXT,) * len(result.columns or ())
+            if result.columns is not None:
+                sender.describe(result.columns, formats)
+            await sender.all_rows(result, formats)

@@ -1,0 +1,168 @@
+"""Statements of a query text: where each begins and ends, its words, and its parameters ``$1``, ``$2``.
+
+Nothing here understands SQL. It knows what texts, quoted names and comments look like in the two dialects, so that a
+semicolon or a ``$1`` within them is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+__all__ = ["Mark", "StatementText", "split"]
+
+MARKER = "_"
+"""What the names of parameters begin with, once ``$1`` has become ``:_1``."""
+
+_COMMON = r"""
+    (?P<space>\s+|--[^\r\n]*)
+  | (?P<comment>/\*)
+  | (?P<parameter>\$\d+)
+  | (?P<semicolon>;)
+  | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)
+"""
+_SPARK = r"""
+  | (?P<text>(?:\b[rR])(?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+  | (?P<name>`(?:[^`]|``)*`)
+"""
+_POSTGRES = r"""
+  | (?P<text>\b[eE]'(?:[^'\\]|\\.|'')*'|(?:\b[uU]&|\b[nNbBxX])?'(?:[^']|'')*'|\$(?P<tag>[A-Za-z_]*)\$.*?\$(?P=tag)\$)
+  | (?P<name>"(?:[^"]|"")*")
+"""
+_REST = r"""
+  | (?P<word>[^\W\d][\w$]*)
+  | (?P<open>['"`])
+  | (?P<sign>.)
+"""
+_FLAGS = re.VERBOSE | re.DOTALL
+_SPARK_MARKS = re.compile(_COMMON + _SPARK + _REST, _FLAGS)
+_POSTGRES_MARKS = re.compile(_COMMON + _POSTGRES + _REST, _FLAGS)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A word, text, name, number or sign, and where it stands."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.start + len(self.text)
+
+    def unquoted(self) -> str:
+        """A name as it counts: folded to lower case, or as it is quoted."""
+        if self.kind == "name":
+            quote = self.text[0]
+            return self.text[1:-1].replace(quote * 2, quote)
+        return self.text.lower()
+
+    def literal(self) -> str:
+        """The value of a text, and of a word or number that stands for one."""
+        if self.kind != "text":
+            return self.unquoted()
+        return self.text[self.text.index("'") + 1 : -1].replace("''", "'") if "'" in self.text else self.text[1:-1]
+
+
+@dataclass(frozen=True)
+class StatementText:
+    """One statement of a query, as it is written there."""
+
+    text: str
+    start: int
+    """Where it begins in the query."""
+    marks: tuple[Mark, ...]
+    """Without spaces and comments; their places count from the beginning of the statement."""
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words it begins with, in capitals."""
+        found = []
+        for mark in self.marks[:8]:
+            if mark.kind != "word":
+                break
+            found.append(mark.text.upper())
+        return tuple(found)
+
+    @cached_property
+    def parameters(self) -> int:
+        """The greatest number of a parameter."""
+        return max((int(mark.text[1:]) for mark in self.marks if mark.kind == "parameter"), default=0)
+
+    @cached_property
+    def named(self) -> str:
+        """The text with parameters as Tidemill spells them: ``:_1`` for ``$1``.
+
+        >>> next(split("SELECT '$1', $1")).named
+        "SELECT '$1', :_1"
+        """
+        parts, at = [], 0
+        for mark in self.marks:
+            if mark.kind == "parameter":
+                parts += [self.text[at : mark.start], f":{MARKER}{mark.text[1:]}"]
+                at = mark.end
+        return "".join(parts) + self.text[at:]
+
+    def position(self, offset: int) -> int:
+        """The place in the query, counted from 1, of an offset in ``named``."""
+        moved = sum(1 for mark in self.marks if mark.kind == "parameter" and mark.end <= offset)
+        return self.start + max(offset - moved, 0) + 1
+
+
+def split(query: str, *, postgres: bool = False) -> Iterator[StatementText]:
+    """The statements of a query, without the empty ones.
+
+    >>> [one.text for one in split("SELECT ';' ; /* ; */ ; SHOW VIEWS -- ;")]
+    ["SELECT ';'", 'SHOW VIEWS']
+    """
+    marks: list[Mark] = []
+    for mark in [*_marks(query, postgres), Mark("semicolon", "", len(query))]:
+        if mark.kind == "semicolon" and not _continues(query, mark.end):
+            if marks:
+                start, end = marks[0].start, marks[-1].end
+                moved = tuple(Mark(one.kind, one.text, one.start - start) for one in marks)
+                yield StatementText(query[start:end], start, moved)
+            marks = []
+        else:
+            marks.append(mark)
+
+
+_PART = re.compile(r"\s*(PARTITION\s+BY\b|UPDATE\s*\[)", re.IGNORECASE)
+
+
+def _continues(query: str, at: int) -> bool:
+    """True if a semicolon stands between the parts of a view that is defined by partitions."""
+    return _PART.match(query, at) is not None
+
+
+def _marks(query: str, postgres: bool) -> Iterator[Mark]:
+    pattern, at = _POSTGRES_MARKS if postgres else _SPARK_MARKS, 0
+    while at < len(query):
+        found = pattern.match(query, at)
+        assert found is not None and found.lastgroup is not None
+        kind, at = found.lastgroup, found.end()
+        kind = "text" if kind == "tag" else kind
+        if kind == "comment":
+            at = _comment_end(query, at)
+        elif kind == "open":  # never closed: the rest of the query is in quotes
+            yield Mark("text", query[found.start() :], found.start())
+            return
+        elif kind != "space":
+            yield Mark(kind, found.group(), found.start())
+
+
+def _comment_end(query: str, at: int) -> int:
+    """Where a comment ends that has begun before ``at``; comments may hold others."""
+    depth = 1
+    while depth:
+        edge = _COMMENT_EDGE.search(query, at)
+        if edge is None:
+            return len(query)
+        depth += 1 if edge.group() == "/*" else -1
+        at = edge.end()
+    return at
