@@ -8,7 +8,7 @@ as it is: otherwise every merge would create new small runs, to be merged in tur
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from functools import partial
 from hashlib import blake2s
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -31,7 +32,7 @@ from tidemill.storage.filesystem.durable_files import damaged, fault
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.filesystem.writer_lock import taken_over
 from tidemill.storage.prepared_run import PreparedRun
-from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
+from tidemill.storage.runs import RunEntry, adopt_run, write_run
 from tidemill.storage.segments import with_epoch
 from tidemill.storage.shared_staging import StagedFile
 from tidemill.storage.store import StoreTraffic
@@ -45,10 +46,13 @@ CHECKPOINT_BYTES = 32 << 20
 """Epochs and bytes in the log at which a checkpoint is due; opening a warehouse replays less than that."""
 
 FEW_FILES, WRITING_THREADS = 4, 8
-"""Runs of a commit that are written one after the other, and threads that write more of them."""
+"""Files of a commit from which they are written and synced at the same time, and by how many threads."""
 
 DURABILITIES = ("epoch", "checkpoint")
 """When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 RunsByMap = Mapping[str, tuple[RunEntry, ...]]
 
@@ -74,6 +78,7 @@ class FolderWriter:
         self._numbers = count(1)
         self._written: list[str] = []
         self._merged: list[str] = []
+        self._threads: ThreadPoolExecutor | None = None
         self.traffic = StoreTraffic()
 
     def require_own(self) -> None:
@@ -233,7 +238,8 @@ class FolderWriter:
         if manifest.log is None:
             manifest = self._with_tail(now, manifest)
         added = [run for runs in manifest.added.values() for run in runs]
-        sync_runs(self._layout.maps, added)
+        folders = {folder.name: folder for folder in ((self._layout.maps / run.file).parent for run in added)}
+        self._together(lambda folder: system_of(folder).sync_folder(folder), list(folders.values()))
         self.traffic.written += sum(run.bytes for run in added)
         after = manifest.apply(now.state)
         if whole or manifest.sequence % FULL_EVERY == 1:
@@ -347,10 +353,19 @@ class FolderWriter:
         def write(name: str) -> RunEntry:
             return _stamped(write_run(tables[name], self._layout.maps, files[name]), state, name)
 
-        if len(files) < FEW_FILES:
-            return {name: write(name) for name in files}
-        with ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="tidemill-runs") as threads:
-            return dict(zip(files, threads.map(write, files), strict=True))
+        return dict(zip(files, self._together(write, list(files)), strict=True))
+
+    def _together(self, work: Callable[[K], T], items: Sequence[K]) -> Sequence[T]:
+        """What ``work`` makes of each item; of several, at the same time, since it waits for the disk."""
+        if len(items) < FEW_FILES:
+            return [work(item) for item in items]
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="tidemill-runs")
+        running = [self._threads.submit(work, item) for item in items]
+        try:
+            return [one.result() for one in running]
+        finally:
+            wait(running)  # before recovery deletes what was written
 
     def _write(self, table: pa.Table, state: WarehouseState, name: str, written: list[str]) -> RunEntry:
         return _stamped(write_run(table, self._layout.maps, self._new_file(state, name, written)), state, name)
@@ -365,6 +380,8 @@ class FolderWriter:
 
     def close(self) -> None:
         """Release the lock."""
+        if self._threads is not None and not self.forked:
+            self._threads.shutdown()
         if self._log is not None:
             self._log.close()
         self._mark.close()
