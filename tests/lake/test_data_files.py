@@ -55,6 +55,18 @@ def test_rows_columns_and_names_of_a_file(tmp_path: Path) -> None:
     assert signed(tmp_path, {}, {"1": swapped}) == {(1, None): 1, (2, None): 1, (3, None): 1}
 
 
+def test_texts_that_repeat(tmp_path: Path) -> None:
+    texts = [("a", "b", None)[number % 3] for number in range(5000)]
+    pq.write_table(pa.table({"id": range(5000), "g": texts}), tmp_path / "old")
+    changed = ["z", *texts[1:4000], "y", *texts[4001:]]
+    pq.write_table(pa.table({"id": range(5000), "g": changed}).slice(0, 2500), tmp_path / "new1")
+    pq.write_table(pa.table({"id": range(5000), "g": changed}).slice(2500), tmp_path / "new2")
+    old, new = {"1": DataFile("old")}, {"2": DataFile("new1"), "3": DataFile("new2")}
+    assert signed(tmp_path, old, new) == {(0, "a"): -1, (0, "z"): 1, (4000, "b"): -1, (4000, "y"): 1}
+    told = {"3": DataFile("new2", {"G": pa.scalar("y")})}
+    assert signed(tmp_path, {"1": DataFile("new2")}, told)[(2501, "y")] == 1
+
+
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "no").write_bytes(b"PAR1")
     pq.write_table(pa.table({"g": ["a"]}), tmp_path / "lacks")

@@ -103,7 +103,7 @@ def test_the_feed_is_read_where_it_is_on(tmp_path: Path, wh: Any, monkeypatch: p
 
     def noted(self: Any, *given: Any) -> Any:
         found = read(self, *given)
-        how.append(found.how if found else None)
+        how.append(found.change.how if found else None)
         return found
 
     monkeypatch.setattr(lake_tables.LakeTables, "_read", noted)

@@ -1,5 +1,7 @@
 // Numbers, sizes, times and values of rows as people read them.
 
+import { isRawJson } from "./exact_json.ts";
+
 const grouped = new Intl.NumberFormat("en-US");
 
 export function count(value: number | null | undefined): string {
@@ -42,8 +44,9 @@ export function rate(value: number): string {
   return value > 0 && value < 0.05 ? "<0.1/s" : `${short(Math.round(value * 10) / 10)}/s`;
 }
 
-export function share(value: number | null | undefined): string {
-  return value === null || value === undefined ? "–" : `${Math.floor(value * 100)} %`;
+export function percent(share: number | null | undefined): string {
+  if (share === null || share === undefined) return "–";
+  return share > 0 && share < 0.01 ? `${(share * 100).toFixed(2)} %` : `${Math.floor(share * 100)} %`;
 }
 
 /** A moment from the server as milliseconds, whether it came as ISO text (UTC) or as seconds since 1970. */
@@ -62,6 +65,7 @@ export function clock(value: string | number | null | undefined): string {
 /** One value of a row as text; NULL is told apart by `isNull`. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return "NULL";
+  if (isRawJson(value)) return value.rawJSON;
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 

@@ -23,6 +23,8 @@ export interface View {
 
 const SMALLEST = 0.06;
 const LARGEST = 2;
+/** Pixels below that the legend covers. */
+const LEGEND = 44;
 const GLOW_MILLISECONDS = 700;
 /** Moving dashes need no more than this. */
 const FRAME_MILLISECONDS = 32;
@@ -77,7 +79,8 @@ export class Scene {
   }
 
   fit(): void {
-    const { width, height } = this.view;
+    const { width } = this.view;
+    const height = Math.max(1, this.view.height - LEGEND);
     const zoom = Math.min(1.1, Math.max(SMALLEST, Math.min(width / this.size.width, height / this.size.height)));
     this.view.zoom = zoom;
     this.view.x = (width - this.size.width * zoom) / 2;

@@ -1,7 +1,7 @@
 // Views that are built in the background: how far they are; pause, resume, cancel.
 
 import { useSignal } from "@preact/signals";
-import { count, rate, seconds, share } from "../base/format.ts";
+import { count, percent, rate, seconds } from "../base/format.ts";
 import { Dialog } from "../parts/Dialog.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import type { Build } from "../server/answers.ts";
@@ -71,7 +71,7 @@ function BuildCard({ build, act, leave }: CardProps) {
       </h3>
       <progress value={build.share ?? undefined} max={1} aria-label={`Progress of ${build.view}`} />
       <p class="build-facts">
-        <b>{share(build.share)}</b>
+        <b>{percent(build.share)}</b>
         <span>
           {count(build.rows)} {build.total === null ? "" : `of ${count(build.total)} `}rows
         </span>

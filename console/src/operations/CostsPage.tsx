@@ -1,6 +1,6 @@
 // What views cost: the forecast of the next minute, the shares of the last hour, the refresh log.
 
-import { bytes, count, seconds, share, short } from "../base/format.ts";
+import { bytes, count, percent, seconds, short } from "../base/format.ts";
 import { address } from "../base/router.ts";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { RefreshesTab } from "../relation/RefreshesTab.tsx";
@@ -8,11 +8,13 @@ import type { ViewCost } from "../server/answers.ts";
 import { get } from "../server/request.ts";
 import { useAnswer } from "../server/resource.ts";
 
-interface Forecast {
+interface ViewForecast {
+  view: string;
   seconds: number;
-  share?: number | null;
-  rows?: number | null;
-  views: { view: string; seconds: number; epochs?: number; rows?: number; reason?: string }[];
+  rows_in: number;
+  refreshes: number;
+  epochs_behind: number;
+  catch_up_seconds: number;
 }
 
 const READ_MILLISECONDS = 4000;
@@ -32,29 +34,32 @@ export function CostsPage() {
 }
 
 function ForecastCard() {
-  const answer = useAnswer(() => get<Forecast>("forecast"), "forecast", READ_MILLISECONDS);
+  const answer = useAnswer(() => get<{ forecast: ViewForecast[] }>("forecast"), "forecast", READ_MILLISECONDS);
   if (answer.error !== undefined) return <ErrorBox error={answer.error} again={answer.again} />;
-  const forecast = answer.value;
-  if (!forecast) return null;
-  const most = Math.max(...forecast.views.map((one) => one.seconds), 1e-9);
+  if (!answer.value) return null;
+  const views = answer.value.forecast.map((one) => ({ ...one, total: one.seconds + one.catch_up_seconds }));
+  const total = views.reduce((sum, one) => sum + one.total, 0);
+  const rows = views.reduce((sum, one) => sum + one.rows_in, 0);
+  const late = views.reduce((sum, one) => sum + one.catch_up_seconds, 0);
+  const most = Math.max(...views.map((one) => one.total), 1e-9);
   return (
     <section class="card forecast">
       <h3>The next minute</h3>
       <p class="forecast-figure">
-        <b>{seconds(forecast.seconds)}</b> of maintenance
+        <b>{seconds(total)}</b> of maintenance
         <span class="quiet">
-          {share(forecast.seconds / 60)} of a core
-          {forecast.rows ? `, for ${short(forecast.rows)} rows` : ""}, if changes come as they came lately
+          {percent(total / 60)} of a core, for {short(rows)} rows, if changes come as in the last five minutes
+          {late > 0 && `; ${seconds(late)} of it to catch up`}
         </span>
       </p>
       <div class="bars">
-        {forecast.views.slice(0, 8).map((one) => (
+        {views.slice(0, 8).map((one) => (
           <a key={one.view} href={address("relation", one.view, "costs")}>
             <span class="bars-name">{one.view}</span>
             <span class="bars-line">
-              <i style={{ width: `${Math.max(1, (one.seconds / most) * 100)}%` }} />
+              <i style={{ width: `${Math.max(1, (one.total / most) * 100)}%` }} />
             </span>
-            <span class="bars-value">{seconds(one.seconds)}</span>
+            <span class="bars-value">{seconds(one.total)}</span>
           </a>
         ))}
       </div>
@@ -63,7 +68,7 @@ function ForecastCard() {
 }
 
 function ByView() {
-  const answer = useAnswer(() => get<{ costs: ViewCost[] }>("costs", { limit: MOST }), "costs", READ_MILLISECONDS);
+  const answer = useAnswer(() => get<{ costs: ViewCost[] }>("costs"), "costs", READ_MILLISECONDS);
   if (answer.error !== undefined) return <ErrorBox error={answer.error} again={answer.again} />;
   if (!answer.value) return <p class="quiet loading">Loading…</p>;
   return (
@@ -85,12 +90,12 @@ function ByView() {
           </tr>
         </thead>
         <tbody>
-          {answer.value.costs.map((one) => (
+          {answer.value.costs.slice(0, MOST).map((one) => (
             <tr key={one.view}>
               <td>
                 <a href={address("relation", one.view, "costs")}>{one.view}</a>
               </td>
-              <td class="number">{share(one.share)}</td>
+              <td class="number">{percent(one.share)}</td>
               <td class="number">{seconds(one.seconds)}</td>
               <td class="number">{count(one.refreshes)}</td>
               <td class="number">{count(one.recomputed)}</td>

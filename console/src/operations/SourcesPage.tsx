@@ -1,6 +1,7 @@
 // Sources, feeds, lake tables and published tables, and where each stands.
 
 import { address } from "../base/router.ts";
+import { kindClass } from "../parts/Badges.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { get } from "../server/request.ts";
 import { useAnswer } from "../server/resource.ts";
@@ -8,11 +9,11 @@ import { useAnswer } from "../server/resource.ts";
 interface Source {
   name: string;
   kind: string;
-  location?: string | null;
-  position?: unknown;
-  state?: string;
-  detail?: string | null;
-  views?: string[];
+  location: string;
+  position: string | Record<string, string> | null;
+  sync: string;
+  views: string[];
+  trouble: string;
 }
 
 const READ_MILLISECONDS = 3000;
@@ -28,17 +29,19 @@ export function SourcesPage() {
         {answer.value?.sources.map((one) => (
           <section class="card" key={`${one.kind} ${one.name}`}>
             <h3>
-              {one.name} <span class={`badge kind kind-${one.kind}`}><i class="square" />{one.kind}</span>
-              {one.state && <span class="badge">{one.state}</span>}
+              {one.name}
+              <span class={`badge kind ${kindClass(one.kind)}`}>
+                <i class="square" />
+                {one.kind}
+              </span>
             </h3>
             <dl class="facts">
               {one.location && <Fact name="where" value={one.location} />}
-              {one.position !== undefined && one.position !== null && (
-                <Fact name="position" value={typeof one.position === "string" ? one.position : JSON.stringify(one.position)} />
-              )}
-              {one.detail && <Fact name="state" value={one.detail} />}
+              {one.sync && <Fact name="sync" value={one.sync} />}
+              <Positions position={one.position} />
             </dl>
-            {one.views?.length ? (
+            {one.trouble && <p class="trouble">{one.trouble}</p>}
+            {one.views.length ? (
               <p class="links">
                 {one.views.map((view) => (
                   <a key={view} href={address("relation", view)}>
@@ -54,6 +57,18 @@ export function SourcesPage() {
         <p class="nothing-here">No source, feed or lake table is declared. Rows come by apply, load and SQL.</p>
       )}
     </div>
+  );
+}
+
+function Positions({ position }: { position: Source["position"] }) {
+  if (position === null) return null;
+  if (typeof position === "string") return <Fact name="position" value={position} />;
+  return (
+    <>
+      {Object.entries(position).map(([name, at]) => (
+        <Fact key={name} name={name} value={at} />
+      ))}
+    </>
   );
 }
 

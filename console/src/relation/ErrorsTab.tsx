@@ -28,7 +28,7 @@ export function ErrorsTab({ name }: { name: string }) {
     asking.value = false;
     failed.value = undefined;
     try {
-      const done = await post<Released>(ofView(name, "errors", "release"), { skip });
+      const done = await post<Released>(`${ofView(name, "errors", "release")}?skip=${skip}`);
       told.value = `Epoch ${count(done.epoch)}: ${count(done.taken)} taken in, ${count(done.left)} still held back.`;
       answer.again();
       void readStatus();

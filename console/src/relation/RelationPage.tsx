@@ -1,5 +1,6 @@
 // A table or view: what it is and how fresh, and everything about it behind tabs.
 
+import { useSignal } from "@preact/signals";
 import { bytes, count, rate, seconds } from "../base/format.ts";
 import { address } from "../base/router.ts";
 import { behind, KindBadge, StateBadge } from "../parts/Badges.tsx";
@@ -9,8 +10,8 @@ import { Sparkline } from "../parts/Sparkline.tsx";
 import { type Tab, Tabs } from "../parts/Tabs.tsx";
 import type { Relation } from "../server/answers.ts";
 import type { Node } from "../server/nodes.ts";
-import { ServerError } from "../server/request.ts";
-import { flowOf, nodesById, pulse, status } from "../server/status.ts";
+import { ofView, post, ServerError } from "../server/request.ts";
+import { flowOf, nodesById, pulse, readStatus, status } from "../server/status.ts";
 import { CertificateTab } from "./CertificateTab.tsx";
 import { ChangesTab } from "./ChangesTab.tsx";
 import { CostsTab } from "./CostsTab.tsx";
@@ -85,10 +86,36 @@ function Head({ node, relation }: { node: Node; relation: Relation }) {
         <h1>{relation.name}</h1>
         <KindBadge kind={node.kind} />
         <StateBadge state={node.state} />
+        {relation.kind === "view" && relation.refresh !== "immediate" && <RefreshButton view={relation.name} />}
       </div>
       {node.about && <p class="quiet">{node.about}</p>}
       <Figures node={relation} />
     </header>
+  );
+}
+
+function RefreshButton({ view }: { view: string }) {
+  const running = useSignal(false);
+  const failed = useSignal<unknown>(undefined);
+  const refresh = async () => {
+    running.value = true;
+    failed.value = undefined;
+    try {
+      await post(ofView(view, "refresh"));
+      await readStatus();
+    } catch (fault) {
+      failed.value = fault;
+    } finally {
+      running.value = false;
+    }
+  };
+  return (
+    <>
+      <button type="button" disabled={running.value} onClick={() => void refresh()}>
+        <Icon name="refresh" size={15} /> {running.value ? "Refreshing…" : "Refresh"}
+      </button>
+      {failed.value !== undefined && <ErrorBox error={failed.value} />}
+    </>
   );
 }
 

@@ -28,6 +28,7 @@ export function RowsTab({ node }: { node: Node }) {
   const key = JSON.stringify([path, query]);
   const answer = useAnswer(() => get<RowsAnswer>(path, query), key);
   const shown = useLast(answer.value);
+  useEffect(() => answer.again(), [node.relation?.epoch]);
   useFresh(node.id, at.value === null, answer.again);
 
   const rows = shown?.rows ?? [];

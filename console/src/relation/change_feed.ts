@@ -1,5 +1,6 @@
 // The stream of changes of a view, of which the newest are kept.
 
+import { parseExactly } from "../base/exact_json.ts";
 import type { ChangeEvent, Row } from "../server/answers.ts";
 import { endpoint, type ErrorFields, ofView, ServerError } from "../server/request.ts";
 
@@ -27,13 +28,15 @@ export class ChangeFeed {
     failed: (fault: unknown) => void,
   ) {
     this.stream = new EventSource(endpoint(ofView(name, "changes"), { since }));
-    this.stream.onmessage = (message) => this.take(JSON.parse(message.data as string) as ChangeEvent);
-    this.stream.addEventListener("error", (event) => {
+    this.stream.onmessage = (message) => this.take(parseExactly(message.data as string) as ChangeEvent);
+    const ended = (event: Event) => {
       const data = (event as MessageEvent).data as string | undefined;
-      if (!data) return;
+      if (!data) return; // the connection is lost; it comes back by itself, from the last epoch that was seen
       this.close();
       failed(new ServerError((JSON.parse(data) as { error: ErrorFields }).error, 0));
-    });
+    };
+    this.stream.addEventListener("error", ended);
+    this.stream.addEventListener("fellbehind", ended);
   }
 
   /** The newest changes, the last one first. */
@@ -46,10 +49,10 @@ export class ChangeFeed {
   }
 
   private take(event: ChangeEvent): void {
-    const sample = event.changes.slice(0, OF_ONE_EPOCH);
-    this.seen += event.changes.length;
-    this.skipped += event.changes.length - sample.length;
-    this.newest.push(...sample.map(([weight, row]) => ({ epoch: event.epoch, weight, row })));
+    const sample = event.rows.slice(0, OF_ONE_EPOCH);
+    this.seen += event.rows.length;
+    this.skipped += event.rows.length - sample.length;
+    this.newest.push(...sample.map((row, at) => ({ epoch: event.epoch, weight: event.weights[at] ?? 0, row })));
     if (this.newest.length > 2 * KEPT) this.newest = this.newest.slice(-KEPT);
     this.changed();
   }

@@ -87,8 +87,8 @@ export interface RowsAnswer {
 
 export interface ChangeEvent {
   epoch: number;
-  columns?: string[];
-  changes: [weight: number, row: Row][];
+  weights: number[];
+  rows: Row[];
 }
 
 export interface SqlResult {

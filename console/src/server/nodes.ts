@@ -36,13 +36,15 @@ function feedId(name: string): string {
 
 function inside(relation: Relation, status: Status, feed: string | undefined): Node {
   const sources = status.sources.filter((one) => relation.reads.some((read) => read.startsWith(`${one.name}.`)));
-  const reads = relation.reads.filter((read) => read !== relation.name && !read.includes("."));
+  const reads = relation.reads.filter((read) => !read.includes("."));
+  const held = status.views.find((view) => `${view.name}_errors` === relation.name);
   const state = status.troubles[relation.name] && relation.state === "fresh" ? "stopped" : relation.state;
   return {
     id: relation.name,
     label: relation.name,
     kind: relation.kind,
-    reads: [...reads, ...sources.map((one) => sourceId(one.name)), ...(feed ? [feed] : [])],
+    // Rows that a view holds back are in a table that is filled by it.
+    reads: [...reads, ...sources.map((one) => sourceId(one.name)), ...(feed ? [feed] : []), ...(held ? [held.name] : [])],
     state,
     relation,
     about: relation.note,

@@ -1,5 +1,7 @@
 // Requests to the server, and its errors with their four fields.
 
+import { parseExactly } from "../base/exact_json.ts";
+
 export interface ErrorFields {
   kind: string;
   what: string;
@@ -49,7 +51,7 @@ async function answered<T>(send: () => Promise<Response>): Promise<T> {
     throw unreachable(fault);
   }
   if (!response.ok) throw new ServerError(await errorFields(response), response.status);
-  return (await response.json()) as T;
+  return parseExactly(await response.text()) as T;
 }
 
 function unreachable(fault: unknown): ServerError {

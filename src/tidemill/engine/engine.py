@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from logging import INFO
@@ -33,12 +33,14 @@ from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import apply_changes
+from tidemill.engine.epochs.apply_each import SentChanges, SeparateEpochs
 from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.events import EventWriter
 from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
 from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.engine.epochs.placement import Placement
+from tidemill.engine.epochs.post_keys import PostKeys
 from tidemill.engine.epochs.reader import WarehouseReader
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
@@ -120,6 +122,7 @@ class Engine:
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, self._reload, self._republish, self._clean_up)
         self._combiner = EpochCombiner(state.lock)
+        self._post_keys = PostKeys()
         self.refreshes = RefreshRecorder(refresh_log, self._runtime_reason, writes=not read_only)
         self.epochs = EpochCommitter(
             state, self.transaction, self.calls, self._note, self.publisher.publish, self.refreshes
@@ -351,6 +354,19 @@ class Engine:
             calls.note_epoch(number)
         self._run_due()
         return number
+
+    def apply_each(self, sent: Sequence[SentChanges]) -> list[int | Exception]:
+        """Commit several epochs, each as a whole or not at all, and sync them together; an epoch or error of each."""
+        results = SeparateEpochs(sent, self.store, self._post_keys, self._apply_sent).commit(self._combiner)
+        self._run_due()
+        return results
+
+    def _apply_sent(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> CommittedEpoch:
+        if self.calls.by_thread:
+            require_changes(self.rights, changes, None)
+        if not self.transaction.settled:
+            self.events.settle()
+        return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
 
     def change(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch; or, in a transaction, add to its changes, and return the last epoch."""

@@ -41,15 +41,29 @@ class Explanation(str):
     """
 
     _picture: Callable[[], str] | None
+    _parts: Callable[[], dict[str, Any]] | None
 
-    def __new__(cls, text: str, picture: Callable[[], str] | None = None) -> Explanation:
-        """The text, and what draws the picture: markup, which must be escaped."""
+    def __new__(
+        cls,
+        text: str,
+        picture: Callable[[], str] | None = None,
+        parts: Callable[[], dict[str, Any]] | None = None,
+    ) -> Explanation:
+        """The text, what draws the picture (markup, which must be escaped), and what gives its parts."""
         made = super().__new__(cls, text)
-        made._picture = picture
+        made._picture, made._parts = picture, parts
         return made
 
+    def picture(self) -> str:
+        """The stages and maps as a picture, SVG that stands alone; empty if nobody could read it."""
+        return "" if self._picture is None else self._picture()
+
+    def parts(self) -> dict[str, Any]:
+        """What the text says, as dictionaries and lists for programs."""
+        return {} if self._parts is None else self._parts()
+
     def _repr_html_(self) -> str:
-        return ("" if self._picture is None else self._picture()) + html_text(self)
+        return self.picture() + html_text(self)
 
 
 def html_text(text: str) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.sql.registered_functions import read_type
+from tidemill.engine.access.allowed_changes import require_changes
 from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import in_session
 from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.engine import Engine
+from tidemill.engine.epochs.apply_each import SentChanges
+from tidemill.engine.fault_reports import fault_report
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
@@ -23,7 +27,14 @@ from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
 from tidemill.engine.streams.file_epochs import apply_with_rejects
 from tidemill.engine.streams.rejected_rows import rejects_of
-from tidemill.model.errors import BadValue, InvalidArgument, Unsupported
+from tidemill.model.errors import (
+    BadValue,
+    InternalError,
+    InvalidArgument,
+    StorageError,
+    TidemillError,
+    Unsupported,
+)
 from tidemill.model.schema import Table
 from tidemill.runtimes.native.python.check_conditions import row_checker
 from tidemill.sources.ingest.csv_options import CsvOptions
@@ -33,7 +44,7 @@ from tidemill.sources.ingest.frames import changes_of, is_frame
 if TYPE_CHECKING:
     from tidemill.runtimes.spark.execution.spark_types import DataFrame
 
-__all__ = ["PreparedText", "RowChanges", "Transaction"]
+__all__ = ["KeyedChanges", "PreparedText", "RowChanges", "Transaction"]
 
 CHANGES, UPSERT = "changes", "upsert"
 MODES = (CHANGES, UPSERT)
@@ -41,6 +52,21 @@ MODES = (CHANGES, UPSERT)
 
 LOAD_MODES = ("append", UPSERT, "overwrite")
 """Modes of ``load``: rows are added, or take the place of those with their key, or of all."""
+
+
+class KeyedChanges(NamedTuple):
+    """Changes for ``apply_each``, in the ``mode`` of ``apply``.
+
+    Changes with a ``key`` are made once: the same key again, also after a restart, gives the epoch of the first time,
+    as long as it is among the last 16,384 keys. ``content`` tells what was sent with it, such as a digest: with another
+    one the key is refused.
+    """
+
+    changes: Mapping[str, Any]
+    key: str = ""
+    content: str = ""
+    mode: str = CHANGES
+    positions: Mapping[str, str] = MappingProxyType({})
 
 
 @public_class
@@ -121,6 +147,46 @@ class RowChanges:
         if engine.transactions.by_owner or engine.calls.by_thread:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
+
+    def apply_each(self, sent: Sequence[Mapping[str, Any] | KeyedChanges]) -> list[int | TidemillError]:
+        """Commit several epochs that share one sync: of each its number, or the error by which it was refused.
+
+        Each item is what ``apply`` takes, or ``KeyedChanges``. They are independent: one that is refused changes
+        nothing, and the others go on.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     _ = wh.sql("CREATE TABLE people (id INT PRIMARY KEY)")
+        ...     ann, again = ({"people": [(+1, (1,))]} for _ in range(2))
+        ...     first, second = wh.apply_each([ann, again])
+        ...     first, type(second).__name__
+        (1, 'DuplicateKey')
+        """
+        found: list[int | TidemillError | None] = []
+        ready: list[SentChanges] = []
+        for one in sent:
+            try:
+                ready.append(self._sent(one if isinstance(one, KeyedChanges) else KeyedChanges(one)))
+                found.append(None)
+            except TidemillError as refused:
+                found.append(refused)
+        results = iter(self._engine.apply_each(ready))
+        return [_result_of(next(results)) if one is None else one for one in found]
+
+    def _sent(self, one: KeyedChanges) -> SentChanges:
+        engine, taken = self._engine, self._take(one.changes)
+        if one.positions:
+            require_changes(engine.rights, {}, one.positions)
+        if one.mode == CHANGES:
+            return SentChanges(lambda: taken, one.positions, one.key, one.content)
+        if one.mode != UPSERT:
+            raise InvalidArgument(f'there is no mode "{one.mode}"', hint=f"Modes: {', '.join(MODES)}.")
+        engine.committed.require_own_rows(taken)
+
+        def made() -> Mapping[str, ChangeSet]:
+            return {name: upserted_changes(engine, engine.catalog.table(name), each) for name, each in taken.items()}
+
+        return SentChanges(made, one.positions, one.key, one.content)
 
     def upsert(self, table: str, rows: Any) -> int:
         """Insert rows, each in the place of the one with its primary key; returns the epoch.
@@ -309,6 +375,17 @@ def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: 
         )
     pairs = ((1, made(row)) for row in rows)
     return list(pairs) if isinstance(rows, list) else pairs
+
+
+def _result_of(result: int | Exception) -> int | TidemillError:
+    """The result of an epoch for users: any other error is a fault of ours."""
+    if isinstance(result, int | TidemillError):
+        return result
+    if isinstance(result, OSError):
+        return StorageError("the epoch cannot be stored", where=str(result.filename or ""), detail=result.strerror)
+    fault = InternalError("an epoch failed because of a fault in Tidemill")
+    fault.reported(fault_report(result, "Warehouse.apply_each", {}, None))
+    return fault
 
 
 def _is_value(key: Any) -> bool:

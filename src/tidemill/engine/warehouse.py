@@ -22,6 +22,7 @@ from tidemill.engine.catalog.entries.user_functions import (
 from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
+from tidemill.engine.epochs.post_keys import is_post_key
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, replay_late_changes
@@ -36,7 +37,6 @@ from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.warehouse_costs import WarehouseCosts
-from tidemill.engine.workers import Trouble
 from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
@@ -70,7 +70,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch, as given to ``apply``."""
-        inner = (is_mark, is_head, is_error_mark)
+        inner = (is_mark, is_head, is_error_mark, is_post_key)
         return {name: at for name, at in self._engine.store.positions.items() if not any(test(name) for test in inner)}
 
     def before_spark(self, tell: Callable[[str], None]) -> None:
@@ -326,12 +326,6 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.lakes.follow_all()
         self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
-
-    def troubles(self) -> dict[str, Trouble]:
-        """The views and feeds whose background thread fails or is not started, with the reason."""
-        engine = self._engine
-        followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
-        return followed | engine.publications.troubles() | engine.scheduler.troubles() | engine.follower.troubles()
 
     def release(self, view: str, *, skip: bool = False) -> Release:
         """Try the rows again that a view with ``on_error = 'quarantine'`` does not show; returns how many it took.

@@ -1,23 +1,50 @@
-"""The methods of a warehouse that tell what epochs and views cost, and what views keep."""
+"""The methods of a warehouse that tell how it is, what epochs and views cost, and what views keep."""
 
 from __future__ import annotations
 
 from tidemill.engine.boundary import public_class
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.costs import refreshes_of, view_costs
+from tidemill.engine.inspect.forecast import ViewForecast, forecast_of
 from tidemill.engine.inspect.state_sizes import StateSize, state_sizes
+from tidemill.engine.inspect.status import Activity, WarehouseStatus, activity_of, status_of
 from tidemill.engine.results import EpochCosts
 from tidemill.engine.telemetry.refresh import Refresh
 from tidemill.engine.telemetry.view_costs import Since, ViewCosts
+from tidemill.engine.workers import Trouble
 
 __all__ = ["WarehouseCosts"]
 
 
 @public_class
 class WarehouseCosts:
-    """The part of ``Warehouse`` that tells costs."""
+    """The part of ``Warehouse`` that tells costs and status."""
 
     _engine: Engine
+
+    def status(self, *, sizes: bool = False) -> WarehouseStatus:
+        """Tables, views, sources and builds as of the last commit; with ``sizes`` also the bytes that are stored.
+
+        It waits for nobody: it is answered while an epoch runs or a view is filled.
+        """
+        return status_of(self._engine, self.troubles(), sizes=sizes)
+
+    def activity(self) -> Activity:
+        """Totals of epochs, of refreshes by view and of changed rows by table, since the warehouse was opened.
+
+        Like ``status`` it waits for nobody.
+        """
+        return activity_of(self._engine)
+
+    def forecast(self) -> list[ViewForecast]:
+        """What the next minute of maintenance is expected to cost, by view, from the last minutes of the log."""
+        return forecast_of(self._engine)
+
+    def troubles(self) -> dict[str, Trouble]:
+        """The views and feeds whose background thread fails or is not started, with the reason."""
+        engine = self._engine
+        followed = engine.source_views.troubles() | engine.feeds.troubles() | engine.lakes.troubles()
+        return followed | engine.publications.troubles() | engine.scheduler.troubles() | engine.follower.troubles()
 
     def costs(self) -> EpochCosts:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""

@@ -31,6 +31,7 @@ TidemillError
 ├── NotAllowed              a user has no right to what was asked for
 ├── SetupError              Java, Spark or an optional package is not available
 ├── InvalidArgument         a call from Python with an argument of the wrong kind
+├── Busy                    a server that has too much to do: ask again later
 └── InternalError           a fault of Tidemill itself, with a report to send
 """
 
@@ -42,6 +43,7 @@ __all__ = [
     "AppendOnlyViolation",
     "ArithmeticFault",
     "BadValue",
+    "Busy",
     "Cancelled",
     "CheckViolation",
     "CommitUnknown",
@@ -279,6 +281,10 @@ class SetupError(TidemillError):
 
 class InvalidArgument(TidemillError):
     """A function or method was called with an argument of the wrong kind."""
+
+
+class Busy(TidemillError):
+    """A server has too much to do, or too much waits already: nothing was begun, and it may be asked again."""
 
 
 class InternalError(TidemillError):

@@ -3,6 +3,8 @@
 - ``cli``: the command line
 - ``console``: the page in a browser, and its files
 - ``demo``: ``tidemill demo``
+- ``server``: one process that owns a warehouse and opens doors to it
+- ``http``: the door for HTTP
 - ``notebook``: the cell magic of notebooks
 - ``pgwire``: PostgreSQL's wire protocol
 - ``pipelines``: projects of Spark's declarative pipelines

@@ -107,3 +107,16 @@ class ChangeCounts:
 
 NO_CHANGES = ChangeCounts()
 """The counts of a map that never changed."""
+
+
+def condensed(marks: pa.Table) -> pa.Table:
+    """Weights and epochs of stored rows with the same counts: rows of one epoch as two, those that came and that left.
+
+    >>> condensed(pa.table({WEIGHT: [1, 2, -1, 1], EPOCH: [5, 5, 5, 5]})).to_pydict()
+    {'_weight': [4, -1], '_epoch': [5, 5]}
+    """
+    epochs, weights = (marks.column(name).to_numpy() for name in (EPOCH, WEIGHT))
+    if len(epochs) < 2 or epochs.min() != epochs.max():
+        return marks
+    came = int(weights[weights > 0].sum())
+    return pa.table({WEIGHT: [came, int(weights.sum()) - came], EPOCH: epochs[:2]})

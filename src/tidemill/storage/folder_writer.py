@@ -23,11 +23,12 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.errors import LockHeld, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
+from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts, condensed
 from tidemill.storage.commits.commit_mark import CommitMark, CommitMarkFile, boot_id
 from tidemill.storage.commits.layout import CommittedState, Layout, recover
 from tidemill.storage.commits.log import Log, LogEnd, log_file, replay
 from tidemill.storage.commits.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
+from tidemill.storage.commits.position_history import with_history
 from tidemill.storage.filesystem.durable_files import damaged, fault
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.filesystem.writer_lock import taken_over
@@ -117,8 +118,8 @@ class FolderWriter:
             if change.rows:
                 now.tail.add(epoch.number, name, change)
         now.tail.epochs += 1
-        if epoch.positions:
-            now.tail.reached.append((epoch.number, dict(epoch.positions)))
+        if epoch.positions and (lasting := with_history(epoch.positions)):
+            now.tail.reached.append((epoch.number, lasting))
         positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
         return CommittedState(now.state, now.tail, epoch.number, positions), partial(self._wait, log, end)
 
@@ -283,10 +284,10 @@ class FolderWriter:
     def _with_tail(self, now: CommittedState, manifest: Manifest) -> Manifest:
         """The manifest with one additional run for each map that has changes in the log."""
         added, counts = dict(manifest.added), dict(manifest.counts)
-        parts = {name: part.table for name in now.tail.names() if (part := now.tail.part(name)) is not None}
-        for name, run in self._write_all(parts, now.state).items():
+        parts = {name: part for name in now.tail.names() if (part := now.tail.part(name)) is not None}
+        for name, (run, marks) in self._write_all(parts, lambda name: parts[name].table, now.state).items():
             added[name] = (*added.get(name, ()), run)
-            counts[name] = ChangeCounts.of_tables(parts[name]) + counts.get(name, NO_CHANGES)
+            counts[name] = ChangeCounts.of_tables(marks) + counts.get(name, NO_CHANGES)
         reached = {**now.positions, **manifest.positions}
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
         known = now.state.ids.keys() - set(manifest.dropped)
@@ -299,11 +300,8 @@ class FolderWriter:
         not safe."""
         changes = {name: change for name, change in epoch.changes.items() if len(change)}
         copied = {name: change for name, change in changes.items() if not self._are_staged(change)}
-        tables = {name: with_epoch(change.arrow(), epoch.number) for name, change in copied.items()}
-        written = {
-            name: [(run, tables[name].select([WEIGHT, EPOCH]))]
-            for name, run in self._write_all(tables, now.state).items()
-        }
+        new = self._write_all(copied, lambda name: with_epoch(copied[name].arrow(), epoch.number), now.state)
+        written = {name: [run] for name, run in new.items()}
         for name, change in changes.items():
             if name not in copied:
                 written[name] = list(self._adopt(now.state, name, change, epoch.number))
@@ -326,7 +324,7 @@ class FolderWriter:
         """One run for each staged file; tasks on other machines have put theirs in its place."""
         for file in change.files or ():
             if isinstance(file, StagedFile) and file.run is not None:
-                yield _stamped(file.run.entry, state, name), file.run.marks
+                yield _stamped(file.run.entry, state, name), condensed(file.run.marks)
                 continue
             place = self._new_file(state, name, self._written)
             if isinstance(file, PreparedRun):
@@ -336,7 +334,7 @@ class FolderWriter:
                 if found is None:
                     continue
                 adopted = found
-            yield _stamped(adopted[0], state, name), adopted[1]
+            yield _stamped(adopted[0], state, name), condensed(adopted[1])
 
     def write(self, table: pa.Table, now: CommittedState, name: str, altered: int | None = None) -> RunEntry:
         """Store rows of a map, each with its epoch, as a run for the next manifest.
@@ -346,12 +344,18 @@ class FolderWriter:
         run = self._write(table, now.state, name, self._merged)
         return run if altered is None else replace(run, altered=altered)
 
-    def _write_all(self, tables: Mapping[str, pa.Table], state: WarehouseState) -> dict[str, RunEntry]:
-        """Store rows of several maps as a run each, at the same time: small ones take no longer than their syncs."""
-        files = {name: self._new_file(state, name, self._written) for name in tables}
+    def _write_all(
+        self, names: Iterable[str], table_of: Callable[[str], pa.Table], state: WarehouseState
+    ) -> dict[str, tuple[RunEntry, pa.Table]]:
+        """Store rows of several maps as a run each, at the same time: small ones take no longer than their syncs.
 
-        def write(name: str) -> RunEntry:
-            return _stamped(write_run(tables[name], self._layout.maps, files[name]), state, name)
+        Returns the runs, and weights and epochs that count as those of their rows do."""
+        files = {name: self._new_file(state, name, self._written) for name in names}
+
+        def write(name: str) -> tuple[RunEntry, pa.Table]:
+            table = table_of(name)
+            run = _stamped(write_run(table, self._layout.maps, files[name]), state, name)
+            return run, condensed(table.select([WEIGHT, EPOCH]))
 
         return dict(zip(files, self._together(write, list(files)), strict=True))
 

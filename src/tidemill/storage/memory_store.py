@@ -18,7 +18,7 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
-from tidemill.storage.commits.position_history import positions_since
+from tidemill.storage.commits.position_history import positions_since, with_history
 from tidemill.storage.compaction.consolidate import consolidate
 from tidemill.storage.compaction.expired_rows import unexpired_rows
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
@@ -287,8 +287,8 @@ class MemoryStore:
             self._require_open()
             now = self._now
             check_epoch_number(epoch.number, now.epoch)
-            if epoch.positions:
-                self._moved[epoch.number] = {**self._moved.get(epoch.number, {}), **epoch.positions}
+            if epoch.positions and (lasting := with_history(epoch.positions)):
+                self._moved[epoch.number] = {**self._moved.get(epoch.number, {}), **lasting}
             if epoch.number == now.epoch or epoch.dropped or epoch.replaced or epoch.altered or epoch.renamed:
                 self._now = now.after(epoch)
                 return

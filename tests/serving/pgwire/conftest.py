@@ -10,6 +10,7 @@ import pytest
 
 import tidemill
 from tests.serving.pgwire.door import SHOP, Door
+from tests.sources.server import NoServer, Server
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +33,16 @@ def psql(door: Door) -> Door:
     if shutil.which("psql") is None:
         pytest.skip("no psql on the PATH: Debian's package postgresql-client has it")
     return door
+
+
+@pytest.fixture(scope="session")
+def real_postgres() -> Iterator[psycopg.Connection]:
+    """A real PostgreSQL to compare with, or the exact reason why there is none."""
+    try:
+        server = Server()
+    except NoServer as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")
+    with server.connect() as client:
+        client.execute("SET TIME ZONE 'UTC'")
+        yield client
+    server.remove()

@@ -3,6 +3,7 @@
 - ``state``: ``EngineState``: the store, and its in-memory state (catalog, pipeline, runtimes, lock)
 - ``transaction``: the state machine of an epoch, and the rollback after an exception
 - ``apply``: one epoch of changes; ``combining``: epochs of several threads, run by one of them
+- ``apply_each``: independent changes that share a sync; ``post_keys``: keys by which the same change is known again
 - ``events``: events one at a time, gathered in an open epoch; ``event_order``: the order of replayed events
 - ``open_epoch``: an epoch that takes changes one by one
 - ``pipeline``: changes propagated through the stages of all views, in topological order

@@ -193,6 +193,8 @@ class EpochCommitter:
             done.checked = done.checked or done.propagated  # nothing was fired
             done.started = done.started or done.checked
             done.stored, done.bytes = time.perf_counter(), state.store.traffic.written - written
+        if epoch.catalog is not None:
+            state.shown = state.catalog
         self._committed(epoch)
         for name in epoch.changes:
             if name in state.catalog.tables:

@@ -265,6 +265,10 @@ class Pipeline:
     def __getitem__(self, view: str) -> PlacedProgram:
         return self._placed[view]
 
+    def find(self, view: str) -> PlacedProgram | None:
+        """A view as it is placed; None while it is being replaced."""
+        return self._placed.get(view)
+
     def fields_of(self, relation: str) -> tuple[Field, ...]:
         """The columns of a stage."""
         return self._fields[relation]

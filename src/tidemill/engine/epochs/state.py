@@ -72,7 +72,8 @@ class EngineState:
         self.closed = False
         self.lock = threading.RLock()
         self.registry = Registry() if registry is None else registry
-        self.catalog = Catalog(self.registry)
+        self.catalog = self.shown = Catalog(self.registry)
+        """The catalog, with changes that are not committed yet; and as it was last committed, for who has no lock."""
         self.quarantine = Quarantine(store, lambda: self.catalog)
         self.pipeline = Pipeline(store.traffic)
         self._placed_views: Mapping[str, View] | None = None
@@ -97,11 +98,12 @@ class EngineState:
         for view in self.catalog.views.values():
             self.place(view)
         self.count_rows()
+        self.shown = self.catalog
         return outdated
 
     def restore(self, catalog: Catalog) -> None:
         """Restore the catalog from before a refused change."""
-        self.catalog = catalog
+        self.catalog = self.shown = catalog
         self.pipeline.keep(catalog.views)
         for view in catalog.views.values():
             self.place(view)

@@ -1,6 +1,6 @@
 """Inspection of a view: explanation, verification, lineage of rows, staleness.
 
-- ``explain``: EXPLAIN: strategy, runtime, program, costs
+- ``explain``: EXPLAIN: strategy, runtime, program, costs; ``explained_parts``: the same for programs
 - ``program_graph``, ``graph_picture``: the program of a view as a graph, and as SVG for notebooks
 - ``source_explain``: the queries that a view over sources sends to them
 - ``partition_facts``: how a view is partitioned by time, and what it retains
@@ -12,5 +12,7 @@
 - ``map_statistics``: entries, bytes and lookups of the maps of a view
 - ``relation_statistics``: rows, changes, rates, reads and analyzed columns of tables and views
 - ``costs``: the refresh log, and the costs of views; ``state_sizes``: what views keep in memory and on disk
+- ``forecast``: what the next minute will cost
+- ``status``: tables, views and what they do, without the lock of the warehouse
 - ``staleness``: epochs, partitions and seconds by which a view is behind
 """

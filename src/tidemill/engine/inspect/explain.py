@@ -15,9 +15,10 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
+from tidemill.engine.inspect.explained_parts import explained_parts
 from tidemill.engine.inspect.graph_picture import picture_of
 from tidemill.engine.inspect.partition_facts import partition_facts
-from tidemill.engine.inspect.program_graph import graph_of
+from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
@@ -137,11 +138,13 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         figures = stored_figures(view, engine.catalog, engine.store)
         keys = known_keys(engine.catalog.tables, ())
         told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
-        return Explanation(told, partial(_picture, view.program, frozenset(engine.catalog.views)))
+        graph = partial(_graph, view.program, frozenset(engine.catalog.views))
+        parts = partial(explained_parts, view, facts, sizes, comparison, keys)
+        return Explanation(told, lambda: picture_of(graph()), lambda: parts(graph()))
 
 
-def _picture(program: Program, views: Collection[str]) -> str:
-    return picture_of(graph_of(program, lambda name: "view" if name in views else "table"))
+def _graph(program: Program, views: Collection[str]) -> ProgramGraph:
+    return graph_of(program, lambda name: "view" if name in views else "table")
 
 
 def _stored_facts(engine: Engine, placed: PlacedProgram) -> Iterator[tuple[str, str]]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.altered_table import AlteredTable, with_fields
@@ -25,7 +27,7 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.remote.lake_versions import epoch_of_versions
 from tidemill.engine.remote.source_maintainer import ApplyChanges
-from tidemill.engine.remote.staged_rows import staged
+from tidemill.engine.remote.staged_rows import staged, staged_sum
 from tidemill.engine.workers import Trouble, WorkerGroup
 from tidemill.model.errors import EpochGone, HistoryGone, UnknownName, Unsupported
 from tidemill.model.schema import WEIGHT
@@ -47,6 +49,14 @@ ReadColumns = Callable[[str, Sequence[Field]], pa.Table]
 
 AlterTable = Callable[[AlteredTable, Mapping[str, str]], None]
 """Gives a table other columns, and commits positions with them."""
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A change of a lake table as it was read, and the sum of its rows."""
+
+    change: LakeChange
+    net: ChangeSet
 
 
 class LakeTables(WorkerGroup):
@@ -95,9 +105,10 @@ class LakeTables(WorkerGroup):
             self._state.require_writable()
             lakes = self._state.catalog.lakes
             wanted = list(lakes.values()) if name is None else [self.find(name)]
-            found = {lake.position: self._read(lake, rebuild) for lake in wanted}
-            newer = {position: change for position, change in found.items() if change is not None}
-            return self._commit(newer) if newer else IntakeCounts()
+            with ExitStack() as stack:
+                found = {lake.position: self._read(lake, rebuild, stack) for lake in wanted}
+                newer = {position: taken for position, taken in found.items() if taken is not None}
+                return self._commit(newer) if newer else IntakeCounts()
 
     def epoch_showing(self, versions: Mapping[str, int | str]) -> int:
         """The first epoch that shows these versions of lake tables, by their names."""
@@ -108,19 +119,20 @@ class LakeTables(WorkerGroup):
         """Context in which no lake table is taken: for dropping one, or creating another of its name."""
         return self._lock
 
-    def _commit(self, found: Mapping[str, LakeChange]) -> IntakeCounts:
-        with ExitStack() as stack:
-            changes = {change.table.name: self._net(change, stack) for change in found.values()}
-            changed = {name: change for name, change in changes.items() if change.rows}
-            came = IntakeCounts(sum(map(_size, changed.values())), sum(change.files for change in found.values()))
-            fault("lake-read")
-            with self.tally.counting(came):
-                self._apply(changed, {name: change.position for name, change in found.items()})
-            fault("lake-taken")
+    def _commit(self, found: Mapping[str, _Taken]) -> IntakeCounts:
+        changed = {taken.change.table.name: taken.net for taken in found.values() if taken.net.rows}
+        came = IntakeCounts(sum(map(_size, changed.values())), sum(taken.change.files for taken in found.values()))
+        fault("lake-read")
+        with self.tally.counting(came):
+            self._apply(changed, {name: taken.change.position for name, taken in found.items()})
+        fault("lake-taken")
         return came
 
-    def _read(self, lake: LakeEntry, rebuild: bool) -> LakeChange | None:
-        """The change since the version that was taken last; None if there is no newer one."""
+    def _read(self, lake: LakeEntry, rebuild: bool, stack: ExitStack) -> _Taken | None:
+        """The change since the version that was taken last; None if there is no newer one.
+
+        Files of its rows are deleted when ``stack`` is closed.
+        """
         source = open_lake_table(lake.format, lake.location, lake.options)
         since = self._state.store.positions.get(lake.position, "")
         if since and not rebuild and not source.is_newer(since):
@@ -129,18 +141,15 @@ class LakeTables(WorkerGroup):
             self._follow_columns(lake, source)
         since, table = self._state.store.positions.get(lake.position, ""), self._state.catalog.table(lake.name)
         if not since and not lake.keeps_rows:
-            return LakeChange(table, (), source.position, "no rows")
+            return self._taken(LakeChange(table, (), source.position, "no rows"), stack)
         if not since or rebuild:
             _require_kept(lake)
-            return source.contents(table)
+            return self._taken(source.contents(table), stack)
         try:
-            change = source.change(table, since)
-            if not change.whole:
-                _ = change.rows  # read here, where a file that is gone is known to be a matter of history
-            return change
+            return self._taken(source.change(table, since), stack)
         except HistoryGone as error:
             if lake.rebuilds:
-                return source.contents(table)
+                return self._taken(source.contents(table), stack)
             error.hint = f"REFRESH TABLE {lake.name} REBUILD compares its rows with all of the newest version."
             if not lake.keeps_rows:
                 error.hint = "Its rows are not kept: DROP it with the views that read it, and CREATE all of them again."
@@ -164,14 +173,16 @@ class LakeTables(WorkerGroup):
         self._alter(with_fields(table, found), {} if only_new else {lake.position: ""})
         fault("lake-altered")
 
-    def _net(self, change: LakeChange, stack: ExitStack) -> ChangeSet:
-        """The change of the rows that are kept, summed. A first version goes through files, as it may be large."""
+    def _taken(self, change: LakeChange, stack: ExitStack) -> _Taken:
+        """A change with its sum. Many rows go through files: those of a first version, or of a large change."""
         name, fields, state = change.table.name, change.table.fields, self._state
-        if change.whole and not state.store.rows(name) and not state.placement.in_memory:
-            folder = stack.enter_context(TemporaryDirectory(dir=state.store.temporary_folder()))
-            return staged(change.parts, fields, Path(folder))
-        before = self._kept(name, fields) if change.whole else change.rows.slice(0, 0)
-        return ChangeSet.of_arrow(difference(before, change.rows, Map(name, fields)), fields)
+        is_first = change.whole and not state.store.rows(name)
+        if state.placement.in_memory or (change.whole and not is_first):
+            before = self._kept(name, fields) if change.whole else change.rows.slice(0, 0)
+            summed = difference(before, change.rows, Map(name, fields))
+            return _Taken(change, ChangeSet.of_arrow(summed, fields))
+        folder = Path(stack.enter_context(TemporaryDirectory(dir=state.store.temporary_folder())))
+        return _Taken(change, (staged if is_first else staged_sum)(change.parts, fields, folder))
 
     def troubles(self) -> dict[str, Trouble]:
         """The lake tables that should be followed but cannot at present, with the reason."""
@@ -180,10 +191,14 @@ class LakeTables(WorkerGroup):
 
 
 def _size(change: ChangeSet) -> int:
-    """The number of rows that come and go; in files there are no others than rows that come once."""
-    if change.files is not None:
-        return change.rows
-    return int(pc.sum(pc.abs(change.arrow().column(WEIGHT))).as_py())
+    """The number of rows that come and go."""
+    if change.files is None:
+        return _weight_of(change.arrow())
+    return sum(_weight_of(pq.read_table(file, columns=[WEIGHT])) for file in change.files)
+
+
+def _weight_of(rows: pa.Table) -> int:
+    return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
 
 
 def lake_rows(state: EngineState, name: str, until: int | None = None) -> pa.Table:

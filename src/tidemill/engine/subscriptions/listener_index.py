@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,14 @@ class Inbox:
     waiting: deque[tuple[int, FilterColumns, RowSpans]] = field(default_factory=deque)
     ended: bool = False
     awaited: bool = False
+    on_ready: Callable[[], object] | None = None
+    """Called, with the lock held, when there is something new to take."""
+
+    def tell(self) -> None:
+        """Wake the threads that wait for it, and call whoever asked to be called."""
+        self.wake.notify_all()
+        if self.on_ready is not None:
+            self.on_ready()
 
     @property
     def columns(self) -> FilterColumns:

@@ -120,7 +120,7 @@ class Publisher:
             if not publication.listeners:
                 del self._views[inbox.view]
         inbox.ended = True
-        inbox.wake.notify_all()
+        inbox.tell()
 
     def take(self, inbox: Inbox) -> tuple[int, ChangeSet] | None:
         """The next epoch that waits for a listener; None if none does, or if it must read the store."""
@@ -164,7 +164,7 @@ class Publisher:
             self.closed = True
             for publication in self._views.values():
                 for inbox in publication.listeners:
-                    inbox.wake.notify_all()
+                    inbox.tell()
 
 
 class ChangeQueue:
@@ -214,7 +214,7 @@ class ChangeQueue:
         """Make all listeners read the store after the epochs that are already published."""
         for inbox in self.listeners:
             self._fall_behind(inbox, published)
-            inbox.wake.notify_all()
+            inbox.tell()
 
     def take(self, inbox: Inbox) -> tuple[int, ChangeSet] | None:
         """The next epoch for a listener; if the queue has released it, the listener falls behind."""
@@ -239,6 +239,8 @@ class ChangeQueue:
         inbox.waiting.append((epoch, columns, spans))
         if inbox.awaited:
             inbox.wake.notify_all()
+        if inbox.on_ready is not None:
+            inbox.on_ready()
         return True
 
     def _fall_behind(self, inbox: Inbox, published: int = 0) -> None:

@@ -140,6 +140,21 @@ class Subscription:
                 break
         raise StopIteration
 
+    @property
+    def ended(self) -> bool:
+        """True once nothing comes any more: it or the warehouse is closed, or its view is dropped or replaced."""
+        return self._inbox.ended or self._publications.closed
+
+    def on_ready(self, call: Callable[[], object]) -> None:
+        """Have ``call`` called now, and whenever there may be a batch or the subscription has ended.
+
+        Other threads call it while they hold a lock: it must only take note. With ``timeout=0`` the subscription can
+        then be iterated without a wait, so that one thread follows any number of them.
+        """
+        with self._inbox.wake:
+            self._inbox.on_ready = call
+        call()
+
     def close(self) -> None:
         """End the subscription, and wake a thread that waits for its next batch."""
         self._publications.leave(self._inbox)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from copy import copy
 from datetime import UTC, datetime
 from logging import DEBUG, INFO, WARNING
 
@@ -19,6 +20,7 @@ from tidemill.engine.telemetry.epoch_work import EpochWork, PendingRefresh, View
 from tidemill.engine.telemetry.events import EPOCHS, WAREHOUSE, log_epoch, log_refresh, tell
 from tidemill.engine.telemetry.refresh import Refresh, parse_line
 from tidemill.engine.telemetry.spans import span_observer
+from tidemill.engine.telemetry.totals import RefreshTotals, totals_with
 from tidemill.storage.bounded_log import BoundedLog
 
 __all__ = ["REFRESH_LOG_BYTES", "RefreshRecorder"]
@@ -52,6 +54,11 @@ class RefreshRecorder:
         self._reason = reason
         self._writes = writes
         self._held: deque[Refresh] = deque(maxlen=HELD_ENTRIES)
+        self._totals: dict[str | None, RefreshTotals] = {}
+        self.changed: defaultdict[str, int] = defaultdict(int)
+        """Rows by which each table has changed since the warehouse was opened."""
+        self.ended = 0.0
+        """The reading of the clock when the last epoch was durable; 0 before the first."""
         self._lock = threading.RLock()
         self._epochs = PendingRefresh()
         self._pending: list[PendingRefresh] = []
@@ -63,13 +70,15 @@ class RefreshRecorder:
 
     def note(self, work: EpochWork) -> None:
         """Record an epoch that is durable. For a small one nothing is called from here: that would cost more."""
-        now = time.perf_counter()
+        now = self.ended = time.perf_counter()
         with self._lock:
             stored = 0
             for name in work.changes:
                 rows = work.changes[name].rows
                 stored += rows
-                if name in work.owners and work.owners[name] in work.views:
+                if name not in work.owners:
+                    self.changed[name] += rows
+                elif work.owners[name] in work.views:
                     work.views[work.owners[name]].rows_stored += rows
             for view in work.views:
                 one = work.views[view]
@@ -190,6 +199,8 @@ class RefreshRecorder:
 
     def _take(self, entries: list[Refresh]) -> None:
         """Take entries into the log. One that cannot be written is lost: no epoch fails for its entry."""
+        for entry in entries:
+            totals_with(self._totals, entry.view, entry, entry.epoch)
         if self._log is None:
             self._held.extend(entries)
         elif self._writes:
@@ -202,6 +213,15 @@ class RefreshRecorder:
                     tell(WAREHOUSE, WARNING, f"the refresh log cannot be written: {trouble}", phase="refresh log")
         if EPOCHS.isEnabledFor(INFO):
             self._untold += entries
+
+    def totals(self) -> dict[str | None, RefreshTotals]:
+        """What each view has cost since the warehouse was opened, and under None all epochs; nothing is written."""
+        with self._lock:
+            found = {view: copy(one) for view, one in self._totals.items()}
+            for some in (*self._pending, self._epochs):
+                if some.epochs:
+                    totals_with(found, some.view, some, some.last)
+            return found
 
     def flush(self) -> None:
         """Write what is pending."""

@@ -9,6 +9,7 @@
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``copy_commands``: ``backup``, ``restore``, ``clone``
 - ``project_commands``: ``plan``, ``deploy``, ``diff``
+- ``serve_command``: ``serve``; ``ui_command``: ``ui``, the console in a browser
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
 - ``shell``: the SQL shell

@@ -23,9 +23,11 @@ from tidemill.serving.cli.observing.cost_commands import costs, doctor, refreshe
 from tidemill.serving.cli.observing.log_output import LogLevel, print_log
 from tidemill.serving.cli.pipeline_commands import pipelines
 from tidemill.serving.cli.project_commands import deploy, diff, plan
+from tidemill.serving.cli.serve_command import serve
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
+from tidemill.serving.cli.ui_command import ui
 from tidemill.serving.cli.warehouse_options import RuntimeName, RuntimeOption
 from tidemill.serving.render import fail
 
@@ -194,6 +196,8 @@ COMMANDS = (
     plan,
     deploy,
     diff,
+    serve,
+    ui,
     bench,
     completion,
 )

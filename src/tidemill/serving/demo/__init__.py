@@ -5,5 +5,6 @@
 - ``arrivals``: changes given to the warehouse, or as files that a streaming query follows
 - ``recompute``: the views recomputed, by the runtime and by DuckDB
 - ``board``: what is shown meanwhile
+- ``show_console``: the offer of the console at its end
 - ``example_files``: the files that the README begins with
 """

@@ -17,6 +17,7 @@ from tidemill.serving.demo.arrivals import Deliver, applied, streamed
 from tidemill.serving.demo.board import Board, DemoStatistics, WorkDone, board_for, work_table
 from tidemill.serving.demo.recompute import NO_DUCKDB, recompute_seconds, timed
 from tidemill.serving.demo.shop import SHOP_TABLES, SHOP_VIEWS, Shop, ShopChange
+from tidemill.serving.demo.show_console import offer_console
 from tidemill.serving.render import console
 
 __all__ = ["run_demo"]
@@ -58,7 +59,9 @@ def run_demo(
             board.show(work_table(figures))
         if "DuckDB" not in figures.recomputes:
             board.say(NO_DUCKDB)
-        return _verify(wh, board.say)
+        good = _verify(wh, board.say)
+        offer_console(wh, shop, folder, board.say, _interrupts_noted)
+        return good
 
 
 def _opening(runtime: str, cluster: bool) -> str:

@@ -6,6 +6,7 @@
 - ``protocol``: startup, the simple and the extended protocol, COPY, results on the wire
 - ``scan``: statements of a text, their words and parameters
 - ``statements``: what each kind of statement does
+- ``dialect``: statements in PostgreSQL's dialect
 - ``catalog``: ``pg_catalog`` and ``information_schema``, as tools ask for them
 - ``session``, ``settings``: transaction, cursors, parameters of a connection
 - ``outcome``: what a statement gives

@@ -132,12 +132,15 @@ class Connection(asyncio.Protocol):
             self.send(m.fields_message(b"N", notice))
         self.session.notices.clear()
 
-    def refuse(self, error: BaseException, position: int | None = None) -> None:
-        """Send an error; a transaction that is open has failed."""
+    def refuse(self, error: BaseException, position: int | None = None, hint: str | None = None) -> None:
+        """Send an error, perhaps with one more hint; a transaction that is open has failed."""
         if not isinstance(error, PgError) and type(error).__module__ != "tidemill.model.errors":
             LOG.error("a statement failed in %s", type(error).__name__, exc_info=error)
         self.send_notices()
-        self.send(m.fields_message(b"E", error_fields(error, position=position)))
+        fields = dict(error_fields(error, position=position))
+        if hint is not None:
+            fields["H"] = " ".join(part for part in (fields.get("H"), hint) if part)
+        self.send(m.fields_message(b"E", fields))
         if self.session is not None:
             self.session.failed()
 

@@ -6,7 +6,7 @@ those of the files that only the old one has. Rows that were merely rewritten co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tidemill.model.errors import HistoryGone, SourceLost, TidemillError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.sources.ingest.frames import changes_of
-from tidemill.sources.lake.rewritten_files import Extent, extent_of, net_rows, side_by_side
+from tidemill.sources.lake.rewritten_files import Extent, extent_of, net_rows, repeated_texts, side_by_side
 
 __all__ = ["DataFile", "FileSet", "read_signed", "weighted"]
 
@@ -59,8 +59,11 @@ def _rewritten(
     """The rows that are left of files that were removed and added."""
     sides = [[(one, _extent(one, files)) for one in sorted(side, key=_path)] for side in (removed, added)]
     totals = [sum(extent.rows for _, extent in side) for side in sides]
-    old, new = (_read_all(side, table, files) for side in side_by_side(*sides))
-    yield from net_rows((old, totals[0]), (new, totals[1]), table)
+    repeated = repeated_texts(sides, table) - {name.lower() for one in (*removed, *added) for name in one.constants}
+    if any(one.names for one in (*removed, *added)):
+        repeated = frozenset()
+    old, new = (_read_all(side, table, files, repeated) for side in side_by_side(*sides))
+    yield from net_rows((old, totals[0]), (new, totals[1]), table, repeated)
 
 
 def _path(one: DataFile) -> str:
@@ -72,14 +75,16 @@ def _extent(one: DataFile, files: pa_fs.FileSystem) -> Extent:
         return extent_of(file)
 
 
-def _read_all(ordered: Sequence[DataFile], table: Table, files: pa_fs.FileSystem) -> Iterator[pa.Table]:
-    return (part for one in ordered for part in _read(one, table, files))
+def _read_all(
+    ordered: Sequence[DataFile], table: Table, files: pa_fs.FileSystem, repeated: Collection[str]
+) -> Iterator[pa.Table]:
+    return (part for one in ordered for part in _read(one, table, files, repeated))
 
 
-def _read(one: DataFile, table: Table, files: pa_fs.FileSystem) -> Iterator[pa.Table]:
-    """The rows of a file that count."""
+def _read(one: DataFile, table: Table, files: pa_fs.FileSystem, repeated: Collection[str] = ()) -> Iterator[pa.Table]:
+    """The rows of a file that count, with the ``repeated`` columns as numbers of a dictionary."""
     first = 0
-    with _opened(one, files) as file:
+    with _opened(one, files, repeated) as file:
         for part in _columns(file, table, one):
             found = part
             if one.kept is not None:
@@ -91,11 +96,11 @@ def _read(one: DataFile, table: Table, files: pa_fs.FileSystem) -> Iterator[pa.T
 
 
 @contextmanager
-def _opened(one: DataFile, files: pa_fs.FileSystem) -> Iterator[pq.ParquetFile]:
+def _opened(one: DataFile, files: pa_fs.FileSystem, repeated: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
     """A file, with errors of reading it as ours."""
     try:
         with files.open_input_file(one.path) as source:
-            yield pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+            yield pq.ParquetFile(source, coerce_int96_timestamp_unit="us", read_dictionary=[*repeated])
     except FileNotFoundError:
         raise HistoryGone(
             "a data file that is needed is gone",

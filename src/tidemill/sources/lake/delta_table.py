@@ -38,6 +38,9 @@ CHANGE_FEED = "delta.enableChangeDataFeed"
 COLUMN_MAPPING = "delta.columnMapping.mode"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
+FEED_ROWS = 1 << 22
+"""Rows of the change feed that are held in memory; a larger change is read from files, a part at a time."""
+
 _WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
@@ -175,8 +178,12 @@ class DeltaTable:
             return None
         before, after = _counted(old), _counted(self._table)
         try:
-            rows = pa.table(self._table.load_cdf(old.version() + 1, self._table.version()))
+            rows = _rows_of_feed(
+                pa.RecordBatchReader.from_stream(self._table.load_cdf(old.version() + 1, self._table.version()))
+            )
         except (DeltaError, OSError, pa.ArrowException):
+            return None
+        if rows is None:
             return None
         weights = _weights(rows.column("_change_type"))
         if weights is None or before is None or after is None or (pc.sum(weights).as_py() or 0) != after - before:
@@ -190,6 +197,17 @@ def _has_feed(table: RawTable) -> bool:
     settings = table.metadata().configuration
     on = settings.get(CHANGE_FEED, "").lower() == "true" and settings.get(COLUMN_MAPPING, "none") == "none"
     return on and not ("deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows)
+
+
+def _rows_of_feed(feed: pa.RecordBatchReader) -> pa.Table | None:
+    """All rows of a feed; None if they are too many to be held."""
+    batches, rows = [], 0
+    for batch in feed:
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows > FEED_ROWS:
+            return None
+    return pa.Table.from_batches(batches, feed.schema)
 
 
 def _weights(kinds: pa.ChunkedArray) -> pa.ChunkedArray | None:

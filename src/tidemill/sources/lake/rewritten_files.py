@@ -8,7 +8,7 @@ partner. Only rows that are left are converted and checked; an equal row was whe
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -20,16 +20,20 @@ import pyarrow.parquet as pq
 
 from tidemill.changes.arrow import arrow_schema
 from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import STRING
 from tidemill.sources.ingest.frames import changes_of
 from tidemill.sources.lake.spilled_rows import SpilledRows
-from tidemill.storage.compaction.cancelling import HashedRows, cancel, pairing_columns
+from tidemill.storage.compaction.cancelling import HashedRows, cancel, decoded, pairing_columns
 
-__all__ = ["Extent", "extent_of", "net_rows", "side_by_side"]
+__all__ = ["Extent", "extent_of", "net_rows", "repeated_texts", "side_by_side"]
 
 One = TypeVar("One")
 
 HELD_BYTES = 256 << 20
 """Bytes of rows without a partner that are held in memory; more go to files."""
+
+REPEATED_BYTES = 2
+"""Bytes for each row below which a column of texts is one of a dictionary."""
 
 PARTS_AHEAD = 4
 """Parts of each side that are read ahead."""
@@ -40,24 +44,40 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 @dataclass(frozen=True)
 class Extent:
-    """Size of a file, and the smallest and largest value of its columns that are numbers or times."""
+    """Size of a file, and the smallest and largest value of its columns that are numbers or times.
+
+    ``repeated`` are its columns of texts that a dictionary stores in a byte or two for each row.
+    """
 
     rows: int
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    repeated: frozenset[str] = frozenset()
 
 
 def extent_of(file: pq.ParquetFile) -> Extent:
     """The extent of a Parquet file, by its footer."""
     bounds: dict[str, tuple[float, float]] = {}
-    described = file.metadata
+    described, repeated = file.metadata, set[str]()
     for column in range(described.num_columns):
         chunks = [described.row_group(group).column(column) for group in range(described.num_row_groups)]
+        path = described.schema.column(column).path
+        if (
+            path.islower()
+            and sum(chunk.total_uncompressed_size for chunk in chunks) < REPEATED_BYTES * described.num_rows
+        ):
+            repeated.add(path)
         if chunks and all(chunk.statistics is not None and chunk.statistics.has_min_max for chunk in chunks):
             found = [_number(value) for chunk in chunks for value in (chunk.statistics.min, chunk.statistics.max)]
             numbers = [value for value in found if value is not None]
             if len(numbers) == len(found):
                 bounds[chunks[0].path_in_schema.lower()] = (min(numbers), max(numbers))
-    return Extent(described.num_rows, bounds)
+    return Extent(described.num_rows, bounds, frozenset(repeated))
+
+
+def repeated_texts(sides: Iterable[Sequence[tuple[One, Extent]]], table: Table) -> frozenset[str]:
+    """The columns of texts that are read as numbers of a dictionary, since every file stores them so."""
+    texts = frozenset(f.name for f in table.fields if f.type == STRING)
+    return texts.intersection(*(extent.repeated for side in sides for _, extent in side))
 
 
 def _number(value: Any) -> float | None:
@@ -96,17 +116,21 @@ def _overlap(ranges: Sequence[tuple[float, float]]) -> float:
 
 
 def net_rows(
-    removed: tuple[Iterable[pa.Table], int], added: tuple[Iterable[pa.Table], int], table: Table
+    removed: tuple[Iterable[pa.Table], int],
+    added: tuple[Iterable[pa.Table], int],
+    table: Table,
+    repeated: Collection[str] = (),
 ) -> Iterator[pa.Table]:
     """The weighted rows that are left of removed and added ones, each in parts and with their number in all.
 
-    Equal rows of opposite sign may be among them still.
+    The ``repeated`` columns come as numbers of dictionaries. Equal rows of opposite sign may be among them still.
     """
-    parts = (_in_order(part, table) for part in removed[0])
-    first = next(parts, _empty(table))
+    schema = _schema(table, repeated)
+    parts = (_in_order(part, table, schema) for part in removed[0])
+    first = next(parts, schema.empty_table())
     columns = pairing_columns(first, table.primary_key)
-    new_parts = (_in_order(part, table) for part in added[0])
-    empty = HashedRows.of(_empty(table), columns)
+    new_parts = (_in_order(part, table, schema) for part in added[0])
+    empty = HashedRows.of(schema.empty_table(), columns)
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as other, SpilledRows() as spilled:
         old = _Side(chain([first], parts), removed[1], empty, columns, reader)
         new = _Side(new_parts, added[1], empty, columns, other)
@@ -177,13 +201,14 @@ class _Side:
         self.rows, self.fresh = left, 0
 
 
-def _empty(table: Table) -> pa.Table:
-    return arrow_schema(table.fields).empty_table().drop_columns([WEIGHT])
+def _schema(table: Table, repeated: Collection[str]) -> pa.Schema:
+    """The columns of rows that are compared."""
+    numbered = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([f.with_type(numbered) if f.name in repeated else f for f in arrow_schema(table.fields)][:-1])
 
 
-def _in_order(part: pa.Table, table: Table) -> pa.Table:
-    """The columns of ``table`` in its order and types. Values of these types are left as they are, unchecked."""
-    schema = _empty(table).schema
+def _in_order(part: pa.Table, table: Table, schema: pa.Schema) -> pa.Table:
+    """The columns of ``schema`` in its order and types. Values of these types are left as they are, unchecked."""
     places = {name.lower(): place for place, name in enumerate(part.column_names)}
     columns = []
     for wanted in schema:
@@ -193,7 +218,7 @@ def _in_order(part: pa.Table, table: Table) -> pa.Table:
         column = part.column(places[wanted.name])
         column = column.cast(_VIEWS[column.type]) if column.type in _VIEWS else column
         if column.type != wanted.type:
-            return _converted(part, table, 1).drop_columns([WEIGHT])
+            return _converted(part, table, 1).drop_columns([WEIGHT]).cast(schema)
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -201,5 +226,6 @@ def _in_order(part: pa.Table, table: Table) -> pa.Table:
 def _converted(rows: pa.Table, table: Table, weight: int) -> pa.Table:
     """Rows with a weight as ``table`` has them, checked."""
     names = [name for name in rows.column_names if name.lower() in {f.name for f in table.fields}]
+    rows = pa.table({name: decoded(rows.column(name)) for name in names})
     weights = pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows)
-    return changes_of(rows.select(names).append_column(WEIGHT, weights), table).arrow()
+    return changes_of(rows.append_column(WEIGHT, weights), table).arrow()

@@ -12,7 +12,19 @@ from tidemill.storage.commits.layout import Layout
 from tidemill.storage.commits.log import log_files, replay
 from tidemill.storage.commits.manifest import manifest_sequences, read_manifest
 
-__all__ = ["positions_by_epoch", "positions_since"]
+__all__ = ["WITHOUT_HISTORY", "positions_by_epoch", "positions_since", "with_history"]
+
+WITHOUT_HISTORY = "~"
+"""Positions whose names begin with it are known as of the last epoch only."""
+
+
+def with_history(positions: Mapping[str, str]) -> dict[str, str]:
+    """The positions of which history is kept.
+
+    >>> with_history({"orders": "7", "~key:1": "x"})
+    {'orders': '7'}
+    """
+    return {name: at for name, at in positions.items() if not name.startswith(WITHOUT_HISTORY)}
 
 
 def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
@@ -20,7 +32,7 @@ def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
     found: dict[int, Mapping[str, str]] = {}
     known: dict[str, str] = {}
     for epoch, positions in _steps(layout):
-        moved = {source: at for source, at in positions.items() if known.get(source) != at}
+        moved = {source: at for source, at in with_history(positions).items() if known.get(source) != at}
         if moved:
             known |= moved
             found[epoch] = dict(known)

@@ -19,7 +19,7 @@ from tidemill.changes.hashing import Hashes, hash_columns
 from tidemill.changes.sorted_hashes import Positions, group_positions, position_bits, sort_hashes
 from tidemill.model.schema import WEIGHT
 
-__all__ = ["MANY_ROWS", "HashedRows", "cancel", "pairing_columns", "without_pairs"]
+__all__ = ["MANY_ROWS", "HashedRows", "cancel", "decoded", "pairing_columns", "without_pairs"]
 
 MANY_ROWS = 200_000
 """Number of rows from which pairs are looked for: fewer are summed at once."""
@@ -46,7 +46,7 @@ class HashedRows:
     @classmethod
     def of(cls, rows: pa.Table, columns: Sequence[str]) -> HashedRows:
         """Rows with the hashes of ``columns``."""
-        return cls(rows, hash_columns([rows.column(name) for name in columns]))
+        return cls(rows, hash_columns([decoded(rows.column(name)) for name in columns]))
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -57,6 +57,11 @@ class HashedRows:
     def filter(self, wanted: Mask) -> HashedRows:
         """The rows that are wanted."""
         return HashedRows(self.rows.filter(pa.array(wanted)), self.hashes[wanted])
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with its values in place of numbers of a dictionary."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def without_pairs(rows: pa.Table) -> pa.Table:
@@ -196,6 +201,9 @@ def _is_huge(column: pa.ChunkedArray) -> bool:
 
 def _same(one: pa.Array, other: pa.Array) -> Mask | bool:
     """For each place if both have the same value, or neither has one; one answer if it is that of all."""
+    if pa.types.is_dictionary(one.type):
+        both = pa.chunked_array([one, other]).unify_dictionaries()
+        one, other = (chunk.indices for chunk in both.chunks)
     if pa.types.is_floating(one.type):
         bits = pa.int64() if one.type == pa.float64() else pa.int32()
         one, other = one.view(bits), other.view(bits)

@@ -14,7 +14,7 @@ from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.outcome import CopyIn, CopyOut, Description, Outcome, Plan, Result, ResultColumn, RowStream
 from tidemill.serving.pgwire.protocol.copying import copy_in
-from tidemill.serving.pgwire.protocol.positions import position_of
+from tidemill.serving.pgwire.protocol.positions import hint_for, position_of
 from tidemill.serving.pgwire.scan import StatementText, split
 from tidemill.serving.pgwire.statements.plan import plan_of
 from tidemill.serving.pgwire.types.parameters import value_of
@@ -144,7 +144,7 @@ class ExtendedQuery:
         statement = getattr(error, "statement", statement)
         session = self._connection.session
         assert session is not None
-        self._connection.refuse(error, position_of(statement, error, session))
+        self._connection.refuse(error, position_of(statement, error, session), hint_for(statement, error, session))
 
     def _parse(self, asked: m.Parse) -> Work:
         session = self._connection.session

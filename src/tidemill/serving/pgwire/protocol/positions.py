@@ -1,13 +1,13 @@
-"""Where in a query an error points."""
+"""Where in a query an error points, and what may have been meant."""
 
 from __future__ import annotations
 
-from tidemill.model.errors import TextLocation, TidemillError
+from tidemill.model.errors import SqlError, TextLocation, TidemillError
 from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.scan import StatementText
 from tidemill.serving.pgwire.session import PgSession
 
-__all__ = ["position_of"]
+__all__ = ["hint_for", "position_of"]
 
 
 def position_of(statement: StatementText | None, error: TidemillError, session: PgSession) -> int | None:
@@ -23,3 +23,13 @@ def position_of(statement: StatementText | None, error: TidemillError, session: 
         return None
     before = sum(len(line) + 1 for line in lines[: error.where.line - 1])
     return statement.position(before + error.where.column - 1)
+
+
+def hint_for(statement: StatementText | None, error: TidemillError, session: PgSession) -> str | None:
+    """What to do where a text in double quotes may have been meant as a name, as in PostgreSQL."""
+    if statement is None or session.postgres or not isinstance(error, SqlError):
+        return None
+    quoted = next((mark.text for mark in statement.marks if mark.kind == "text" and mark.text[0] == '"'), None)
+    if quoted is None:
+        return None
+    return f"In Spark SQL {quoted[:40]} is a text: quote names with backquotes, or SET dialect = 'postgres'."

@@ -8,7 +8,7 @@ from tidemill.model.errors import TidemillError
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.outcome import CopyIn, CopyOut, Result, RowStream
 from tidemill.serving.pgwire.protocol.copying import copy_in
-from tidemill.serving.pgwire.protocol.positions import position_of
+from tidemill.serving.pgwire.protocol.positions import hint_for, position_of
 from tidemill.serving.pgwire.scan import StatementText, split
 from tidemill.serving.pgwire.statements.plan import plan_of
 
@@ -35,7 +35,7 @@ async def run_query(connection: Connection, text: str) -> None:
         if not found:
             connection.send(m.EMPTY_QUERY)
     except TidemillError as error:
-        connection.refuse(error, position_of(statement, error, session))
+        connection.refuse(error, position_of(statement, error, session), hint_for(statement, error, session))
     except Exception as error:
         connection.refuse(error)
     finally:

@@ -8,7 +8,9 @@ from typing import Any
 
 from tidemill.engine.results import Result as EngineResult
 from tidemill.model import types as t
+from tidemill.model.errors import TidemillError
 from tidemill.model.types import Field, Type
+from tidemill.serving.pgwire.dialect.translate import translate
 from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.outcome import Description, Outcome, columns_of
 from tidemill.serving.pgwire.scan import MARKER, StatementText
@@ -26,11 +28,12 @@ NAMED = {"MATERIALIZED", "TEMPORARY", "TEMP", "OR", "REPLACE", "EXTERNAL", "GLOB
 
 
 class EnginePlan:
-    """A statement of the warehouse, in the dialect that it reads: ``text`` with parameters as ``:_1``."""
+    """A statement of the warehouse; ``text`` is what it reads, with parameters as ``:_1``."""
 
-    def __init__(self, session: PgSession, statement: StatementText, text: str) -> None:
+    def __init__(self, session: PgSession, statement: StatementText) -> None:
         self.statement = statement
-        self.text = text
+        self.text = statement.named
+        self._translated = not session.postgres
         self._session = session
         self._prepared: Any = None
         self._described: Description | None = None
@@ -52,6 +55,7 @@ class EnginePlan:
         if self._described is not None:
             return self._described
         self._session.require_sound()
+        await self._translate()
         names = [f"{MARKER}{place}" for place in range(1, self.statement.parameters + 1)]
         oids = [declared[place] if place < len(declared) else 0 for place in range(len(names))]
         known = {name: of for name, oid in zip(names, oids, strict=True) if (of := our_type(oid)) is not None}
@@ -72,9 +76,27 @@ class EnginePlan:
     async def run(self, values: Sequence[Any]) -> Outcome:
         """Run it; what was described must still be so."""
         found, self._found = self._found, None
+        await self._translate()
         if found is None:
             found = await self._session.run_statement(self.statement, self._call(values))
         return self.outcome(found)
+
+    async def _translate(self) -> None:
+        """Bring the text to the dialect of the warehouse."""
+        if not self._translated:
+            first = self.statement.marks[0].text.upper()
+            self.text = await self._session.run(translate, self.statement.text, first, self._columns)
+            self._translated = True
+
+    def _columns(self, name: str) -> dict[str, str] | None:
+        """The columns of a relation of the warehouse with their types; None if there is none of that name."""
+        session = self._session.session
+        for find in (session.view, session.table):
+            try:
+                return {field.name: str(field.type) for field in find(name).fields}
+            except TidemillError:
+                continue
+        return None
 
     def arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """Values by the names of the parameters."""

@@ -42,4 +42,4 @@ def plan_of(session: PgSession, statement: StatementText, names: PreparedNames) 
     catalog = catalog_plan(session, statement)
     if catalog is not None:
         return catalog
-    return EnginePlan(session, statement, statement.named)
+    return EnginePlan(session, statement)

@@ -1,0 +1,105 @@
+"""Statements of SQL, run in one request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from starlette.responses import Response
+
+from tidemill.engine.results import Result
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import BadValue, TidemillError, TransactionState
+from tidemill.serving.http.content import ARROW, JSON, arrow_bytes, columns_of, json_rows
+from tidemill.serving.http.endpoint import Call, Endpoint
+from tidemill.serving.render import json_line
+
+__all__ = ["ENDPOINTS"]
+
+
+async def sql(call: Call) -> Response:
+    """The results of all statements of a text, or as Arrow the rows of the last one."""
+    kind, given = call.accepted(), await call.json()
+    text, parameters, limit = _asked(given)
+    found = await call.service.statements.run(run_text, call.warehouse, text, parameters)
+    if kind == ARROW:
+        return Response(_last_rows(found, limit), media_type=ARROW)
+    return Response(f'{{"results": [{", ".join(_shown(one, limit) for one in found)}]}}', media_type=JSON)
+
+
+def _asked(given: Mapping[str, Any]) -> tuple[str, Any, int | None]:
+    """The text, its parameters and the limit of rows of a request."""
+    unknown = given.keys() - {"sql", "parameters", "limit"}
+    text, parameters, limit = given.get("sql"), given.get("parameters"), given.get("limit")
+    if unknown or not isinstance(text, str):
+        raise BadValue(
+            "the request is not a statement", where="body", hint='{"sql": ..., "parameters": ..., "limit": 100}'
+        )
+    if not isinstance(parameters, dict | list | None):
+        raise BadValue("parameters are an object or a list", where="parameters")
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise BadValue("limit is a number of rows", where="limit")
+    return text, parameters, limit
+
+
+class Ran:
+    """A statement that was run: its result, the epoch after it, and the seconds that it took."""
+
+    def __init__(self, result: Result, epoch: int, seconds: float) -> None:
+        self.result = result
+        self.epoch = epoch
+        self.seconds = seconds
+
+
+def run_text(warehouse: Warehouse, text: str, parameters: Any) -> list[Ran]:
+    """Run a text of statements. A transaction must end in it: a request has no session that could go on with it."""
+    found: list[Ran] = []
+    begun = time.perf_counter()
+
+    def note(result: Result) -> None:
+        nonlocal begun
+        now = time.perf_counter()
+        found.append(Ran(result, warehouse.epoch, now - begun))
+        begun = now
+
+    with warehouse.session(name="http") as session:
+        session.sql(text, parameters, each=note)
+        if session.in_transaction:
+            what = "the text has begun a transaction and not ended it"
+            raise TransactionState(what, detail="It is rolled back.", hint="Add COMMIT to the same text.")
+    return found
+
+
+def _shown(ran: Ran, limit: int | None) -> str:
+    result = ran.result
+    head: dict[str, Any] = {"columns": columns_of(result.fields), "count": len(result), "epoch": ran.epoch}
+    head |= {"seconds": round(ran.seconds, 6), "message": result.message, "notes": list(result.notes)}
+    rows = result.rows() if limit is None else result.rows()[:limit]
+    return f'{json_line(head)[:-1]}, "rows": {json_rows(rows, result.fields)}}}'
+
+
+def _last_rows(found: list[Ran], limit: int | None) -> bytes:
+    """The rows of the last statement as a stream of Arrow, whose schema has the message and the types of SQL."""
+    last = found[-1] if found else Ran(Result(), 0, 0.0)
+    types = [field.declared for field in last.result.fields]
+    facts = {"message": last.result.message, "epoch": str(last.epoch), "types": json_line(types)}
+    facts["notes"] = json_line(list(last.result.notes))
+    try:
+        table = last.result.arrow() if last.result.fields else pa.table({})
+    except (TidemillError, pa.ArrowException) as error:
+        raise BadValue("the result has no form in Arrow", hint="Accept: application/json") from error
+    return arrow_bytes(table if limit is None else table.slice(0, limit), facts)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/v1/sql",
+        sql,
+        "Run statements of SQL, with values for `:name` or `?`; with `limit` so many rows of each result are given.",
+        takes={JSON: '{"sql": text, "parameters": object or list, "limit": number}'},
+        gives=(JSON, ARROW),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Rows that are sent to tables, and epochs that are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from starlette.responses import Response
+
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import BadValue
+from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
+from tidemill.serving.http.ingest.bodies import BODIES
+
+__all__ = ["ENDPOINTS"]
+
+LONGEST_WAIT = 60.0
+"""Seconds for which a request may wait for an epoch."""
+
+POLL_SECONDS = 0.01
+
+
+async def wait(call: Call) -> Response:
+    """Wait until the warehouse, or a view, shows an epoch."""
+    number, view = call.path("number"), call["view"]
+    if not number.isdigit():
+        raise BadValue(f"{number[:60]!r} is not an epoch", where="the path")
+    timeout = LONGEST_WAIT if call["timeout"] is None else min(call["timeout"], LONGEST_WAIT)
+    until = time.monotonic() + timeout
+    while (shown := await call.service.observe(epoch_shown, call.warehouse, view)) < int(number):
+        if time.monotonic() >= until or call.service.stopped.is_set():
+            return json_response({"epoch": shown, "reached": False}, 202)
+        await asyncio.sleep(POLL_SECONDS)
+    return json_response({"epoch": shown, "reached": True})
+
+
+def epoch_shown(warehouse: Warehouse, view: str | None) -> int:
+    """The epoch that the warehouse shows, or a view, which may be behind."""
+    if view is None:
+        return warehouse.epoch
+    name = warehouse.view(view).name
+    return next(one.epoch for one in warehouse.status().views if one.name == name)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/v1/tables/{name}",
+        None,
+        "Send rows: one epoch, whose number is a completion token. All views that are not deferred show them then.",
+        query=(
+            Parameter("mode", str, "`upsert`: a row takes the place of the one with its key; weight -1 deletes it."),
+        ),
+        takes=BODIES,
+        headers={"Idempotency-Key": "The same key again gives the epoch of the first time; 16,384 are remembered."},
+    ),
+    Endpoint(
+        "GET",
+        "/v1/epochs/{number}/wait",
+        wait,
+        "Wait until an epoch is shown; 202 if it is not there after `timeout`.",
+        query=(
+            Parameter("view", str, "By this view, which may be behind."),
+            Parameter("timeout", float, "Seconds; at most, and by default, 60."),
+        ),
+    ),
+)

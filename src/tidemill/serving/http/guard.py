@@ -1,0 +1,149 @@
+"""The guard before all endpoints: who may ask from where, and how long a body may be.
+
+Without users only this machine may ask, by one of its own names: a page of somebody else that had its name resolved to
+this machine has another one. What changes something must not come from a page of another origin, and what comes from a
+form is no request for us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidemill.model.errors import TidemillError
+from tidemill.serving.http.errors import HttpError, error_response
+
+__all__ = ["Guard"]
+
+Headers = dict[bytes, bytes]
+
+OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
+"""Bodies that any page may send anywhere."""
+
+_SECURITY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox")
+"""The policy of all that is no page of ours: nothing is run or loaded."""
+
+
+class Guard:
+    """Refuses requests that must not be answered, and adds the headers that browsers need to be careful."""
+
+    def __init__(self, app: ASGIApp, *, body_bytes: int, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._most = body_bytes
+        self._names = OWN_NAMES.union(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        try:
+            self._admit(scope, headers)
+        except TidemillError as refused:
+            await self._refuse(refused, scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+            return
+        await self._app(scope, self._limited(receive, headers), _careful(send))
+
+    async def _refuse(self, refused: TidemillError, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": refused.what})
+        else:
+            await error_response(refused)(scope, receive, _careful(send))
+
+    def _admit(self, scope: Scope, headers: Headers) -> None:
+        _require_this_machine(scope)
+        host = _host_of(headers.get(b"host", b""))
+        if host not in self._names:
+            raise HttpError(
+                403,
+                "the server does not go by this name",
+                where=f"Host: {host[:100]}",
+                hint=f"Use one of {', '.join(sorted(self._names))}.",
+            )
+        if scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            _require_own_page(headers)
+            self._require_short(headers)
+
+    def _require_short(self, headers: Headers) -> None:
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._most:
+            raise too_long(self._most)
+
+    def _limited(self, receive: Receive, headers: Headers) -> Receive:
+        """The body, refused once it is too long: one that is sent in chunks does not tell before."""
+        if b"content-length" in headers:
+            return receive
+        taken = 0
+
+        async def limited() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._most:
+                raise too_long(self._most)
+            return message
+
+        return limited
+
+
+def too_long(most: int) -> HttpError:
+    """The error for a body that is too long."""
+    return HttpError(413, "the body is too long", detail=f"{most:,} bytes are taken.", hint="Send it in several parts.")
+
+
+def _require_this_machine(scope: Scope) -> None:
+    client = scope.get("client")
+    if client is None or _is_loopback(client[0]):
+        return
+    raise HttpError(403, "only this machine may ask", hint="Add users to open the server to other machines.")
+
+
+@lru_cache
+def _is_loopback(address: str) -> bool:
+    return ip_address(address.partition("%")[0]).is_loopback
+
+
+def _require_own_page(headers: Headers) -> None:
+    """Refuse a change, or a socket, that a page of another origin asks for."""
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in FORMS:
+        raise HttpError(415, "a form is no request", where="Content-Type", hint="Send JSON: application/json.")
+    origin = headers.get(b"origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != headers.get(b"host", b"").lower():
+        raise HttpError(403, "the request comes from a page of another origin", where="Origin")
+
+
+@lru_cache
+def _host_of(header: bytes) -> str:
+    """The name in a Host header, without its port.
+
+    >>> _host_of(b"[::1]:6874"), _host_of(b"LocalHost:6874"), _host_of(b"localhost")
+    ('::1', 'localhost', 'localhost')
+    """
+    text = header.decode("latin-1").lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0]
+
+
+def _careful(send: Send) -> Send:
+    async def careful(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            present = {name for name, _ in message["headers"]}
+            extra = _SECURITY if POLICY[0] in present else (*_SECURITY, POLICY)
+            message["headers"] = [*message["headers"], *extra]
+        await send(message)
+
+    return careful

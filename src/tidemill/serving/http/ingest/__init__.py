@@ -1,0 +1,5 @@
+"""Rows that are sent: many small posts become one sync.
+
+- ``door``: answers posts to tables before all routes, since there are thousands in a second
+- ``bodies``: the rows in a body, by its type
+"""

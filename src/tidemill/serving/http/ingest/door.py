@@ -1,0 +1,101 @@
+"""The door for rows: ``POST /v1/tables/{name}`` is answered before all routes, with as few steps as there can be."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.row_changes import KeyedChanges
+from tidemill.model.errors import BadValue, TidemillError
+from tidemill.serving.http.errors import HttpError, error_response, fault_in
+from tidemill.serving.http.ingest.bodies import DEBEZIUM, rows_in
+from tidemill.serving.http.service.service import Service
+
+__all__ = ["PREFIX", "TableDoor"]
+
+PREFIX = "/v1/tables/"
+
+SMALL_BODY = 16 << 10
+"""Bytes of a body up to which it is read by the event loop: a thread would take longer."""
+
+LONGEST_KEY = 256
+
+Headers = dict[bytes, bytes]
+
+
+class TableDoor:
+    """Takes posts of rows, and leaves all other requests to ``app``."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(PREFIX):
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await _body(receive)
+            answer = await self._taken(scope, body)
+        except TidemillError as refused:
+            await error_response(refused)(scope, receive, send)
+        except Exception as error:
+            await error_response(fault_in(f"POST {PREFIX}", error))(scope, receive, send)
+        else:
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": answer})
+
+    async def _taken(self, scope: Scope, body: bytes) -> bytes:
+        headers: Headers = dict(scope["headers"])
+        name, query = scope["path"].removeprefix(PREFIX), scope["query_string"]
+        mode = _mode(query) if query else "changes"
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+        key, content = _key(headers, body, scope["raw_path"] + b"?" + query)
+        if len(body) <= SMALL_BODY:
+            found = self._read(body, kind, name)
+        else:
+            found = await self._service.reads.run(self._read, body, kind, name)
+        if kind == DEBEZIUM and self._service.warehouse.table(name).definition.primary_key:
+            mode = "upsert"
+        changes = KeyedChanges({name: found}, key, content, mode)
+        epoch = await self._service.posts.apply(changes, found.rows, len(body))
+        return b'{"epoch": %d, "rows": %d}' % (epoch, found.rows)
+
+    def _read(self, body: bytes, kind: str, name: str) -> ChangeSet:
+        return rows_in(body, kind, self._service.warehouse.table(name).definition)
+
+
+async def _body(receive: Receive) -> bytes:
+    message: Any = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        return bytes(message["body"])
+    parts = []
+    while message["type"] == "http.request":
+        parts.append(message["body"])
+        if not message.get("more_body"):
+            return b"".join(parts)
+        message = await receive()
+    raise HttpError(400, "the connection was closed before the whole request came")
+
+
+def _mode(query: bytes) -> str:
+    given = dict(parse_qsl(unquote(query.decode("latin-1")), keep_blank_values=True))
+    unknown = given.keys() - {"mode"}
+    if unknown:
+        raise BadValue(f'there is no parameter "{min(unknown)[:100]}"', where=PREFIX, hint="Parameters: mode.")
+    return given.get("mode", "changes")
+
+
+def _key(headers: Headers, body: bytes, path: bytes) -> tuple[str, str]:
+    """The key of a request, and a digest of what was sent with it."""
+    key = headers.get(b"idempotency-key")
+    if key is None:
+        return "", ""
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise BadValue("a key has 1 to 256 characters", where="Idempotency-Key")
+    return key.decode("latin-1"), blake2b(path + b"\n" + body, digest_size=8).hexdigest()

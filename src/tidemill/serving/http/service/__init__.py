@@ -1,0 +1,7 @@
+"""What all requests share: the warehouse, and the threads between it and the event loop.
+
+- ``service``: the warehouse and its pools of threads
+- ``post_queue``: the posts that wait, and the thread that commits them together
+- ``change_hub``: the thread that follows the changes of all views that somebody reads
+- ``topic``: the changes of a view with one filter, and the queues of its readers
+"""

@@ -1,0 +1,89 @@
+"""What all endpoints share: the warehouse, and the threads that work on it for the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from tidemill.engine.inspect.status import WarehouseStatus
+from tidemill.engine.warehouse import Warehouse
+from tidemill.serving.http.service.change_hub import ChangeHub
+from tidemill.serving.http.service.post_queue import PostQueue
+from tidemill.serving.server.settings import Settings
+from tidemill.serving.server.statement_pool import StatementPool
+
+__all__ = ["Service"]
+
+T = TypeVar("T")
+
+READERS, OBSERVERS = 4, 2
+"""Threads for reads of stored rows, and for the status."""
+
+SIZES_SECONDS = 5.0
+"""Seconds for which the bytes of relations are not looked up again: folders are listed for that."""
+
+
+class Service:
+    """A warehouse as it is served under a ``name``.
+
+    Statements may wait for the lock of the warehouse. Reads of stored rows do not, and neither does the status, so each
+    has threads of its own: they answer while all statements wait for a view that is filled.
+    """
+
+    def __init__(self, warehouse: Warehouse, name: str, settings: Settings) -> None:
+        self.warehouse = warehouse
+        self.name = name
+        self.settings = settings
+        self.statements = StatementPool(settings.threads, settings.queue)
+        self.reads = StatementPool(READERS, settings.queue, "read")
+        self.observers = StatementPool(OBSERVERS, settings.queue, "status")
+        self.changes = ChangeHub(warehouse, self.statements, settings.subscribers)
+        """Who reads changes live."""
+        self.posts = PostQueue(warehouse, settings.waiting_posts, settings.waiting_bytes)
+        """Rows that were sent and wait for their epoch."""
+        self.stopped = asyncio.Event()
+        """Set when the server stops: streams end."""
+        self.sizes: Mapping[str, int | None] = {}
+        """Bytes of relations, as they were when they were last looked up."""
+        self._sized = -SIZES_SECONDS
+        self._words: dict[str, list[str]] | None = None
+
+    async def observe(self, function: Callable[..., T], *args: Any) -> T:
+        """The result of a function that waits for nobody."""
+        return await self.observers.run(function, *args)
+
+    def status(self) -> WarehouseStatus:
+        """The status of the warehouse; now and then ``sizes`` are brought up to date with it."""
+        stale = time.monotonic() - self._sized > SIZES_SECONDS
+        if stale:
+            self._sized = time.monotonic()
+        found = self.warehouse.status(sizes=stale)
+        if stale:
+            self.sizes = {one.name: one.bytes for one in (*found.tables, *found.views)}
+        return found
+
+    async def words(self) -> dict[str, list[str]]:
+        """The functions and keywords of SQL, for completion."""
+        if self._words is None:
+            self._words = await self.observe(self._all_words)
+        return self._words
+
+    def _all_words(self) -> dict[str, list[str]]:
+        from tidemill.compiler.frontends.script.keywords import keywords
+
+        functions = [name for (name,) in self.warehouse.sql("SHOW FUNCTIONS")]
+        return {"functions": functions, "keywords": list(keywords())}
+
+    def stop(self) -> None:
+        """End all streams; called by the event loop."""
+        self.stopped.set()
+        self.changes.stop()
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        self.posts.close()
+        self.changes.close()
+        for pool in (self.statements, self.reads, self.observers):
+            pool.close()

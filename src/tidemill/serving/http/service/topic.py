@@ -1,0 +1,98 @@
+"""A topic: the changes of a view with one filter, encoded once, and the queues of those who read them.
+
+A queue is bounded. One that overflows is emptied and marked as lagging: its reader takes what it missed from the store,
+so a client that does not read costs neither memory nor anybody's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidemill.engine.subscriptions.change_batches import ChangeBatch
+from tidemill.engine.subscriptions.row_filter import Where
+from tidemill.engine.subscriptions.subscription import Subscription
+from tidemill.model.types import Field
+from tidemill.serving.http.content import json_rows
+
+__all__ = ["Encoded", "Queue", "Topic", "encoded"]
+
+QUEUE_BYTES = 256 << 10
+"""Bytes of changes that wait for one client; one more change waits in any case."""
+
+
+class Encoded(NamedTuple):
+    """The changes of an epoch as JSON."""
+
+    epoch: int
+    data: bytes
+
+
+def encoded(batch: ChangeBatch, fields: Sequence[Field]) -> Encoded:
+    """The changes of an epoch as JSON: pairs of a weight and a row."""
+    changes = batch.changes
+    rows = json_rows([row for _, row in changes], fields)
+    weights = [weight for weight, _ in changes]
+    return Encoded(batch.epoch, f'{{"epoch":{batch.epoch},"weights":{weights},"rows":{rows}}}'.encode())
+
+
+class Queue:
+    """What waits for one reader. Only the event loop uses it."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Encoded] = deque()
+        self.lagging = False
+        self.ended = False
+        self.wake = asyncio.Event()
+        self._bytes = 0
+
+    def offer(self, changes: Encoded) -> None:
+        """Add the changes of an epoch, unless there is no room."""
+        if self.lagging:
+            return
+        self.waiting.append(changes)
+        self._bytes += len(changes.data)
+        if self._bytes > QUEUE_BYTES and len(self.waiting) > 1:
+            self.waiting.clear()
+            self._bytes, self.lagging = 0, True
+        self.wake.set()
+
+    def take(self) -> Encoded | None:
+        """The changes that came first; None if nothing waits."""
+        if not self.waiting:
+            self.wake.clear()
+            return None
+        changes = self.waiting.popleft()
+        self._bytes -= len(changes.data)
+        return changes
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        self.ended = True
+        self.wake.set()
+
+
+class Topic:
+    """The changes of a view with a filter: ``position`` is the epoch up to which they were given to all queues."""
+
+    def __init__(self, view: str, where: Where | None, fields: Sequence[Field], subscription: Subscription) -> None:
+        self.view = view
+        self.where = where
+        self.fields = fields
+        self.subscription = subscription
+        self.queues: set[Queue] = set()
+        self.position = subscription.epoch
+        self.ended = False
+
+    def publish(self, found: Sequence[Encoded], position: int, *, ended: bool) -> None:
+        """Give changes to all queues; called by the event loop."""
+        for changes in found:
+            for queue in self.queues:
+                queue.offer(changes)
+        self.position = max(self.position, position)
+        if ended:
+            self.ended = True
+            for queue in self.queues:
+                queue.end()

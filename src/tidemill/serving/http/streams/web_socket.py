@@ -1,0 +1,77 @@
+"""The changes of a view as messages of a web socket: JSON texts, as server-sent events have them in ``data``."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tidemill.model.errors import BadValue, TidemillError
+from tidemill.serving.http.errors import error_body, fault_in
+from tidemill.serving.http.service.service import Service
+from tidemill.serving.http.streams.reader import ChangeReader
+from tidemill.serving.render import json_line
+
+__all__ = ["SOCKETS"]
+
+
+async def changes(socket: WebSocket) -> None:
+    """Send the changes of a view, until the client leaves or the view ends."""
+    service: Service = socket.app.state.service
+    await socket.accept()
+    try:
+        since = socket.query_params.get("since")
+        if since is not None and not since.isdigit():
+            raise BadValue("since is an epoch", where="parameter since")
+        seen = None if since is None else int(since)
+        where = socket.query_params.getlist("where")
+        reader = ChangeReader(service, socket.path_params["name"], where, seen)
+        await _until_left(socket, asyncio.ensure_future(_send_all(socket, reader)))
+    except TidemillError as error:
+        await _end(socket, error)
+    except Exception as error:
+        await _end(socket, fault_in("socket of changes", error))
+    else:
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await socket.close(1001)
+
+
+async def _send_all(socket: WebSocket, reader: ChangeReader) -> None:
+    async with aclosing(aiter(reader)) as found:
+        async for one in found:
+            await socket.send_text(f'{{"epoch":{reader.seen}}}' if one is None else one.data.decode())
+
+
+async def _until_left(socket: WebSocket, sending: asyncio.Future[None]) -> None:
+    leaving = asyncio.ensure_future(_left(socket))
+    try:
+        await asyncio.wait((sending, leaving), return_when="FIRST_COMPLETED")
+        if sending.done():
+            sending.result()
+    except WebSocketDisconnect:
+        pass
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError, WebSocketDisconnect, TidemillError):
+                await task
+
+
+async def _left(socket: WebSocket) -> None:
+    """Wait until the client has gone; what it says is not for us."""
+    with suppress(WebSocketDisconnect, RuntimeError):
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
+
+
+async def _end(socket: WebSocket, error: TidemillError) -> None:
+    """Tell an error and close."""
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await socket.send_text(json_line(error_body(error)))
+        await socket.close(1008)
+
+
+SOCKETS = (WebSocketRoute("/v1/views/{name}/changes", changes),)
+"""The web sockets."""

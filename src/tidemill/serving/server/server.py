@@ -1,0 +1,150 @@
+"""The server: the doors to one warehouse on one event loop, opened together and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import Any, Protocol
+
+import uvicorn
+
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import SetupError
+from tidemill.serving.http.application import application
+from tidemill.serving.http.service.service import Service
+from tidemill.serving.server.settings import Settings
+
+__all__ = ["Door", "Server"]
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+
+IDLE_SECONDS = 75
+"""Seconds for which a connection without a request is kept."""
+
+
+class Door(Protocol):
+    """Another protocol by which the warehouse is served."""
+
+    async def start(self) -> None:
+        """Listen from now on."""
+
+    async def stop(self) -> None:
+        """Take no requests from now on, finish what runs, and close all connections."""
+
+
+class Server:
+    """Serves an open warehouse under a ``name`` until it is told to stop; the warehouse stays open.
+
+    The socket is bound at once, so an address that is taken is an error before anything begins. ``stop`` may be called
+    from any thread: no requests are taken from then on, what runs is finished, and streams end. ``doors`` are opened
+    beside the one for HTTP, on the same event loop.
+    """
+
+    def __init__(self, warehouse: Warehouse, name: str, settings: Settings, doors: Sequence[Door] = ()) -> None:
+        self.settings = settings
+        self._doors = doors
+        self._service = Service(warehouse, name, settings)
+        self._socket = _bound(settings.host, settings.port)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._thread: Thread | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the HTTP door."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def start(self) -> None:
+        """Serve in a thread. Connections are taken from now on, and answered as soon as the loop runs."""
+        self._thread = Thread(target=self._run, name="tidemill server")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the server has stopped; what has ended it, if nobody asked for it, is raised."""
+        assert self._thread is not None
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Stop taking requests; ``wait`` returns once what runs is finished."""
+        if self._loop is None:
+            self._stopping.set()
+            return
+        with suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as failure:
+            self._failure = failure
+
+    async def _serve(self) -> None:
+        """Open the doors, and close them when ``stop`` is called."""
+        self._loop, service = asyncio.get_running_loop(), self._service
+        http = _HttpDoor(uvicorn.Config(application(service), **self._options()))
+        serving = asyncio.create_task(http.serve(sockets=[self._socket]))
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            for door in self._doors:
+                await door.start()
+            await asyncio.wait((serving, stopping), return_when="FIRST_COMPLETED")
+        finally:
+            stopping.cancel()
+            service.stop()
+            http.should_exit = True
+            await asyncio.gather(serving, *(door.stop() for door in self._doors))
+            self._socket.close()
+            await asyncio.to_thread(service.close)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "log_config": None,
+            "access_log": False,
+            "lifespan": "off",
+            "server_header": False,
+            "proxy_headers": False,
+            "backlog": BACKLOG,
+            "timeout_keep_alive": IDLE_SECONDS,
+            "timeout_graceful_shutdown": self.settings.patience,
+            "ws": "websockets-sansio",
+            "ws_max_size": self.settings.body_bytes,
+            "h11_max_incomplete_event_size": 64 << 10,
+        }
+
+
+class _HttpDoor(uvicorn.Server):
+    """Uvicorn without its own signals: whoever runs the server decides what ends it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise SetupError(
+            "the server cannot listen here",
+            where=f"{host}:{port}",
+            detail=error.strerror or str(error),
+            hint="Another process may listen there: choose another --port.",
+        ) from error
