@@ -75,6 +75,15 @@ def test_only_what_changed_is_merged(tmp_path: Path, wh: Any, format: str) -> No
         assert catalog_of(tmp_path).load_table("sales.out").metadata_location.endswith(".gz.metadata.json")
 
 
+def test_a_catalog_and_its_folder_are_made(tmp_path: Path, wh: Any) -> None:
+    wh.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    given = options(tmp_path / "new" / "folder", "iceberg", "out")
+    wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({given}) AS SELECT id FROM t")
+    wh.apply({"t": [(1, (5,))]})
+    wh.publish()
+    assert shown(tmp_path / "new" / "folder", "iceberg", "out") == {(5,): 1}
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_view_that_is_refused_does_not_hold_up_others(tmp_path: Path, wh: Any, format: str) -> None:
     wh.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")

@@ -1,5 +1,6 @@
 """Everything that serves a warehouse: thin, over the public Python API.
 
+- ``access``: who may use a server, and what of it
 - ``cli``: the command line
 - ``console``: the page in a browser, and its files
 - ``demo``: ``tidemill demo``

@@ -31,11 +31,15 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class BoundedLog:
-    """The lines in a folder, of up to about ``limit`` bytes. One process writes, any may read."""
+    """The lines in a folder, of up to about ``limit`` bytes, in files of this ``mode``.
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    One process writes, any may read.
+    """
+
+    def __init__(self, folder: Path, limit: int, mode: int = 0o644) -> None:
         self.folder = folder
         self._limit = limit
+        self._mode = mode
         self._most = max(min(limit // SEGMENTS, LARGEST_SEGMENT), 1)
         self._owner = os.getpid()
         self._handle = -1
@@ -61,7 +65,7 @@ class BoundedLog:
         numbers = [number for number, _ in self._segments()]
         plain = self._file(max(numbers, default=1))
         self._number = max(numbers, default=1) + (bool(numbers) and not plain.exists())
-        self._handle = os.open(self._file(self._number), _FLAGS, 0o644)
+        self._handle = os.open(self._file(self._number), _FLAGS, self._mode)
         self._size = os.fstat(self._handle).st_size
         if self._size:
             os.write(self._handle, b"\n")
@@ -72,6 +76,7 @@ class BoundedLog:
         file = self._file(self._number)
         draft, packed = file.with_suffix(".draft"), Path(f"{file}.gz")
         draft.unlink(missing_ok=True)
+        draft.touch(self._mode)
         draft.write_bytes(gzip.compress(file.read_bytes(), compresslevel=1))
         draft.replace(packed)
         file.unlink()

@@ -8,6 +8,7 @@
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``copy_commands``: ``backup``, ``restore``, ``clone``
+- ``user_commands``: ``user add``, ``list``, ``remove``, ``roles``, ``password``, ``token``
 - ``project_commands``: ``plan``, ``deploy``, ``diff``
 - ``serve_command``: ``serve``; ``ui_command``: ``ui``, the console in a browser
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``

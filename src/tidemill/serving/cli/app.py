@@ -28,6 +28,7 @@ from tidemill.serving.cli.terminal.completion import completion, prepare_complet
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
 from tidemill.serving.cli.ui_command import ui
+from tidemill.serving.cli.user_commands import user
 from tidemill.serving.cli.warehouse_options import RuntimeName, RuntimeOption
 from tidemill.serving.render import fail
 
@@ -207,3 +208,4 @@ for command in COMMANDS:
     app.command()(command)
 app.add_typer(pipelines, name="pipelines")
 app.add_typer(builds, name="builds")
+app.add_typer(user, name="user")

@@ -2,6 +2,7 @@
 
 - ``statements``: one class for each statement, with its place in the text
 - ``readers``: from tokens to statements, by their first words
+- ``without_literals``: a text without its values, for logs
 - ``keywords``: the words that a shell completes
 - ``dml_readers``: SELECT, INSERT, UPDATE, DELETE and TRUNCATE, parsed by sqlglot
 - ``merge_reader``: MERGE INTO, parsed by sqlglot; ``conflict_clause``: ON CONFLICT; ``assignments``: SET

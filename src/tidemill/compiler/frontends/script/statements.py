@@ -379,6 +379,13 @@ class ExplainView(Statement):
 
 
 @dataclass(frozen=True)
+class ExplainDefinition(Statement):
+    """``EXPLAIN CREATE ...``: what the statement would do."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True)
 class RefreshView(Statement):
     """``REFRESH VIEW``."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -54,8 +55,9 @@ _PLAIN = ".metadata.json"
 
 @contextmanager
 def opened_catalog(path: str, name: str) -> Iterator[SqlCatalog]:
-    """The SQL catalog in an SQLite file, which is made if there is none; tables without a place go beside it."""
+    """The SQL catalog in an SQLite file, made with its folder if there is none; tables without a place go beside it."""
     folder = path.rpartition("/")[0]
+    Path(folder).mkdir(parents=True, exist_ok=True)
     catalog = _Catalog(name, uri=f"sqlite:///{path}", warehouse=f"file://{folder}")
     try:
         yield catalog

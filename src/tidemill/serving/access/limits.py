@@ -1,0 +1,67 @@
+"""How often and how much a user or an address may ask."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidemill.model.errors import InvalidArgument
+
+__all__ = ["RateLimit", "SizeLimits"]
+
+MOST_KEYS = 10_000
+
+
+class RateLimit:
+    """A bucket of ``burst`` requests for each user or address, which fills again by ``rate`` of them a second.
+
+    >>> now = [0.0]
+    >>> limit = RateLimit(rate=2, burst=2, clock=lambda: now[0])
+    >>> limit.take("ann"), limit.take("ann"), limit.take("ann"), limit.take("bob")
+    (0.0, 0.0, 0.5, 0.0)
+    >>> now[0] = 0.5
+    >>> limit.take("ann")
+    0.0
+    """
+
+    def __init__(self, rate: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, cost: float = 1.0) -> float:
+        """Take a request from a bucket; returns 0, or the seconds after which there is one."""
+        with self._lock:
+            now = self._clock()
+            left, at = self._buckets.pop(key, (self._burst, now))
+            left = min(self._burst, left + (now - at) * self._rate)
+            enough = left >= cost
+            self._buckets[key] = (left - cost if enough else left, now)
+            if len(self._buckets) > MOST_KEYS:
+                self._buckets.popitem(last=False)  # who has not asked for longest
+            return 0.0 if enough else (cost - left) / self._rate
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """The most that one request may bring."""
+
+    statement_bytes: int = 1 << 20
+    body_bytes: int = 64 << 20
+
+    def require_statement(self, text: str | bytes) -> None:
+        """Refuse a text that is too long to be read."""
+        self._require(len(text), self.statement_bytes, "a statement")
+
+    def require_body(self, size: int) -> None:
+        """Refuse rows that are too many for one request."""
+        self._require(size, self.body_bytes, "a request")
+
+    def _require(self, size: int, most: int, what: str) -> None:
+        if size > most:
+            raise InvalidArgument(f"{what} has at most {most:,} bytes", detail=f"This one has {size:,}.")
