@@ -205,8 +205,8 @@ BUSY = """
             this.epoch = 10;
         }
         tell() {
-            const nodes = {};
-            for (let i = 0; i < 500; i++) nodes['v' + i] = {rows_in: 3, rows_out: 3, epoch: ++this.epoch, ms: 0.2};
+            const nodes = {}, done = {rows_in: 3, rows_out: 3, refreshes: 1, ms: 0.2};
+            for (let i = 0; i < 500; i++) nodes['v' + i] = {...done, epoch: ++this.epoch};
             this.onmessage?.({data: JSON.stringify({epoch: this.epoch, nodes})});
         }
         addEventListener() {}
