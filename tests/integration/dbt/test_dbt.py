@@ -60,7 +60,7 @@ def test_what_is_unchanged_is_left_alone(project: Project) -> None:
     subscription = project.wh.subscribe("buyers", timeout=0)
     before = {name: project.wh.view(name).definition for name in project.wh.views()}
     done = project.dbt("run")
-    models = {"stg_customers", "stg_orders", "stg_payments", "orders", "customers", "slow"}
+    models = {"stg_customers", "stg_orders", "stg_payments", "orders", "customers", "Slow"}
     assert {name for name, (_, said) in done.nodes.items() if said == "unchanged"} == models
     assert done.said("frozen") == "INSERT 0 0", "the rows of a table that stays are compared"
     assert {name: project.wh.view(name).definition for name in project.wh.views()} == before
@@ -201,6 +201,13 @@ def test_what_is_refused_by_name(project: Project) -> None:
     (models / "batches.sql").write_text(
         "{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='order_date', "
         "batch_size='day', begin='2018-01-01') }} select * from {{ ref('stg_orders') }}"
+    )
+    project.replace(
+        "models/schema.yml", "{name: customer_id, data_type: bigint}", "{name: customer_id, data_type: date}"
+    )
+    assert "contract" in project.dbt("run", "--select", "stg_customers").said("stg_customers")
+    project.replace(
+        "models/schema.yml", "{name: customer_id, data_type: date}", "{name: customer_id, data_type: bigint}"
     )
     (models / "odd.sql").write_text("{{ config(options={'colour': 'red'}) }} select 1 as a")
     done = project.dbt("build", "--select", "kept", "odd")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dbt.adapters.base.relation import BaseRelation
-from dbt.adapters.contracts.relation import Policy, RelationType
+from dbt.adapters.contracts.relation import ComponentName, Policy, RelationType
 
 __all__ = ["SCHEMAS", "TidemillRelation"]
 
@@ -33,6 +33,10 @@ class TidemillRelation(BaseRelation):
         if (self.schema or "").lower() in SCHEMAS:
             shown = shown.include(schema=False)
         return super(TidemillRelation, shown).render()
+
+    def _is_exactish_match(self, field: ComponentName, value: str) -> bool:
+        """Names differ by more than case: a warehouse has them in lower case, a model may be called Orders."""
+        return self.path.get_lowered_part(field) == value.lower()
 
     def relation_max_name_length(self) -> int:
         """Names are as long as one likes; macros of dbt-postgres ask."""

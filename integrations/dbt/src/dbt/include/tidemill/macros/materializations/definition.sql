@@ -130,7 +130,7 @@
 {% macro tidemill_former_name(relation) %}
   {% set taken = tidemill_former_names() %}
   {% for number in range(1, 1000) %}
-    {% set name = relation.identifier ~ '__dbt_former_' ~ number %}
+    {% set name = relation.identifier | lower ~ '__dbt_former_' ~ number %}
     {% if name not in taken %}{{ return(name) }}{% endif %}
   {% endfor %}
 {% endmacro %}
