@@ -17,6 +17,10 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 pyth
 VERSIONS := 3.5 4.0 4.1 4.2
 VERSION_READY := $(patsubst %,.versions/%/.ready,$(VERSIONS))
 
+# dbt, for the tests of its adapter in integrations/dbt: an environment without Tidemill, which it meets on the wire. From
+# 1.12 on dbt-core needs a package that can only be had from GitHub.
+DBT_READY := .versions/dbt/.ready
+
 # Tidemill's own search for a Java that Spark can run on; silent where it finds one.
 FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.sessions.java import find_java; find_java()'
 
@@ -51,7 +55,7 @@ $(READY): pyproject.toml
 		exit 1; }
 	@touch $@
 
-versions: $(VERSION_READY)  ## environments with other versions of Spark, for the tests that run on them
+versions: $(VERSION_READY) $(DBT_READY)  ## environments with other versions of Spark, and with dbt, for the tests that run on them
 
 .versions/%/.ready: $(READY)
 	@echo "installing Spark $* into .versions/$* ..."
@@ -60,6 +64,13 @@ versions: $(VERSION_READY)  ## environments with other versions of Spark, for th
 		> "$$(.versions/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz-tidemill.pth"
 	@.versions/$*/bin/python -m pip install --quiet --disable-pip-version-check --ignore-installed 'pyspark==$*.*' 2> .versions/$*/log || { \
 		cat .versions/$*/log; echo "error: Spark $* could not be installed"; exit 1; }
+	@touch $@
+
+$(DBT_READY): integrations/dbt/pyproject.toml
+	@echo "installing dbt into .versions/dbt ..."
+	@rm -rf .versions/dbt && $(PYTHON) -m venv .versions/dbt
+	@.versions/dbt/bin/python -m pip install --quiet --disable-pip-version-check 'dbt-core>=1.11,<1.12' 'dbt-postgres>=1.11,<2' 2> .versions/dbt/log || { \
+		cat .versions/dbt/log; echo "error: dbt could not be installed"; exit 1; }
 	@touch $@
 
 demo: setup  ## a live pipeline on local Spark, about a minute, verified at its end
@@ -86,7 +97,7 @@ reference: setup  ## write the tables of docs/reference anew, and print how many
 # environment says otherwise: tests start dozens of Pythons, and each would compile all of Tidemill again. A process that
 # ends by itself is not replaced: where others have been told that nothing is left to do, the run would wait forever.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: setup $(firstword $(VERSION_READY))  ## everything that must hold before a change lands
+test: setup $(firstword $(VERSION_READY)) $(DBT_READY)  ## everything that must hold before a change lands
 	@{ $(MAKE) --no-print-directory check > .check.log 2>&1; check=$$?; echo; cat .check.log; rm -f .check.log; exit $$check; } & \
 	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup --max-worker-restart 0; tests=$$?; \
 	wait $$check || { echo "error: make check failed, see above"; exit 1; }; exit $$tests

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +293,26 @@ def test_changes_by_rights(made: tidemill.Warehouse) -> None:
     made.sql("DROP TABLE log; CREATE TABLE log (id INT)")
     assert not [row for row in made.sql("SHOW GRANTS") if row[2] == "log"]
     made.sql("DROP TABLE log")
+
+
+def test_a_right_that_is_taken_while_somebody_looks(made: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may ask between the copy of the catalog and its change."""
+    made.sql("GRANT SELECT ON hidden_sales TO eve")
+    epochs = made._engine.epochs
+    changing = epochs.changing_catalog
+    with made.session(user="eve", roles=[]) as eve, ThreadPoolExecutor(1) as pool:
+
+        @contextmanager
+        def looked_at() -> Iterator[Any]:
+            with changing() as catalog:
+                assert pool.submit(eve.tables).result(10) == ("hidden_sales",)
+                yield catalog
+
+        with monkeypatch.context() as patch:
+            patch.setattr(epochs, "changing_catalog", looked_at)
+            made.sql("REVOKE SELECT ON hidden_sales FROM eve")
+        assert eve.tables() == ()
+        assert not (eve.is_owner or eve.reads_all)
 
 
 def test_roles(made: tidemill.Warehouse, tmp_path: Path) -> None:

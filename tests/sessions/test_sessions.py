@@ -27,7 +27,7 @@ def shared() -> Iterator[tidemill.Warehouse]:
         warehouse.sql("""
             CREATE TABLE t (k INT PRIMARY KEY, a INT); CREATE TABLE big (k INT, a INT);
             CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a;
-            INSERT INTO big SELECT id, id FROM RANGE(20000);
+            INSERT INTO big SELECT id, id FROM RANGE(60000);
         """)
         yield warehouse
 
@@ -138,7 +138,7 @@ def test_a_long_statement_is_cancelled_and_has_changed_nothing(wh: tidemill.Ware
         assert session.cancel()
         with pytest.raises(Cancelled, match="Nothing was changed"):
             running.result(WAIT)
-        assert time.monotonic() - asked < 5
+        assert time.monotonic() - asked < WAIT
         assert (wh.epoch, wh.views(), wh.table("t").rows()) == (before, ("v",), [])
         assert not session.cancel()
         session.sql("INSERT INTO t VALUES (1, 1)")  # which is not cancelled after the fact
@@ -146,9 +146,9 @@ def test_a_long_statement_is_cancelled_and_has_changed_nothing(wh: tidemill.Ware
 
 
 def test_a_statement_has_its_time(wh: tidemill.Warehouse) -> None:
-    with wh.session(timeout=0.2) as session:
-        assert session.sql("SELECT COUNT(*) FROM big").rows() == [(20_000,)]
-        with pytest.raises(Cancelled, match=r"longer than 0\.2 seconds\ndetail: Statements before it .* epoch"):
+    with wh.session(timeout=1.5) as session:
+        assert session.sql("SELECT COUNT(*) FROM big").rows() == [(60_000,)]
+        with pytest.raises(Cancelled, match=r"longer than 1\.5 seconds\ndetail: Statements before it .* epoch"):
             session.sql(f"INSERT INTO t VALUES (5, 5); CREATE MATERIALIZED VIEW slow AS {SLOW}")
         assert wh.table("t").rows() == [(5, 5)]
         session.sql("BEGIN; INSERT INTO t VALUES (6, 6)")

@@ -42,6 +42,7 @@ export class Scene {
   private last = 0;
   private moved = false;
   private ended = false;
+  private known: { middle: string; edges: Edge[]; names: Set<string> } = { middle: "", edges: [], names: new Set() };
   private readonly pen: CanvasRenderingContext2D;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
@@ -173,17 +174,25 @@ export class Scene {
     drawNodes(pen, this, this.ink, near, now);
   }
 
-  /** The node that is looked at with its neighbours; null if none is, and nothing is dimmed. */
+  /** The node that is looked at with all that it comes from and all that comes from it; null if none is. */
   private near(): Set<string> | null {
     const middle = this.hovered || this.selected;
     if (!this.places.has(middle)) return null;
-    const near = new Set([middle]);
-    for (const edge of this.edges) {
-      if (edge.from === middle) near.add(edge.to);
-      if (edge.to === middle) near.add(edge.from);
+    if (this.known.middle !== middle || this.known.edges !== this.edges) {
+      const names = [...reached(middle, this.edges, "to", "from"), ...reached(middle, this.edges, "from", "to")];
+      this.known = { middle, edges: this.edges, names: new Set(names) };
     }
-    return near;
+    return this.known.names;
   }
+}
+
+/** All that is reached from a node along edges, or against them. */
+function reached(start: string, edges: Edge[], here: "from" | "to", there: "from" | "to"): Set<string> {
+  const found = new Set([start]);
+  for (const name of found) {
+    for (const edge of edges) if (edge[here] === name) found.add(edge[there]);
+  }
+  return found;
 }
 
 /** Curves between points that leave and arrive level. */

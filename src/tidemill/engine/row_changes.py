@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.access.allowed_changes import require_changes
 from tidemill.engine.boundary import public_class
@@ -21,7 +22,7 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
 from tidemill.engine.statements.describe import TextDescription, describe
-from tidemill.engine.statements.parameters import marker_named, parameters_of
+from tidemill.engine.statements.parameters import Parameters, marker_named, parameters_of
 from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
@@ -44,9 +45,9 @@ from tidemill.sources.ingest.frames import changes_of, is_frame
 if TYPE_CHECKING:
     from tidemill.runtimes.spark.execution.spark_types import DataFrame
 
-__all__ = ["KeyedChanges", "PreparedText", "RowChanges", "Transaction"]
+__all__ = ["KeyedChanges", "PreparedText", "RowChanges", "Transaction", "key_table"]
 
-CHANGES, UPSERT = "changes", "upsert"
+CHANGES, UPSERT, DELETE = "changes", "upsert", "delete"
 MODES = (CHANGES, UPSERT)
 """Meanings of the rows that ``apply`` is given."""
 
@@ -55,7 +56,7 @@ LOAD_MODES = ("append", UPSERT, "overwrite")
 
 
 class KeyedChanges(NamedTuple):
-    """Changes for ``apply_each``, in the ``mode`` of ``apply``.
+    """Changes for ``apply_each``, in the ``mode`` of ``apply``; with ``delete`` they are primary keys.
 
     Changes with a ``key`` are made once: the same key again, also after a restart, gives the epoch of the first time,
     as long as it is among the last 16,384 keys. ``content`` tells what was sent with it, such as a digest: with another
@@ -174,9 +175,12 @@ class RowChanges:
         return [_result_of(next(results)) if one is None else one for one in found]
 
     def _sent(self, one: KeyedChanges) -> SentChanges:
-        engine, taken = self._engine, self._take(one.changes)
+        engine = self._engine
         if one.positions:
             require_changes(engine.rights, {}, one.positions)
+        if one.mode == DELETE:
+            return self._sent_keys(one)
+        taken = self._take(one.changes)
         if one.mode == CHANGES:
             return SentChanges(lambda: taken, one.positions, one.key, one.content)
         if one.mode != UPSERT:
@@ -185,6 +189,18 @@ class RowChanges:
 
         def made() -> Mapping[str, ChangeSet]:
             return {name: upserted_changes(engine, engine.catalog.table(name), each) for name, each in taken.items()}
+
+        return SentChanges(made, one.positions, one.key, one.content)
+
+    def _sent_keys(self, one: KeyedChanges) -> SentChanges:
+        """The rows with some primary keys, to be deleted."""
+        engine, found = self._engine, list[tuple[Table, list[Row]]]()
+        for name, keys in one.changes.items():
+            table = self._table(name)
+            found.append((table, [row for row, _ in self._keys(table, keys).pairs()]))
+
+        def made() -> Mapping[str, ChangeSet]:
+            return {table.name: deleted_by_key(engine, table, rows) for table, rows in found}
 
         return SentChanges(made, one.positions, one.key, one.content)
 
@@ -211,13 +227,17 @@ class RowChanges:
         """
         engine = self._engine
         target = self._table(table)
-        require_key(target, "delete")
-        key = Table(target.name, tuple(target.fields[place] for place in target.key_positions))
-        single = len(key.fields) == 1
-        found = self._taken(_weighted(keys, key, lambda one: (one,) if single and _is_value(one) else one), key)
+        found = self._keys(target, keys)
         with engine.settled():
             change = deleted_by_key(engine, target, (row for row, _ in found.pairs()))
             return engine.change({target.name: change})
+
+    def _keys(self, target: Table, keys: Any) -> ChangeSet:
+        """Primary keys of a table, as rows of a table that has nothing else."""
+        require_key(target, DELETE)
+        key = key_table(target)
+        single = len(key.fields) == 1
+        return self._taken(_weighted(keys, key, lambda one: (one,) if single and _is_value(one) else one), key)
 
     def load(
         self,
@@ -320,7 +340,7 @@ class RowChanges:
 class PreparedText:
     """A text with parameters, ready to be run: ``find = wh.prepare("... WHERE id = :id")``, ``find.run(id=7)``."""
 
-    FOR_EVERYBODY = frozenset({"run", "describe"})
+    FOR_EVERYBODY = frozenset({"run", "describe", "find"})
     FOR_OWNERS = frozenset[str]()
 
     def __init__(
@@ -342,6 +362,22 @@ class PreparedText:
         given = parameters_of(args, parameters, self._types)
         return run_script(self._engine, self._prepared, self.text, given, at_once=True)
 
+    def find(self, args: Mapping[str, Any] | Sequence[Any] | None = None, **parameters: Any) -> Result | None:
+        """The rows of one key, if they are in memory and can be read at once; None where only ``run`` can tell.
+
+        This never waits, so an event loop may call it: for a SELECT of columns of one table or view by all columns
+        of its key, once ``run`` has answered it before.
+        """
+        return self._found(parameters_of(args, parameters, self._types))
+
+    def _found(self, given: Parameters) -> Result | None:
+        engine, session = self._engine, self._session
+        if session is not None and session.closed:
+            return None
+        definitions = engine.session.definitions if session is None else session.definitions
+        point = self._prepared.find_point(engine, self.text, given, definitions)
+        return None if point is None else point.now(engine, given)
+
     def describe(self) -> TextDescription:
         """The types of its parameters, as declared or as their use tells them, and the columns; nothing is run.
 
@@ -361,6 +397,11 @@ class Transaction:
     """A transaction of a ``with`` block; ``epoch`` is the one that it was committed as, once the block has ended."""
 
     epoch: int | None = None
+
+
+def key_table(table: Table) -> Table:
+    """A table with nothing but the primary key of another."""
+    return Table(table.name, tuple(table.fields[place] for place in table.key_positions))
 
 
 def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: row) -> Any:

@@ -5,8 +5,9 @@ Nothing is allowed that is not granted. What a session has no right to at all is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.compiler.frontends.script.grants import EVERYTHING, PRIVILEGES
 from tidemill.engine.calls.session_state import SessionState
@@ -31,6 +32,8 @@ class Rights:
     writes_all: bool
     reads_all: bool
     grants: Sequence[Grant] = ()
+    all_grants: Sequence[Grant] = ()
+    """Those of everybody: while a definition changes them the catalog is the same, with others."""
 
     def conditions(self, privilege: str, name: str) -> tuple[str, ...] | None:
         """The conditions of which a row of ``name`` must meet one; none if it may be any row. None if it has no right.
@@ -41,11 +44,20 @@ class Rights:
         """
         if self.writes_all or (self.reads_all and privilege == "SELECT"):
             return ()
-        mine = [one for one in self.grants if one.privilege == privilege and one.relation in (name, EVERYTHING)]
+        given = self._by_relation
+        mine = [*given.get((privilege, name), ()), *given.get((privilege, EVERYTHING), ())]
         if not mine or SUBPLAN_SIGN in name:
             return None
-        conditions = [one.condition for one in mine if one.condition is not None]
+        conditions = [condition for condition in mine if condition is not None]
         return () if len(conditions) < len(mine) else tuple(dict.fromkeys(conditions))
+
+    @cached_property
+    def _by_relation(self) -> Mapping[tuple[str, str], Sequence[str | None]]:
+        """The conditions of the grants by privilege and relation."""
+        found: dict[tuple[str, str], list[str | None]] = {}
+        for one in self.grants:
+            found.setdefault((one.privilege, one.relation), []).append(one.condition)
+        return found
 
     def sees(self, name: str) -> bool:
         """True if it has some right on a table or view."""
@@ -84,14 +96,14 @@ class Rights:
 
 def rights_of(session: SessionState, catalog: Catalog) -> Rights:
     """The rights of a session, by the present grants; they are kept as long as the catalog stays."""
-    known = session.rights
-    if isinstance(known, Rights) and known.catalog is catalog:
+    known, grants = session.rights, catalog.grants
+    if isinstance(known, Rights) and known.catalog is catalog and known.all_grants is grants:
         return known
     roles = {role.lower() for role in session.roles}
     names = roles | ({session.user.lower()} if session.user else set())
     is_owner = OWNER in roles
     writes = is_owner or WRITER in roles
-    mine = tuple(grant for grant in catalog.grants if grant.grantee in names)
-    found = Rights(catalog, is_owner, writes, writes or READER in roles, mine)
+    mine = tuple(grant for grant in grants if grant.grantee in names)
+    found = Rights(catalog, is_owner, writes, writes or READER in roles, mine, grants)
     session.rights = found
     return found

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_type
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -25,7 +26,7 @@ from tidemill.engine.catalog.altered_table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.constraints import require_valid_references
-from tidemill.engine.catalog.entries.named_definitions import require_unused
+from tidemill.engine.catalog.entries.named_definitions import words_of
 from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.catalog.serialization import catalog_from_json, catalog_to_json
 from tidemill.engine.catalog.shared_stages import with_shared_stages
@@ -39,9 +40,11 @@ from tidemill.engine.quarantine.marks import mark_of_errors
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import DataError, NameTaken, SqlError, Unsupported
-from tidemill.model.schema import EPOCH, LATE, Table
+from tidemill.model.schema import EPOCH, LATE, WEIGHT, Table
+from tidemill.program.maps import Map
 from tidemill.program.renaming import renamed
 from tidemill.program.text import layout_text
+from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["Alterations"]
@@ -82,7 +85,10 @@ class Alterations:
         with self._settled(), ExitStack() as ending:
             self._state.require_writable()
             self._require_alterable(name)
-            self._require_not_null(altered)
+            for column in altered.required:
+                self._require_not_null(altered.before, column)
+            if altered.key:
+                self._require_distinct(altered.before, altered.key)
             before = self._state.catalog
             if before.table(name) != altered.before:
                 raise Unsupported(f'"{name}" was altered meanwhile', hint="Look at its columns, and try again.")
@@ -129,11 +135,22 @@ class Alterations:
                 hint="Create another table, and INSERT the rows of this one.",
             )
 
-    def _require_not_null(self, altered: AlteredTable) -> None:
+    def _require_distinct(self, table: Table, key: Sequence[str]) -> None:
+        """Refuse a primary key in which rows are equal."""
+        fields = tuple(f for f in table.fields if f.name in key)
+        rows = self._state.store.read(table.name, fields)
+        found = difference(rows.slice(0, 0), rows, Map(table.name, fields))
+        equal = found.filter(pc.greater(found.column(WEIGHT), 1))
+        if equal.num_rows:
+            (row,) = ChangeSet.of_arrow(equal.slice(0, 1), fields).zset()
+            raise DataError(
+                f'"{table.name}" cannot have the primary key ({", ".join(key)})',
+                detail=f"Several rows have the same values there, such as {row!r}.",
+                hint="Delete the other rows first.",
+            )
+
+    def _require_not_null(self, table: Table, column: str) -> None:
         """Refuse NOT NULL for a column in which rows are NULL."""
-        table, column = altered.before, altered.required
-        if column is None:
-            return
         field = next(f for f in table.fields if f.name == column)
         sought = {column: pa.nulls(1, arrow_type(field.type))}
         rows = self._state.store.read(table.name, table.fields, where=sought)
@@ -206,19 +223,31 @@ class Alterations:
         return rebuilt
 
     def rename_query(self, old: str, new: str) -> None:
-        """Give a view that is not materialized another name; texts that read it follow."""
+        """Give a view that is not materialized another name; views and functions that read it follow."""
         with self._settled():
             self._state.require_writable()
-            catalog, texts = self._state.catalog, {old: quoted(new)}
-            if new in catalog or new in catalog.named.queries:
+            before, texts = self._state.catalog, {old: quoted(new)}
+            if new in before or new in before.named.queries:
                 raise NameTaken(f'"{new}" exists already')
-            require_unused(catalog.defined_views(), catalog.named, old, "renamed")
-            named = _named_over(catalog.named, texts)
-            queries = {
-                new if name == old else name: replace(query, name=new) if name == old else query
-                for name, query in named.queries.items()
-            }
-            self._definitions.define_named(replace(named, queries=queries))
+            users = [view for view in before.defined_views() if old in words_of(view.query, before.named)]
+            _require_texts_follow(before, old, users)
+            with self._epochs.changing_catalog() as catalog:
+                for view in users:
+                    equal = _over(view.equal_query, texts) if view.equal_query else ""
+                    catalog.update_view(replace(view, query=_over(view.query, texts), equal_query=equal))
+                named = _named_over(catalog.named, texts)
+                catalog.named = replace(named, queries=_under(named.queries, old, new))
+                data = catalog_to_json(catalog)
+                _, outdated = catalog_from_json(data, self._state.registry)
+                outdated = _still_outdated(data, before.views, outdated, _with_renamed_relation({}))
+                if outdated:
+                    raise Unsupported(
+                        f'view "{old}" cannot be renamed',
+                        detail=f"View {', '.join(view.name for view in outdated)} reads it, and would be another one.",
+                        hint="Create another view, and drop this one once nothing reads it.",
+                    )
+                self._commit(Epoch(self._state.store.epoch, catalog=data))
+            self._follow()
 
     def _require_renamable(self, entry: Table | View, new: str) -> None:
         catalog, old = self._state.catalog, entry.name
@@ -430,6 +459,25 @@ def _named_over(named: NamedDefinitions, texts: Mapping[str, str]) -> NamedDefin
         queries={n: replace(q, text=_over(q.text, texts)) for n, q in named.queries.items()},
         functions={n: replace(f, body=_over(f.body, texts)) for n, f in named.functions.items()},
     )
+
+
+def _under(queries: Mapping[str, NamedQuery], old: str, new: str) -> dict[str, NamedQuery]:
+    """Queries, of which one has another name."""
+    renamed_query = replace(queries[old], name=new)
+    return {(new if name == old else name): renamed_query if name == old else q for name, q in queries.items()}
+
+
+def _require_texts_follow(catalog: Catalog, old: str, users: Sequence[View]) -> None:
+    """Refuse another name for a view that is read by definitions whose text cannot follow."""
+    building = [view.name for view in users if view.name in catalog.builds]
+    other = [view.name for view in users if not _is_sql(view)]
+    if building or other:
+        why = "is being built" if building else "has a definition that is not a query in SQL"
+        raise Unsupported(
+            f'view "{old}" cannot be renamed',
+            detail=f'View "{(building or other)[0]}" uses it, and {why}.',
+            hint="Create another view, and drop this one once nothing uses it.",
+        )
 
 
 def _over(text: str, texts: Mapping[str, str]) -> str:

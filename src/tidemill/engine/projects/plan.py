@@ -19,16 +19,16 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.entries.named_definitions import words_of
+from tidemill.engine.catalog.entries.named_definitions import require_readable, words_of
 from tidemill.engine.catalog.view import View
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.project import Definition
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import NameTaken, Unsupported
 from tidemill.model.schema import Table
 
-__all__ = ["DeployPlan", "DeployStep", "plan_project"]
+__all__ = ["DeployPlan", "DeployStep", "plan_definition", "plan_project", "users_of"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,31 @@ def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: boo
     left = [n for n in (*catalog.tables, *catalog.views, *catalog.named.queries) if n not in project and n not in extra]
     tried = tuple(step for step, _ in _tried(engine, steps))
     return DeployPlan(tried, len(project) - len(changed), tuple(n for n in left if re.fullmatch(r"\w+", n)))
+
+
+def plan_definition(engine: Engine, definition: Definition) -> DeployStep:
+    """The step that one definition needs, with the action "unchanged" if the warehouse has it."""
+    catalog, name = engine.committed, definition.name
+    if name in catalog.builds:
+        raise catalog.builds[name].not_readable()
+    is_query = isinstance(definition.statement, sql.CreateNamedQuery)
+    if name in (catalog if is_query else catalog.named.queries):
+        raise NameTaken(f'"{name}" exists already', where=definition.place, hint=f"It is no {definition.kind}.")
+    step = _compared(catalog, definition)
+    if step is None:
+        return DeployStep("unchanged", name, definition.kind)
+    ((tried, _),) = _tried(engine, [step])
+    return tried
+
+
+def users_of(engine: Engine, definition: Definition) -> list[str]:
+    """The materialized views that use a definition, perhaps by way of others."""
+    catalog, name = engine.committed, definition.name
+    if name in catalog:
+        direct = [view.name for view in catalog.readers(name)]
+    else:
+        direct = [view.name for view in catalog.defined_views() if name in words_of(view.query, catalog.named)]
+    return catalog.with_readers(direct)
 
 
 def _kept_columns(
@@ -272,6 +297,7 @@ def _try(engine: Engine, trial: Catalog, step: DeployStep) -> tuple[DeployStep, 
             trial.replace_entry(name, replace(old, fields=(*old.fields, *fields)))
         case sql.CreateNamedQuery(query=query):
             trial.named = replace(trial.named, queries={**trial.named.queries, query.name: query})
+            require_readable(query, trial.relations, replace(trial.named, registered=engine.registry.keys))
         case sql.CreateFunction(function=function):
             trial.named = replace(trial.named, functions={**trial.named.functions, function.name: function})
         case sql.CreateView() as view:

@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.model.errors import NameTaken, SetupError, TextLocation, Unsupported
 from tidemill.model.paths import local_path
 
-__all__ = ["Definition", "read_project"]
+__all__ = ["Definition", "definition_of", "read_project"]
 
 DEFINING = (sql.CreateTable, sql.CreateView, sql.CreateNamedQuery, sql.CreateFunction)
 """The statements that a project consists of."""
@@ -55,24 +55,34 @@ def read_project(folder: str | Path) -> dict[str, Definition]:
 
 
 def _definition(statement: sql.Statement) -> Definition:
+    """The definition that a statement of a project makes; anything else is refused."""
+    found = definition_of(statement)
+    if found is None:
+        what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).upper()
+        raise Unsupported(
+            f"a project has definitions, and this is {what}",
+            where=statement.place,
+            hint="Definitions are CREATE TABLE, STREAM, MATERIALIZED VIEW, VIEW and FUNCTION. "
+            "Sources, feeds, lake tables and rows belong to a warehouse: tidemill sql, load.",
+        )
+    if isinstance(statement, sql.CreateView):
+        _require_filled_at_once(statement.name, statement.options, statement.place)
+    return found
+
+
+def definition_of(statement: sql.Statement) -> Definition | None:
+    """The definition that a statement makes; None for other statements, and for what is temporary."""
     match statement:
         case sql.CreateTable(table=table):
             parents = " ".join(reference.table for reference in table.references)
             return Definition(table.name, "table" if table.kept else "stream", statement, _words(parents))
-        case sql.CreateView(name=name, query=query, options=options):
-            _require_filled_at_once(name, options, statement.place)
+        case sql.CreateView(name=name, query=query):
             return Definition(name, "materialized view", statement, _words(query))
         case sql.CreateNamedQuery(query=query, temporary=False):
             return Definition(query.name, "view", statement, _words(query.text))
         case sql.CreateFunction(function=function, temporary=False):
             return Definition(function.name, "function", statement, _words(function.body))
-    what = re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).upper()
-    raise Unsupported(
-        f"a project has definitions, and this is {what}",
-        where=statement.place,
-        hint="Definitions are CREATE TABLE, STREAM, MATERIALIZED VIEW, VIEW and FUNCTION. "
-        "Sources, feeds, lake tables and rows belong to a warehouse: tidemill sql, load.",
-    )
+    return None
 
 
 def _require_filled_at_once(name: str, options: Mapping[str, str], place: TextLocation) -> None:

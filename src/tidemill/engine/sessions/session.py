@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+from tidemill.engine.access.rights import rights_of
 from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import inherited_in_session
 from tidemill.engine.calls.session_state import SessionState
@@ -50,6 +51,16 @@ class Session(RowChanges, RelationReads):
     def roles(self) -> tuple[str, ...]:
         """The roles that the user has."""
         return self._session.roles
+
+    @property
+    def is_owner(self) -> bool:
+        """True if it may do everything."""
+        return rights_of(self._session, self._engine.catalog).is_owner
+
+    @property
+    def reads_all(self) -> bool:
+        """True if it may read all tables and views: only then may a server tell it of costs, plans and state."""
+        return rights_of(self._session, self._engine.catalog).reads_all
 
     @property
     def name(self) -> str:

@@ -26,8 +26,8 @@ FOR_EVERYBODY = (
 """Statements that say and do only what the session has a right to."""
 
 FOR_READERS = (
-    *(sql.ExplainView, sql.ShowCreate, sql.ShowPartitions, sql.ShowPlans, sql.ShowStatistics, sql.SelectOql),
-    *(sql.DescribeHistory, ShowBuilds, ShowCosts, ShowRefreshes, ShowState),
+    *(sql.ExplainView, sql.ExplainDefinition, sql.ShowCreate, sql.ShowPartitions, sql.ShowPlans, sql.ShowStatistics),
+    *(sql.SelectOql, sql.DescribeHistory, ShowBuilds, ShowCosts, ShowRefreshes, ShowState),
 )
 """Statements that tell of all tables and views."""
 

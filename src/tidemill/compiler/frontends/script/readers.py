@@ -248,9 +248,13 @@ def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
     raise cursor.expected(wanted)
 
 
-def read_explain(cursor: StatementCursor, place: TextLocation) -> st.ExplainView:
-    """``EXPLAIN [MATERIALIZED] VIEW name``."""
-    return st.ExplainView(place, _view_name(cursor))
+def read_explain(cursor: StatementCursor, place: TextLocation) -> st.ExplainView | st.ExplainDefinition:
+    """``EXPLAIN [MATERIALIZED] VIEW name``, or ``EXPLAIN CREATE ...``."""
+    if not cursor.sees("CREATE"):
+        return st.ExplainView(place, _view_name(cursor))
+    statement = read_statement(StatementCursor(cursor.source, cursor.tokens[cursor.position :]))
+    cursor.position = len(cursor.tokens)
+    return st.ExplainDefinition(place, statement)
 
 
 def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView | st.RefreshTable:

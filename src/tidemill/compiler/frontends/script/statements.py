@@ -139,8 +139,15 @@ class SetDefault:
     text: str | None
 
 
-ColumnChange = AddColumns | DropColumns | RenameColumn | SetType | SetNullable | SetDefault
-"""The changes of columns that ALTER TABLE makes."""
+@dataclass(frozen=True)
+class SetPrimaryKey:
+    """``ADD PRIMARY KEY (…)``, and without columns ``DROP PRIMARY KEY``."""
+
+    columns: tuple[str, ...] = ()
+
+
+ColumnChange = AddColumns | DropColumns | RenameColumn | SetType | SetNullable | SetDefault | SetPrimaryKey
+"""The changes of columns, and of their key, that ALTER TABLE makes."""
 
 
 @dataclass(frozen=True)
@@ -369,6 +376,13 @@ class ExplainView(Statement):
     """``EXPLAIN VIEW``."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class ExplainDefinition(Statement):
+    """``EXPLAIN CREATE ...``: what the statement would do."""
+
+    statement: Statement
 
 
 @dataclass(frozen=True)

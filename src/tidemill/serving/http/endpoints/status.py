@@ -79,13 +79,15 @@ def changed_nodes(before: Activity, after: Activity) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
     for name, rows in after.tables.items():
         if rows != before.tables.get(name, 0):
-            nodes[name] = {"rows_in": 0, "rows_out": rows - before.tables.get(name, 0), "epoch": after.epoch, "ms": 0.0}
+            more = rows - before.tables.get(name, 0)
+            nodes[name] = {"rows_in": 0, "rows_out": more, "refreshes": 0, "epoch": after.epoch, "ms": 0.0}
     for name, now in after.views.items():
         then = before.views.get(name, NOTHING)
         if now.epochs != then.epochs:
             nodes[name] = {
                 "rows_in": now.rows_in - then.rows_in,
                 "rows_out": now.rows_out - then.rows_out,
+                "refreshes": now.epochs - then.epochs,
                 "epoch": now.epoch,
                 "ms": round(1e3 * (now.seconds - then.seconds), 3),
             }
@@ -98,11 +100,21 @@ async def catalog(call: Call) -> Response:
     return json_response({"relations": known, **await call.service.words()})
 
 
+def _keys(warehouse: Warehouse) -> dict[str, list[str]]:
+    """The columns of primary keys, by table."""
+    tables = [warehouse.table(name).definition for name in warehouse.tables()]
+    return {table.name: list(table.primary_key) for table in tables if table.primary_key}
+
+
 def relations(warehouse: Warehouse) -> list[dict[str, Any]]:
     """Tables and views with their columns."""
     tables = [("table", name, warehouse.table(name).fields) for name in warehouse.tables()]
     views = [("view", name, warehouse.view(name).fields) for name in warehouse.views()]
-    return [{"name": name, "kind": kind, "columns": columns_of(fields)} for kind, name, fields in (*tables, *views)]
+    keys = _keys(warehouse)
+    return [
+        {"name": name, "kind": kind, "columns": columns_of(fields), "key": keys.get(name, [])}
+        for kind, name, fields in (*tables, *views)
+    ]
 
 
 ENDPOINTS = (

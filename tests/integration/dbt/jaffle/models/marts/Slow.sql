@@ -1,0 +1,2 @@
+{{ config(options={'refresh': 'deferred'}) }}
+select count(*) as days from {{ source('web', 'visits') }}
