@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import tidemill
-from tidemill.model.errors import ParseError, SqlError, UnknownName, Unsupported
+from tidemill.model.errors import NameTaken, ParseError, SqlError, UnknownName, Unsupported
 
 
 @pytest.fixture
@@ -56,6 +56,8 @@ def test_what_a_definition_would_do(
     ("statement", "error"),
     [
         ("EXPLAIN CREATE MATERIALIZED VIEW x AS SELECT nope FROM t", UnknownName),
+        ("EXPLAIN CREATE VIEW x AS SELECT nope FROM t", UnknownName),
+        ("EXPLAIN CREATE VIEW s AS SELECT a, a FROM t", NameTaken),
         ("EXPLAIN CREATE MATERIALIZED VIEW t AS SELECT a FROM m", UnknownName),
         ("EXPLAIN CREATE VIEW m AS SELECT a FROM t", SqlError),
         ("EXPLAIN CREATE TABLE x AS SELECT a FROM t", Unsupported),

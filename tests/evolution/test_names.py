@@ -144,6 +144,19 @@ def test_readers_of_a_query_keep_it_under_its_new_name(wh: tidemill.Warehouse) -
     assert all(one.ok for one in wh.verify("many", "most", "totals"))
 
 
+def test_readers_of_a_renamed_query_survive_a_restart(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native") as wh:
+        wh.sql("CREATE TABLE t (a INT, b INT); CREATE VIEW s AS SELECT a, b FROM t; INSERT INTO t VALUES (1, 2)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS b FROM s GROUP BY a")
+        wh.sql("CREATE MATERIALIZED VIEW same AS SELECT a, SUM(b) AS b FROM s GROUP BY a")
+        wh.sql("ALTER VIEW s RENAME TO former; CREATE VIEW s AS SELECT a, b * 2 AS b FROM t")
+    with tidemill.open(tmp_path / "w", runtime="native") as wh:
+        wh.sql("INSERT INTO t VALUES (1, 5)")
+        wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS b FROM s GROUP BY a")
+        assert (wh.view("v").rows(), wh.view("same").rows()) == ([(1, 14)], [(1, 7)])
+        assert all(one.ok for one in wh.verify())
+
+
 def test_a_query_whose_readers_cannot_follow_keeps_its_name(wh: tidemill.Warehouse) -> None:
     wh.sql("CREATE VIEW ticks AS SELECT ts, n FROM clicks")
     wh.sql("CREATE VIEW some AS SELECT n FROM ticks")

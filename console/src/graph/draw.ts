@@ -45,8 +45,8 @@ export function drawEdges(pen: CanvasRenderingContext2D, scene: Scene, ink: Ink,
   pen.lineCap = "round";
   for (const edge of scene.edges) {
     if (!seenEdge(edge, scene.view)) continue;
-    const flow = flows.get(edge.from);
-    const rows = flow ? (flow.out || flow.in) : 0;
+    // Beside a writer of another process nothing is known of tables: what their readers take in stands for them.
+    const rows = flows.get(edge.from)?.out || flows.get(edge.to)?.in || 0;
     const active = near === null || (near.has(edge.from) && near.has(edge.to));
     pen.globalAlpha = active ? 1 : 0.15;
     pen.lineWidth = thin * (active && near ? 1.8 : 1.2);

@@ -15,7 +15,6 @@ import { TimeTravel } from "./TimeTravel.tsx";
 
 const FIRST_ROWS = 500;
 const MOST_ROWS = 100_000;
-const FRESH_MILLISECONDS = 150;
 
 export function RowsTab({ node }: { node: Node }) {
   const at = useSignal<number | null>(null);
@@ -90,24 +89,16 @@ function useLast<T>(value: T | undefined): T | undefined {
   return kept.value;
 }
 
-/** Asks again, some times a second at most, once the flow of a relation has shown a change. */
+/** Asks again whenever the flow of a relation has shown a change: four times a second at most, as events come. */
 function useFresh(name: string, wanted: boolean, again: () => void): void {
   useEffect(() => {
     if (!wanted) return undefined;
     let seen = flowOf(name).changed;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const end = pulse.subscribe(() => {
+    return pulse.subscribe(() => {
       const changed = flowOf(name).changed;
-      if (changed === seen || timer) return;
+      if (changed === seen) return;
       seen = changed;
-      timer = setTimeout(() => {
-        timer = undefined;
-        again();
-      }, FRESH_MILLISECONDS);
+      again();
     });
-    return () => {
-      end();
-      clearTimeout(timer);
-    };
   }, [name, wanted, again]);
 }

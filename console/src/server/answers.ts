@@ -62,6 +62,7 @@ export interface Status {
 export interface Activity {
   rows_in: number;
   rows_out: number;
+  refreshes: number;
   epoch: number;
   ms: number;
 }

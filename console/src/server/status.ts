@@ -111,7 +111,7 @@ export function take(event: StatusEvent, seconds: number, now: number): void {
   for (const [name, flow] of flows) if (!event.nodes[name]) flow.take(0, 0, 0, seconds);
   for (const [name, one] of Object.entries(event.nodes)) {
     const flow = flowOf(name);
-    flow.take(one.rows_in, one.rows_out, one.ms, seconds);
+    flow.take(one.rows_in, one.rows_out, one.ms / Math.max(1, one.refreshes), seconds);
     if (one.rows_in || one.rows_out) flow.changed = now;
     flow.epoch = Math.max(flow.epoch, one.epoch);
     rows += one.rows_in + one.rows_out;

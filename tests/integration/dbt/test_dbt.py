@@ -80,6 +80,13 @@ def test_a_changed_model_is_changed_in_place(project: Project) -> None:
     assert project.dbt("run", "--select", "orders").success
 
 
+def test_a_staging_view_that_cannot_be_read_leaves_the_former_one(project: Project) -> None:
+    project.replace("models/staging/stg_payments.sql", "payment_method, amount", "payment_method, amounts")
+    assert 'there is no column "amounts"' in project.dbt("run", "--select", "stg_payments").said("stg_payments")
+    project.replace("models/staging/stg_payments.sql", "payment_method, amounts", "payment_method, amount")
+    assert project.dbt("run", "--select", "stg_payments").said("stg_payments") == "unchanged"
+
+
 def test_a_changed_staging_view_reaches_what_is_made_of_it(project: Project) -> None:
     project.replace("models/staging/stg_payments.sql", "payment_method, amount", "payment_method, amount * 2 as amount")
     done = project.dbt("run", "--select", "stg_payments")

@@ -15,6 +15,7 @@ import pytest
 
 import tidemill
 from tests.serving.console.browser import require_browser
+from tidemill.engine.warehouse import Warehouse
 
 COMMAND = [sys.executable, "-c", "from tidemill.serving.cli.entry import main; main()", "ui", "--no-open"]
 
@@ -26,6 +27,20 @@ def get(url: str) -> tuple[dict[str, str], str]:
 
 def status(url: str) -> Any:
     return json.loads(get(f"{url}/v1/status")[1])
+
+
+def changed_nodes(url: str, wh: Warehouse) -> Any:
+    """The nodes of the first event that has some, while rows are applied by the writer."""
+    with urllib.request.urlopen(f"{url}/v1/status/stream", timeout=20) as stream:
+        until = time.monotonic() + 15
+        while time.monotonic() < until:
+            wh.apply({"t": [(+1, (0,))]})
+            time.sleep(0.3)
+            line = stream.readline().decode()
+            nodes = json.loads(line[5:])["nodes"] if line.startswith("data:") else {}
+            if nodes:
+                return nodes
+    raise AssertionError("no event told what views have done")
 
 
 def test_it_is_served_beside_a_writer(tmp_path: Path) -> None:
@@ -50,6 +65,7 @@ def test_it_is_served_beside_a_writer(tmp_path: Path) -> None:
                 time.sleep(0.05)
             rows = json.loads(get(f"{found[0]}/v1/views/v")[1])["rows"]
             assert rows == [[3]]
+            assert changed_nodes(found[0], wh)["v"]["rows_in"] > 0
         finally:
             process.terminate()
             process.communicate(timeout=60)

@@ -19,7 +19,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.entries.named_definitions import words_of
+from tidemill.engine.catalog.entries.named_definitions import require_readable, words_of
 from tidemill.engine.catalog.view import View
 from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.stored_statistics import stored_statistics
@@ -297,6 +297,7 @@ def _try(engine: Engine, trial: Catalog, step: DeployStep) -> tuple[DeployStep, 
             trial.replace_entry(name, replace(old, fields=(*old.fields, *fields)))
         case sql.CreateNamedQuery(query=query):
             trial.named = replace(trial.named, queries={**trial.named.queries, query.name: query})
+            require_readable(query, trial.relations, replace(trial.named, registered=engine.registry.keys))
         case sql.CreateFunction(function=function):
             trial.named = replace(trial.named, functions={**trial.named.functions, function.name: function})
         case sql.CreateView() as view:

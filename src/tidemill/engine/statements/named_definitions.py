@@ -31,7 +31,7 @@ from tidemill.compiler.frontends.sql.named_definitions import (
 )
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import translate
-from tidemill.engine.catalog.entries.named_definitions import require_unused
+from tidemill.engine.catalog.entries.named_definitions import require_readable, require_unused
 from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
@@ -58,9 +58,7 @@ def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resul
     if not statement.temporary:
         refuse_temporary(engine, query.text, f'view "{query.name}"')
     named = replace(named, queries={**named.queries, query.name: query})
-    names = DefinitionScope(engine.rights.relations, named).rows(query).names
-    if len(set(names)) < len(names):
-        raise NameTaken(f'view "{query.name}" has two columns of one name', hint="Name them with AS.")
+    require_readable(query, engine.rights.relations, named)
     if statement.temporary:
         session.set_queries({**session.definitions.queries, query.name: query})
     else:

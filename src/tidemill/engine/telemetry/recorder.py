@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from copy import copy
 from datetime import UTC, datetime
+from itertools import takewhile
 from logging import DEBUG, INFO, WARNING
 
 from tidemill.engine.telemetry.epoch_work import EpochWork, PendingRefresh, ViewWork
@@ -55,6 +56,8 @@ class RefreshRecorder:
         self._writes = writes
         self._held: deque[Refresh] = deque(maxlen=HELD_ENTRIES)
         self._totals: dict[str | None, RefreshTotals] = {}
+        self._seen: datetime | None = None
+        self._look_at = 0.0
         self.changed: defaultdict[str, int] = defaultdict(int)
         """Rows by which each table has changed since the warehouse was opened."""
         self.ended = 0.0
@@ -217,11 +220,29 @@ class RefreshRecorder:
     def totals(self) -> dict[str | None, RefreshTotals]:
         """What each view has cost since the warehouse was opened, and under None all epochs; nothing is written."""
         with self._lock:
+            if not self._writes:
+                self._take_in_log()
             found = {view: copy(one) for view, one in self._totals.items()}
             for some in (*self._pending, self._epochs):
                 if some.epochs:
                     totals_with(found, some.view, some, some.last)
             return found
+
+    def _take_in_log(self) -> None:
+        """Add what the writer, in another process, has logged since the last look; it does so once a second."""
+        now = time.perf_counter()
+        if now < self._look_at:
+            return
+        self._look_at = now + WRITE_SECONDS
+        seen, newest_first = self._seen, self.entries()
+        if seen is None:  # what was done before this process looked is not counted
+            newest = next(newest_first, None)
+            self._seen = datetime.min if newest is None else newest.time
+            return
+        found = list(takewhile(lambda entry: entry.time > seen, newest_first))
+        for entry in found:
+            totals_with(self._totals, entry.view, entry, entry.epoch)
+        self._seen = max([seen, *(entry.time for entry in found)])
 
     def flush(self) -> None:
         """Write what is pending."""

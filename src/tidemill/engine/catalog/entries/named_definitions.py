@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions, NamedQuery, Parameter, SqlFunction
+from tidemill.compiler.frontends.sql.named_definitions import (
+    DefinitionScope,
+    NamedDefinitions,
+    NamedQuery,
+    Parameter,
+    SqlFunction,
+)
 from tidemill.compiler.frontends.sql.registered_functions import read_type
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import NameTaken, Unsupported
+from tidemill.model.schema import RelationFields
 from tidemill.model.types import Field
 
 
@@ -54,6 +61,13 @@ class Maintained(Protocol):
     def name(self) -> str: ...
     @property
     def query(self) -> str: ...
+
+
+def require_readable(query: NamedQuery, relations: RelationFields, named: NamedDefinitions) -> None:
+    """Refuse a view that is not materialized whose query cannot be read, or has two columns of one name."""
+    names = DefinitionScope(relations, named).rows(query).names
+    if len(set(names)) < len(names):
+        raise NameTaken(f'view "{query.name}" has two columns of one name', hint="Name them with AS.")
 
 
 def require_unused(

@@ -79,13 +79,15 @@ def changed_nodes(before: Activity, after: Activity) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
     for name, rows in after.tables.items():
         if rows != before.tables.get(name, 0):
-            nodes[name] = {"rows_in": 0, "rows_out": rows - before.tables.get(name, 0), "epoch": after.epoch, "ms": 0.0}
+            more = rows - before.tables.get(name, 0)
+            nodes[name] = {"rows_in": 0, "rows_out": more, "refreshes": 0, "epoch": after.epoch, "ms": 0.0}
     for name, now in after.views.items():
         then = before.views.get(name, NOTHING)
         if now.epochs != then.epochs:
             nodes[name] = {
                 "rows_in": now.rows_in - then.rows_in,
                 "rows_out": now.rows_out - then.rows_out,
+                "refreshes": now.epochs - then.epochs,
                 "epoch": now.epoch,
                 "ms": round(1e3 * (now.seconds - then.seconds), 3),
             }
