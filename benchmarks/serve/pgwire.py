@@ -1,7 +1,7 @@
 """Point reads over PostgreSQL's protocol: ours, and a PostgreSQL with a plain materialized view and an index.
 
 The same client reads both: asyncpg with prepared statements, several connections in one process. Run it with
-``python -m benchmarks.serve.pgwire``, or as the case ``pgwire`` of ``tidemill bench serve``.
+``python -m benchmarks.serve.pgwire``.
 """
 
 from __future__ import annotations
