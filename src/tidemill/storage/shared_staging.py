@@ -67,9 +67,7 @@ class SharedStaging:
         if adopted is None:
             return None
         entry, marks = adopted
-        weights = marks.column(WEIGHT)
-        net, both = (pc.sum(numbers).as_py() or 0 for numbers in (weights, pc.abs(weights)))
-        return StagedRun(entry, (both + net) // 2, (both - net) // 2)
+        return StagedRun(entry, *weights_came_and_left(marks))
 
     def file(self, run: StagedRun) -> StagedFile:
         """A run that this or another process has put."""
@@ -99,6 +97,13 @@ class SharedStaging:
                 yield folder / name
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def weights_came_and_left(rows: pa.Table) -> tuple[int, int]:
+    """The sum of the weights above zero, and that of the others without its sign."""
+    weights = rows.column(WEIGHT)
+    net, both = (pc.sum(numbers).as_py() or 0 for numbers in (weights, pc.abs(weights)))
+    return (both + net) // 2, (both - net) // 2
 
 
 def write_arrow(rows: pa.Table, file: Path) -> None:
