@@ -1,19 +1,15 @@
 """Point reads over PostgreSQL's protocol: ours, and a PostgreSQL with a plain materialized view and an index.
 
-The same client reads both: asyncpg with prepared statements, several connections in one process. Run it with
-``python -m benchmarks.serve.pgwire``.
+The same client reads both: asyncpg with prepared statements, several connections in one process.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 QUERY = "SELECT * FROM spend WHERE customer = $1"
@@ -114,20 +110,3 @@ def of_postgres(connections: int, seconds: float) -> dict[str, float] | None:
         return asyncio.run(measure(connections, seconds, **address))
     finally:
         server.remove()
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures as JSON lines."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=5)
-    given = parser.parse_args(arguments)
-    found = {"pgwire": ours(given.connections, given.seconds)}
-    postgres = of_postgres(given.connections, given.seconds)
-    for case, metrics in (found if postgres is None else found | {"pgwire/postgres": postgres}).items():
-        for metric, value in metrics.items():
-            print(json.dumps({"bench": "serve", "case": case, "metric": metric, "value": round(value, 3)}))
-
-
-if __name__ == "__main__":
-    main()
