@@ -16,6 +16,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 import tidemill
+from tidemill.sources.lake.publication import key_index
 
 EPOCHS = 5
 MODES = ("merge", "snapshot", "changes")
@@ -84,6 +85,7 @@ def shown_at(epoch: int) -> Rows:
 
 def live(folder: Path, format: str) -> None:
     """Make all changes, and publish after each."""
+    key_index.INDEXED_ROWS = 2  # so that files of a few rows have an index
     with tidemill.open(folder / "w", runtime="native", backend="python") as wh:
         wh.sql("CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, g STRING, n INT)")
         for mode in MODES:

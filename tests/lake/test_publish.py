@@ -27,6 +27,7 @@ from tests.lake.publishing import (
     table_of,
 )
 from tidemill.model.errors import NameTaken, UnknownName, Unsupported
+from tidemill.sources.lake.publication import key_index
 
 
 @pytest.fixture
@@ -37,7 +38,10 @@ def wh() -> Iterator[Any]:
 
 @pytest.mark.parametrize("write", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_from_one_lake_table_to_others(tmp_path: Path, random_seed: int, wh: Any, format: str, write: str) -> None:
+def test_from_one_lake_table_to_others(
+    tmp_path: Path, random_seed: int, wh: Any, format: str, write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_index, "INDEXED_ROWS", 4)
     lake = delta_history.DeltaHistory(tmp_path / "orders", random.Random(random_seed), "on", [])
     wh.sql(f"CREATE TABLE orders USING delta LOCATION '{lake.path}'")
     query = "SELECT region, score, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY region, score"

@@ -22,7 +22,7 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
 from tidemill.engine.statements.describe import TextDescription, describe
-from tidemill.engine.statements.parameters import marker_named, parameters_of
+from tidemill.engine.statements.parameters import Parameters, marker_named, parameters_of
 from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
@@ -340,7 +340,7 @@ class RowChanges:
 class PreparedText:
     """A text with parameters, ready to be run: ``find = wh.prepare("... WHERE id = :id")``, ``find.run(id=7)``."""
 
-    FOR_EVERYBODY = frozenset({"run", "describe"})
+    FOR_EVERYBODY = frozenset({"run", "describe", "find"})
     FOR_OWNERS = frozenset[str]()
 
     def __init__(
@@ -361,6 +361,22 @@ class PreparedText:
         """Run it with values of its parameters, by name or in a list; returns the rows of the last statement."""
         given = parameters_of(args, parameters, self._types)
         return run_script(self._engine, self._prepared, self.text, given, at_once=True)
+
+    def find(self, args: Mapping[str, Any] | Sequence[Any] | None = None, **parameters: Any) -> Result | None:
+        """The rows of one key, if they are in memory and can be read at once; None where only ``run`` can tell.
+
+        This never waits, so an event loop may call it: for a SELECT of columns of one table or view by all columns
+        of its key, once ``run`` has answered it before.
+        """
+        return self._found(parameters_of(args, parameters, self._types))
+
+    def _found(self, given: Parameters) -> Result | None:
+        engine, session = self._engine, self._session
+        if session is not None and session.closed:
+            return None
+        definitions = engine.session.definitions if session is None else session.definitions
+        point = self._prepared.find_point(engine, self.text, given, definitions)
+        return None if point is None else point.now(engine, given)
 
     def describe(self) -> TextDescription:
         """The types of its parameters, as declared or as their use tells them, and the columns; nothing is run.

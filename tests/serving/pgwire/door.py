@@ -39,9 +39,14 @@ class Door:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.pool = Pool(4 if hasattr(warehouse, "session") else 1)
+        self.pool = Pool()
         self.server = PgServer(warehouse, options.pop("users", None), self.pool, port=0, **options)
-        self.call(self.server.start())
+        try:
+            self.call(self.server.start())
+        except BaseException:
+            self.call(self.server.stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            raise
         self.port = self.server.port
 
     def call(self, work: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Queries that read tables by primary key: rows are found by lookup, and the query is computed over these alone.
+"""Queries that read tables and views by their keys: rows are found by lookup, the query is computed over these alone.
 
 The lookup only replaces the contents of a table by those of its rows that can contribute. What the query means is
 defined elsewhere, so conditions are tested again on the rows that were found.
@@ -7,6 +7,8 @@ defined elsewhere, so conditions are tested again on the rows that were found.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
@@ -16,11 +18,13 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.analysis.key_bounds import BoundedScan, Values, key_bounds
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.epochs.state import EngineState
-from tidemill.model.schema import Table
+from tidemill.model.types import Field
 from tidemill.runtimes.runtime import KeyLookup
 
-__all__ = ["answer_by_keys"]
+__all__ = ["KeyedRelation", "answer_by_keys", "keyed_relation"]
 
 FEW_ROWS = 200
 """Number of rows up to which the evaluator answers sooner than a query can be compiled."""
@@ -39,7 +43,10 @@ def answer_by_keys(
     ``lookup`` finds rows, by default those that are stored; relations in ``changed`` differ from what is stored.
     """
     catalog, pushed = state.catalog, push_down_filters(relation)
-    tables = bounded_tables(pushed, {name: catalog.tables[name] for name in read if _has_key(catalog.tables.get(name))})
+    keyed = {name: one for name in read if (one := keyed_relation(catalog, name)) is not None}
+    if lookup is not None or state.placement.lookup is not state.placement.native:
+        keyed = {name: one for name, one in keyed.items() if name in catalog.tables}
+    tables = bounded_tables(pushed, keyed)
     scanned = read - tables.keys()
     if not tables or any(name in catalog.views and catalog.views[name].computed_on_read for name in scanned):
         return None
@@ -58,11 +65,39 @@ def answer_by_keys(
     return state.placement.native.answer(program, given)
 
 
-def _has_key(table: Table | None) -> bool:
-    return table is not None and table.kept and bool(table.primary_key)
+class KeyedRelation(NamedTuple):
+    """A table or view whose rows are known by a key."""
+
+    primary_key: tuple[str, ...]
+    key_positions: tuple[int, ...]
+    fields: tuple[Field, ...]
 
 
-def bounded_tables(relation: Relation, tables: Mapping[str, Table]) -> dict[str, Table]:
+_KNOWN: WeakKeyDictionary[Catalog, dict[str, KeyedRelation | None]] = WeakKeyDictionary()
+"""Keys by the catalog that they were found in: a catalog does not change."""
+
+
+def keyed_relation(catalog: Catalog, name: str) -> KeyedRelation | None:
+    """The key of a table, or of a view that is stored; None if it has none."""
+    known = _KNOWN.setdefault(catalog, {})
+    if name not in known:
+        known[name] = _keyed(catalog, name)
+    return known[name]
+
+
+def _keyed(catalog: Catalog, name: str) -> KeyedRelation | None:
+    table, view = catalog.tables.get(name), catalog.views.get(name)
+    if table is not None and table.kept and table.primary_key:
+        return KeyedRelation(tuple(table.primary_key), table.key_positions, table.fields)
+    if view is None or view.computed_on_read or catalog.is_in_lake(name):
+        return None
+    places = key_of_view(view, catalog)
+    if not places:
+        return None
+    return KeyedRelation(tuple(view.fields[place].name for place in places), places, view.fields)
+
+
+def bounded_tables(relation: Relation, tables: Mapping[str, KeyedRelation]) -> dict[str, KeyedRelation]:
     """Those of ``tables`` that ``relation`` reads by primary key alone, wherever it reads them.
 
     A row found by key bounds those that it is joined with, whatever its values are: here they are left open.
@@ -76,7 +111,7 @@ def bounded_tables(relation: Relation, tables: Mapping[str, Table]) -> dict[str,
         keys = {name: key for name, key in keys.items() if name not in free}
 
 
-def _find(lookup: KeyLookup, relation: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]] | None:
+def _find(lookup: KeyLookup, relation: Relation, tables: Mapping[str, KeyedRelation]) -> dict[str, list[Row]] | None:
     """The rows of ``tables`` that can contribute to ``relation``, each once; None if there are too many keys."""
 
     def find(one: BoundedScan) -> list[Row]:

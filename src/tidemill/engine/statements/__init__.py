@@ -6,6 +6,7 @@
 - ``builds``: views built in the background, SHOW BUILDS
 - ``script``: a text of statements, run with its parameters
 - ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
+- ``point_read``: rows of one key, from memory and at once
 - ``describe``: types of parameters and columns before a statement is run
 - ``transactions``: BEGIN, COMMIT, ROLLBACK
 - ``grants``: GRANT, REVOKE, SHOW GRANTS, and which statements a session may run

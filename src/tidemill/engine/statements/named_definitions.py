@@ -84,7 +84,10 @@ def drop_named_query(engine: Engine, name: str) -> Result | None:
 
 def refuse_temporary(engine: Engine, text: str, what: str) -> None:
     """Refuse what is stored, and would use names that are gone when the warehouse is closed."""
-    session, used = engine.session.definitions, names_in(text)
+    session = engine.session.definitions
+    if not (session.queries or session.functions):
+        return
+    used = names_in(text)
     for kind, verb, names in (
         ("view", "read", used.tables & session.queries.keys()),
         ("function", "call", used.functions & session.functions.keys()),

@@ -30,6 +30,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements.changes import apply_deleted, apply_rows, apply_updated, kept_table
 from tidemill.engine.statements.parameters import Parameters, markers_of_script
+from tidemill.engine.statements.point_read import PARAMETER, PointRead, point_read
 from tidemill.engine.statements.select import answered
 from tidemill.engine.statements.versions import versions_read
 from tidemill.model.errors import TidemillError
@@ -55,6 +56,7 @@ class _Prepared:
     """A statement that is ready to run, and what it was translated with: it is out of date where that has changed."""
 
     run: Run
+    point: PointRead | None
     catalog: object
     session: object
     functions: Mapping[str, str]
@@ -84,12 +86,22 @@ class PreparedStatements:
             self._keep(key, None)
             return None
         if kept is None or not kept.is_current(engine):
-            run = _prepared(engine, text, given)
-            if run is None:
+            made = _prepared(engine, text, given)
+            if made is None:
                 return None
-            kept = _Prepared(run, engine.catalog, engine.session.definitions, dict(engine.registry.keys))
+            query, run = made
+            point = point_read(engine, query) if isinstance(query, TranslatedQuery) else None
+            run = run if point is None else partial(_missed, run, point)
+            kept = _Prepared(run, point, engine.catalog, engine.session.definitions, dict(engine.registry.keys))
         self._keep(key, kept)
         return kept.run
+
+    def find_point(self, engine: Engine, text: str, given: Parameters, session: object) -> PointRead | None:
+        """The point read that a text is kept ready as, if it is one and nothing has changed since."""
+        kept = self._kept.get((text, tuple([(marker, value.of) for marker, value in given.items()])))
+        if kept is None or kept.point is None or kept.catalog is not engine.catalog or kept.session is not session:
+            return None
+        return kept.point
 
     def _keep(self, key: Key, kept: _Prepared | None) -> None:
         self._kept[key] = kept
@@ -97,15 +109,15 @@ class PreparedStatements:
             self._kept.popitem(last=False)
 
 
-def _prepared(engine: Engine, text: str, given: Parameters) -> Run | None:
-    """The function that runs one statement; None where it cannot be prepared: reading it then tells why."""
+def _prepared(engine: Engine, text: str, given: Parameters) -> tuple[object, Run] | None:
+    """A statement as it was translated, and the function that runs it; None where reading it tells why it is none."""
     try:
         first, second = (_translated(engine, text, given, moment) for moment in _MOMENTS)
     except TidemillError:
         return None
     if first is None or second is None or first[:2] != second[:2]:
         return None
-    return first[2]
+    return first[0], first[2]
 
 
 def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) -> tuple[object, object, Run] | None:
@@ -113,7 +125,7 @@ def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) 
     if len(statements) != 1 or markers_of_script(statements).keys() != given.keys():
         return None
     (statement,) = statements
-    columns = {marker: Column(f"parameter {marker}", value.of) for marker, value in given.items()}
+    columns = {marker: Column(f"{PARAMETER}{marker}", value.of) for marker, value in given.items()}
     named = replace(engine.named, markers=columns)
     relations, functions = engine.rights.relations, engine.registry.keys
     match statement:
@@ -136,6 +148,13 @@ def _translated(engine: Engine, text: str, given: Parameters, moment: datetime) 
     return None
 
 
+def _missed(run: Run, point: PointRead, engine: Engine, values: Parameters) -> Result:
+    """Run a point read that could not be answered at once."""
+    found = run(engine, values)
+    point.note_missed(engine)
+    return found
+
+
 def _select(query: TranslatedQuery, engine: Engine, values: Parameters) -> Result:
     return answered(engine, replace(query, relation=_bound(query.relation, values)))
 
@@ -144,7 +163,7 @@ def _bound(relation: Relation, values: Parameters) -> Relation:
     """A query with constants in place of its parameters."""
     if not values:
         return relation
-    constants: dict[str, Scalar] = {f"parameter {marker}": value for marker, value in values.items()}
+    constants: dict[str, Scalar] = {f"{PARAMETER}{marker}": value for marker, value in values.items()}
 
     def bind(node: Relation) -> Relation:
         found = expressions(node)

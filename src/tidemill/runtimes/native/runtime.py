@@ -355,6 +355,20 @@ class NativeRuntime:
                 found.setdefault(tuple([row[i] for i in positions]), []).append(row)
         return found
 
+    def find_in_memory(self, relation: str, positions: ColumnPositions, key: Row) -> list[Row] | None:
+        """The rows under one key, if they and their index are in memory as they are now; else None, at once."""
+        compiled = self._backends.ready_table(relation)
+        if compiled is not None and positions == compiled.table.key_positions:
+            return list(compiled.find([key]).values())
+        held = self._state.ready_relation(relation)
+        if held is None or not held.has_index(positions):
+            return None
+        return [row for row, weight in held.index(positions).get(index_key(key), ()) if weight > 0]
+
+    def hold(self, relation: str, positions: ColumnPositions) -> None:
+        """Have a relation in memory for reads by these columns, where there is room for it; between epochs."""
+        self._state.hold(relation, positions)
+
     def _pairs_under(self, relation: str, positions: ColumnPositions, keys: Collection[Row]) -> list[WeightedRow]:
         """The weighted rows of a relation in memory that have one of ``keys``."""
         held = self._state.relation(relation)

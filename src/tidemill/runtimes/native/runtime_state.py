@@ -103,6 +103,19 @@ class RuntimeState:
             self._used_relations.add(name)
         return held
 
+    def ready_relation(self, name: str) -> RowMap | None:
+        """The contents of a relation, if all of them are in memory and nothing is missing."""
+        held = self._contents.get(name)
+        return held if type(held) is RowMap and name not in self._behind.shown else None
+
+    def hold(self, name: str, positions: ColumnPositions) -> None:
+        """Have all rows of a relation in memory, with an index, where there is room for them; between epochs."""
+        if isinstance(self._contents.get(name), OverlaidRelation):
+            self._release_relation(name)
+        held = self.relation(name, whole=True)
+        if isinstance(held, RowMap):
+            held.index(positions)
+
     def _catch_up_relation(self, name: str) -> None:
         """Add the changes that a relation has missed, or release it if reading it again is cheaper."""
         held = self._contents.pop(name, None)  # an interrupt must not leave it half updated

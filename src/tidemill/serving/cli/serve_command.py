@@ -33,6 +33,9 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="The port for HTTP; 0 chooses one.", min=0, max=65535)] = 6874,
+    pg_port: Annotated[
+        int | None, typer.Option(help="A port for PostgreSQL's protocol, such as 6875.", min=0, max=65535)
+    ] = None,
     runtime: RuntimeOption = RuntimeName.auto,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Read beside another process that writes, and follow it.")
@@ -51,12 +54,13 @@ def serve(
     Examples:
       tidemill serve -w shop
       tidemill serve -w shop --port 8000 --follow
+      tidemill serve -w shop --pg-port 6875   (and psql -h localhost -p 6875 shop)
       tidemill serve -w shop --read-only      (beside a process that writes)
     """
     with open_folder(warehouse, runtime, new=create, read_only=read_only) as wh:
         if follow or read_only:
             wh.follow()
-        server = server_of(wh, warehouse, host, port)
+        server = server_of(wh, warehouse, host, port, pg_port)
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.start()
@@ -65,7 +69,7 @@ def serve(
     say(f"{warehouse} is closed", quiet=quiet)
 
 
-def server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
+def server_of(wh: object, warehouse: str, host: str, port: int, pg_port: int | None = None) -> Server:
     """A server for an open warehouse; its packages are an extra."""
     try:
         from tidemill.serving.server.server import Server
@@ -79,7 +83,15 @@ def server_of(wh: object, warehouse: str, host: str, port: int) -> Server:
     from tidemill.engine.warehouse import Warehouse
 
     assert isinstance(wh, Warehouse)
-    return Server(wh, Path(warehouse).name, Settings(host=host, port=port))
+    settings, doors = Settings(host=host, port=port), []
+    if pg_port is not None:
+        from tidemill.serving.access.users import Users
+        from tidemill.serving.pgwire.server import PgServer
+        from tidemill.serving.server.statement_pool import StatementPool
+
+        pool = StatementPool(settings.threads, settings.queue, "pgwire statement")
+        doors.append(PgServer(wh, Users.load(warehouse), pool, host, pg_port))
+    return Server(wh, Path(warehouse).name, settings, doors)
 
 
 def wait_for(server: Server) -> None:

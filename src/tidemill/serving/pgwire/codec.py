@@ -35,7 +35,7 @@ class FrameReader:
     def __init__(self, largest: int = LARGEST_MESSAGE) -> None:
         self._bytes = bytearray()
         self._start = 0
-        self._largest = largest
+        self.largest = largest
 
     @property
     def waiting(self) -> int:
@@ -64,7 +64,7 @@ class FrameReader:
             return None
         kind = self._bytes[self._start]
         (length,) = _LENGTH.unpack_from(self._bytes, self._start + 1)
-        if not 4 <= length <= self._largest:
+        if not 4 <= length <= self.largest:
             raise MalformedMessage(f"a message of {length} bytes")
         payload = self._cut(5, length + 1)
         return None if payload is None else (kind, payload)

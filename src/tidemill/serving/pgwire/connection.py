@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tidemill.serving.pgwire import messages as m
-from tidemill.serving.pgwire.codec import FrameReader, MalformedMessage
+from tidemill.serving.pgwire.codec import LARGEST_STARTUP, FrameReader, MalformedMessage
 from tidemill.serving.pgwire.errors import PgError, error_fields
 from tidemill.serving.pgwire.protocol.copying import CopyingIn
 from tidemill.serving.pgwire.protocol.extended import ExtendedQuery
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         self.server = server
         self.process, self.key = 0, b""
         self.session: PgSession | None = None
-        self.frames = FrameReader()
+        self.frames = FrameReader(LARGEST_STARTUP)
         self.transport: asyncio.Transport | None = None
         self.startup: Startup | None = Startup(self)
         self.peer = ""
@@ -55,6 +55,8 @@ class Connection(asyncio.Protocol):
         self.is_encrypted = False
         self.cancelled = asyncio.Event()
         self.copying: CopyingIn | None = None
+        self.password: asyncio.Future[bytes] | None = None
+        """What is waited for while a user proves who it is."""
         self.sender = ResultSender(self)
         self.extended = ExtendedQuery(self)
         self._out = bytearray()
@@ -163,6 +165,8 @@ class Connection(asyncio.Protocol):
     def pump(self) -> None:
         """Handle the messages that are there, until one has to be waited for."""
         try:
+            if self.password is not None and (found := self.frames.message()) is not None:
+                self._take_password(*found)
             while not self._closing and (self._task is None or self.copying is not None):
                 if self.startup is not None:
                     work = self.startup.step()
@@ -182,6 +186,21 @@ class Connection(asyncio.Protocol):
         if self._task is None or self.copying is not None:
             self.flush()
         self._hold_reading()
+
+    def _take_password(self, kind: int, payload: bytes) -> None:
+        if kind != ord("p"):
+            raise MalformedMessage("something else than a password")
+        assert self.password is not None
+        self.password.set_result(payload)
+        self.password = None
+
+    async def next_password(self) -> bytes:
+        """What the client says next to prove who it is."""
+        self.flush()
+        found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.password = found
+        asyncio.get_running_loop().call_soon(self.pump)  # it may be there already
+        return await found
 
     def _handle(self, kind: int, payload: bytes) -> Coroutine[Any, Any, None] | None:
         if self.copying is not None:

@@ -6,13 +6,17 @@ import asyncio
 import hmac
 import logging
 import ssl
-from typing import Any, Protocol
 
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import SetupError
+from tidemill.serving.access.binding import require_safe_binding
+from tidemill.serving.access.principal import Principal
+from tidemill.serving.access.users import Users
 from tidemill.serving.pgwire.connection import Connection
 from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.session import PgSession, Shared, StatementRunner, TidemillSession
 
-__all__ = ["PgServer", "Users"]
+__all__ = ["PgServer"]
 
 LOG = logging.getLogger("tidemill.pgwire")
 
@@ -20,16 +24,6 @@ STARTUP_SECONDS = 30
 """Seconds in which a client has to say who it is."""
 
 MOST_CONNECTIONS = 200
-
-
-class Users(Protocol):
-    """Who may connect."""
-
-    def verifier(self, user: str) -> Any:
-        """What a password of a user is checked against; None if there is no such user."""
-
-    def roles(self, user: str) -> tuple[str, ...]:
-        """The roles of a user."""
 
 
 class PgServer:
@@ -41,7 +35,7 @@ class PgServer:
 
     def __init__(
         self,
-        warehouse: Any,
+        warehouse: Warehouse,
         users: Users | None,
         pool: StatementRunner,
         host: str = "127.0.0.1",
@@ -51,7 +45,8 @@ class PgServer:
         connections: int = MOST_CONNECTIONS,
     ) -> None:
         self.warehouse = warehouse
-        self.users = users
+        self.users = users if users else None
+        """Who may connect; None where whoever is on this machine is the owner."""
         self.pool = pool
         self.tls = tls
         self._address = host, port
@@ -71,7 +66,19 @@ class PgServer:
     async def start(self) -> None:
         """Listen."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), *self._address)
+        host, port = self._address
+        warning = require_safe_binding(host, self.users, self.tls)
+        if warning is not None:
+            LOG.warning("%s", warning)
+        try:
+            self._server = await loop.create_server(lambda: Connection(self), host, port)
+        except OSError as error:
+            raise SetupError(
+                "the server cannot listen here",
+                where=f"{host}:{port}",
+                detail=error.strerror or str(error),
+                hint="Another process may listen there: choose another --pg-port.",
+            ) from error
 
     async def stop(self) -> None:
         """Listen no more, and end all connections; what they run is cancelled."""
@@ -122,25 +129,10 @@ class PgServer:
         if connection is not None and hmac.compare_digest(connection.key, key):
             connection.cancel()
 
-    # -- users --------------------------------------------------------------------------------------------------
-
-    async def authenticate(self, connection: Connection, user: str) -> tuple[str, ...] | None:
-        """The roles of a user who has proven to be one; None for the owner."""
-        if self.users is None:
-            if connection.is_local:
-                return None
-            raise PgError("28000", "only clients on this machine may connect, since there are no users")
-        raise NotImplementedError
-
     def refused(self, connection: Connection, sqlstate: str) -> None:
         """Note that a client was not let in."""
         LOG.info("a client was refused: %s", sqlstate)
 
-    def open_session(self, user: str, roles: tuple[str, ...] | None, name: str) -> TidemillSession:
-        """A session of the warehouse for a user."""
-        opener = getattr(self.warehouse, "session", None)
-        if opener is None:
-            return self.warehouse  # type: ignore[no-any-return]
-        if roles is None:
-            return opener(name=name)  # type: ignore[no-any-return]
-        return opener(user=user, roles=roles, name=name)  # type: ignore[no-any-return]
+    def open_session(self, principal: Principal, name: str) -> TidemillSession:
+        """A session of the warehouse with the rights of a user."""
+        return principal.session(self.warehouse, name)

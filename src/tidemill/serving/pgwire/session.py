@@ -27,8 +27,8 @@ class StatementRunner(Protocol):
 class TidemillSession(Protocol):
     """The public methods of a session of a warehouse that this door uses."""
 
-    epoch: Any
-
+    @property
+    def epoch(self) -> int: ...
     def sql(self, text: str, args: Any = None) -> EngineResult: ...
     def prepare(self, text: str, *, types: Mapping[str, str] | None = None) -> Any: ...
     def apply(self, changes: Mapping[str, Any]) -> int: ...
@@ -151,11 +151,8 @@ class PgSession:
         if self._started:
             await self.run(self.session.sql, "ROLLBACK")
         close = getattr(self.session, "close", None)
-        if close is not None and self.owns_session:
+        if close is not None:
             await asyncio.to_thread(close)
-
-    owns_session = True
-    """False where the session is the warehouse itself."""
 
     def cancellation(self) -> PgError:
         """Why what runs is to end."""

@@ -223,4 +223,6 @@ class Settings:
 
     def reported_since(self, before: Mapping[str, str]) -> dict[str, str]:
         """The parameters that clients have to be told, as far as they differ from ``before``."""
+        if before == self._now:
+            return {}
         return {spelled: self._now[name] for name, spelled in REPORTED.items() if before.get(name) != self._now[name]}

@@ -246,6 +246,10 @@ class JournaledMap(ABC, Generic[E]):
             self._indexes[positions] = self._followed(HashIndex(positions))
         return self._indexes[positions].pairs
 
+    def has_index(self, positions: tuple[int, ...]) -> bool:
+        """True if there is an index by the keys at ``positions``."""
+        return positions in self._indexes
+
     def order(self, positions: tuple[int, ...], column: int, floats: bool) -> OrderedIndex:
         """Index of the entries by their keys at ``positions``, ordered by the key at ``column`` (``floats``: a
         DOUBLE)."""

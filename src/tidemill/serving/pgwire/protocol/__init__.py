@@ -1,6 +1,6 @@
 """The two query protocols, and what comes before them.
 
-- ``startup``: encryption, version, authentication
+- ``startup``: encryption, version, authentication; ``scram``: passwords
 - ``simple``: a text of statements
 - ``extended``: prepared statements and portals, perhaps many at once
 - ``sending``: results on the wire

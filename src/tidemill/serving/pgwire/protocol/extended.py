@@ -15,7 +15,9 @@ from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.outcome import CopyIn, CopyOut, Description, Outcome, Plan, Result, ResultColumn, RowStream
 from tidemill.serving.pgwire.protocol.copying import copy_in
 from tidemill.serving.pgwire.protocol.positions import hint_for, position_of
+from tidemill.serving.pgwire.protocol.sending import CHUNK
 from tidemill.serving.pgwire.scan import StatementText, split
+from tidemill.serving.pgwire.statements.engine_plan import EnginePlan
 from tidemill.serving.pgwire.statements.plan import plan_of
 from tidemill.serving.pgwire.types.parameters import value_of
 
@@ -254,7 +256,21 @@ class ExtendedQuery:
         if portal.prepared.plan is None:
             self._connection.send(m.EMPTY_QUERY)
             return None
+        if portal.result is None and self._run_now(portal, asked.limit or CHUNK):
+            return None
         return self._run(portal, asked.limit)
+
+    def _run_now(self, portal: Portal, limit: int) -> bool:
+        """Answer at once what the warehouse has in memory under one key; false if it has to be waited for."""
+        plan, connection = portal.prepared.plan, self._connection
+        found = plan.run_now(portal.values) if isinstance(plan, EnginePlan) else None
+        if found is None or found.columns is None or len(found.rows) > limit:
+            return False
+        formats = portal.formats_of(found.columns)
+        connection.send(connection.sender.encoder(found.columns, formats)(found.rows))
+        connection.sender.complete(found.tag, len(found.rows))
+        portal.result, portal.sent = found, len(found.rows)
+        return True
 
     async def _run(self, portal: Portal, limit: int) -> None:
         plan, sender = portal.prepared.plan, self._connection.sender

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.errors import Cancelled
 from tidemill.serving.pgwire.outcome import CopyOut, Outcome, ResultColumn, RowStream
-from tidemill.serving.pgwire.types.rows import row_encoder
+from tidemill.serving.pgwire.types.rows import RowEncoder, row_encoder
 
 if TYPE_CHECKING:
     from tidemill.serving.pgwire.connection import Connection
 
 __all__ = ["ResultSender"]
+
+MOST_ENCODERS = 200
 
 CHUNK = 500
 """Rows that are encoded in one go; more are encoded in a thread, piece by piece."""
@@ -25,10 +27,21 @@ class ResultSender:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._encoders: dict[tuple[tuple[ResultColumn, ...], tuple[int, ...]], RowEncoder] = {}
 
     def describe(self, columns: Sequence[ResultColumn], formats: Sequence[int]) -> None:
         """Announce columns."""
         self._connection.send(m.row_description([one.description for one in columns], formats))
+
+    def encoder(self, columns: tuple[ResultColumn, ...], formats: tuple[int, ...]) -> RowEncoder:
+        """The encoder of rows of these columns; made once, since prepared statements come again."""
+        known = self._encoders.get((columns, formats))
+        if known is None:
+            if len(self._encoders) >= MOST_ENCODERS:
+                self._encoders.clear()
+            known = row_encoder([one.encoder(form) for one, form in zip(columns, formats, strict=True)])
+            self._encoders[columns, formats] = known
+        return known
 
     async def rows(
         self, columns: Sequence[ResultColumn], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]

@@ -8,9 +8,11 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.model.errors import TidemillError
+from tidemill.serving.access.principal import LOCAL_OWNER, Principal
 from tidemill.serving.pgwire import messages as m
-from tidemill.serving.pgwire.codec import MalformedMessage
+from tidemill.serving.pgwire.codec import LARGEST_MESSAGE, MalformedMessage
 from tidemill.serving.pgwire.errors import PgError, error_fields, sqlstate_of
+from tidemill.serving.pgwire.protocol.scram import prove
 from tidemill.serving.pgwire.session import PgSession
 from tidemill.serving.pgwire.settings import Settings
 
@@ -81,8 +83,8 @@ class Startup:
             self._negotiate(startup)
             server.require_room(connection)
             user, database, settings = self._read(startup)
-            roles = await server.authenticate(connection, user)
-            await self._open(user, roles, database, settings)
+            principal = await self._authenticate(user)
+            await self._open(user, principal, database, settings)
         except TidemillError as error:
             connection.send(m.fields_message(b"E", error_fields(error, severity="FATAL")))
             server.refused(connection, sqlstate_of(error))
@@ -111,13 +113,26 @@ class Startup:
             settings.set(name, value)
         return user, given.get("database") or user, Settings(settings.snapshot())
 
-    async def _open(self, user: str, roles: tuple[str, ...] | None, database: str, settings: Settings) -> None:
+    async def _authenticate(self, user: str) -> Principal:
+        """The user who has proven to be one, or the owner on this machine, where there are no users."""
+        connection, users = self._connection, self._connection.server.users
+        if users is None:
+            if connection.is_local:
+                return LOCAL_OWNER
+            raise PgError("28000", "only clients on this machine may connect, since there are no users")
+        await prove(user, users.scram(user), connection.send, connection.next_password)
+        found = users.principal(user)
+        if found is None:
+            raise PgError("28P01", f'password authentication failed for user "{user}"')
+        return found
+
+    async def _open(self, user: str, principal: Principal, database: str, settings: Settings) -> None:
         connection, server = self._connection, self._connection.server
-        opened = await server.pool.run(server.open_session, user, roles, f"pgwire {connection.peer}")
+        connection.frames.largest = LARGEST_MESSAGE
+        opened = await server.pool.run(server.open_session, principal, f"pgwire {connection.peer}")
         session = PgSession(
             opened, server.pool, settings, user, database, connection.process, connection.cancelled, server.shared
         )
-        session.owns_session = opened is not server.warehouse
         session.apply_timeout()
         connection.session = session
         connection.startup = None

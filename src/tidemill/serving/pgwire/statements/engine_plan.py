@@ -98,6 +98,13 @@ class EnginePlan:
                 continue
         return None
 
+    def run_now(self, values: Sequence[Any]) -> Outcome | None:
+        """The rows of a point read that needs no waiting; None where the statement has to be run."""
+        if self._prepared is None or self._session.status != "I":
+            return None
+        found = self._prepared.find(self.arguments(values))
+        return None if found is None else self.outcome(found)
+
     def arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """Values by the names of the parameters."""
         return {f"{MARKER}{place}": value for place, value in enumerate(values, start=1)}

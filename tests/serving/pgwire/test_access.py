@@ -1,0 +1,69 @@
+"""Users, passwords and encryption."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+
+import psycopg
+import pytest
+
+import tidemill
+from tests.serving.pgwire.door import SHOP, Door
+from tidemill.serving.access.users import Users
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    made = subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip(f"openssl made no certificate: {made.stderr.decode()[-200:]}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql(SHOP)
+        users = Users(folder / "users.json")
+        users.add("ann", ["reader"], "correct horse")
+        door = Door(wh, users=users, tls=context, connections=3)
+        yield door
+        door.close()
+
+
+def test_a_user_proves_to_know_the_password(secured):
+    for mode in ("disable", "require"):
+        with secured.connect(password="correct horse", sslmode=mode) as client:
+            assert client.execute("SELECT count(*) FROM orders").fetchone() == (3,)
+            assert client.pgconn.ssl_in_use == (mode == "require")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                client.execute("DELETE FROM orders")
+
+
+@pytest.mark.parametrize(("user", "password"), [("ann", "wrong horse"), ("bob", "correct horse"), ("ann", "")])
+def test_nobody_else_comes_in(secured, user, password):
+    with pytest.raises(psycopg.OperationalError) as refused:
+        secured.connect(user=user, password=password or None)
+    assert "authentication failed" in str(refused.value) or "no password" in str(refused.value)
+    assert "horse" not in str(refused.value)
+
+
+def test_a_connection_too_many_is_refused(secured):
+    clients = [secured.connect(password="correct horse") for _ in range(3)]
+    try:
+        with pytest.raises(psycopg.OperationalError, match="too many connections"):
+            secured.connect(password="correct horse")
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_without_users_a_door_is_for_this_machine_alone(secured):
+    with pytest.raises(tidemill.TidemillError, match="needs users"):
+        Door(secured.warehouse, host="0.0.0.0")
