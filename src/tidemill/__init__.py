@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidemill.engine.repair import repair
     from tidemill.engine.warehouse import Warehouse
     from tidemill.model.errors import TidemillError
+    from tidemill.serving.client.connect import connect
     from tidemill.serving.pipelines.run import plan_pipeline, run_pipeline
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "backups",
     "check",
     "clone",
+    "connect",
     "deploy",
     "diff",
     "objects",
@@ -62,6 +64,7 @@ _MODULES = {
     "backups": "tidemill.engine.copies.backup",
     "check": "tidemill.engine.check",
     "clone": "tidemill.engine.copies.backup",
+    "connect": "tidemill.serving.client.connect",
     "deploy": "tidemill.engine.projects.deploy",
     "diff": "tidemill.engine.projects.deploy",
     "objects": "tidemill.engine.objects.database",

@@ -452,3 +452,34 @@ def test_a_published_view_keeps_its_columns(tmp_path: Path) -> None:
         wh.sql("ALTER TABLE t ADD COLUMN b INT; INSERT INTO t VALUES (2, 3, 4)")
         wh.publish()
         assert sorted(wh.view("v").rows()) == [(1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_a_primary_key_comes_and_goes(tmp_path: Path, place: str) -> None:
+    """It holds for the rows that are there, and views that can rely on it now are rebuilt."""
+    folder = ":memory:" if place == "memory" else tmp_path / "w"
+    with tidemill.open(folder, runtime="native", backend="python") as wh:
+        wh.sql("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 1), (1, 2), (2, 2), (NULL, 3)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT b, COUNT(*) AS n, MAX(a) AS m FROM t GROUP BY b")
+        wh.sql("CREATE MATERIALIZED VIEW pairs AS SELECT x.a, y.b FROM t AS x JOIN t AS y ON x.a = y.a")
+        with pytest.raises(DataError, match='column "a" of "t" cannot be NOT NULL'):
+            wh.sql("ALTER TABLE t ADD PRIMARY KEY (a)")
+        wh.sql("DELETE FROM t WHERE a IS NULL")
+        with pytest.raises(DataError, match="Several rows have the same values there, such as \\(1,\\)"):
+            wh.sql("ALTER TABLE t ADD PRIMARY KEY (a)")
+        wh.sql("ALTER TABLE t ADD PRIMARY KEY (b, a)")
+        with pytest.raises(Unsupported, match="has a primary key already"):
+            wh.sql("ALTER TABLE t ADD PRIMARY KEY (a)")
+        wh.sql("DELETE FROM t WHERE b = 1; ALTER TABLE t DROP PRIMARY KEY; ALTER TABLE t ADD PRIMARY KEY (a)")
+        assert all(one.ok for one in wh.verify())
+        with pytest.raises(DataError, match="two rows with the primary key a = 1"):
+            wh.sql("INSERT INTO t VALUES (1, 7)")
+        wh.sql("CREATE TABLE u (a INT, FOREIGN KEY (a) REFERENCES t (a))")
+        with pytest.raises(Unsupported, match='"t" has no primary key'):
+            wh.sql("ALTER TABLE t DROP PRIMARY KEY")
+        wh.sql("DROP TABLE u; INSERT INTO t VALUES (5, 2); ALTER TABLE t DROP PRIMARY KEY; INSERT INTO t VALUES (5, 2)")
+        assert wh.sql("SELECT n FROM v WHERE b = 2").rows() == [(4,)]
+        assert all(one.ok for one in wh.verify())
+        wh.sql("CREATE STREAM s (a INT)")
+        with pytest.raises(Unsupported, match="rows are not kept"):
+            wh.sql("ALTER TABLE s ADD PRIMARY KEY (a)")

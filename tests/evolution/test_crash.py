@@ -39,6 +39,7 @@ def test_killed_at(tmp_path: Path, passing: str) -> None:
 
 
 REPLACING = [
+    *("replacement-prepared:2", "replacement-prepared:4"),
     *("before-swap:1", "before-swap:3", "after-swap:2", "after-swap:4"),
     *("before-manifest:7", "after-manifest:8", "between-files:8"),
 ]

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import tidemill
 from tests.interruptions import Lines
+from tidemill.engine.check import check
+from tidemill.engine.definitions.pinned_view import PinnedView
+from tidemill.engine.definitions.preparation import PreparedFilter, PreparedRows
 from tidemill.model.errors import EpochGone, FellBehind, Unsupported
 from tidemill.program.changed_filters import changed_filter
 
@@ -53,14 +61,35 @@ def changes(chance: random.Random, wh: tidemill.Warehouse) -> dict[str, list[tup
     }
 
 
+def write_some(chance: random.Random, wh: tidemill.Warehouse) -> None:
+    """A few epochs, or none."""
+    for _ in range(chance.randrange(3)):
+        wh.apply(changes(chance, wh))
+
+
 def is_right(wh: tidemill.Warehouse, told: object = "") -> None:
     for one in wh.verify(against="evaluator"):
         assert one.ok, (told, one)
 
 
+@contextmanager
+def written_meanwhile(write: Callable[[], None]) -> Iterator[None]:
+    """Call ``write`` while a view is prepared: after its first rows, and before it is swapped in."""
+    with ExitStack() as patched:
+        for kind, name in ((PinnedView, "fill"), (PreparedRows, "run"), (PreparedFilter, "run")):
+            original = getattr(kind, name)
+
+            def and_write(self: Any, original: Callable[[Any], None] = original) -> None:
+                original(self)
+                write()
+
+            patched.enter_context(patch.object(kind, name, and_write))
+        yield
+
+
 def replace_often(place: Path | str, seed: int, steps: int, backend: str = "python") -> int:
-    """Replace a view that others read by random ones, with changes between; all answers are checked. Returns how many
-    were replaced."""
+    """Replace a view that others read by random ones, with changes between and meanwhile; all answers are checked.
+    Returns how many were replaced."""
     chance, done = random.Random(seed), 0
     history: dict[int, tuple[list[str], list[Row]]] = {}
 
@@ -85,7 +114,8 @@ def replace_often(place: Path | str, seed: int, steps: int, backend: str = "pyth
             if chance.random() < 0.3:
                 options = f"WITH (strategy = '{chance.choice(STRATEGIES)}')"
                 statement = f"CREATE OR REPLACE MATERIALIZED VIEW v {options} AS {query}"
-            wh.sql(statement)
+            with written_meanwhile(partial(write_some, chance, wh)):
+                wh.sql(statement)
             done += 1
             is_right(wh, (seed, statement))
             for name, rows in before.items():
@@ -94,8 +124,7 @@ def replace_often(place: Path | str, seed: int, steps: int, backend: str = "pyth
                     summed[row] = summed.get(row, 0) + weight
                 now = wh.view(name).rows()
                 assert {r: w for r, w in summed.items() if w} == {r: now.count(r) for r in now}, (seed, statement)
-            for _ in range(chance.randrange(3)):
-                wh.apply(changes(chance, wh))
+            write_some(chance, wh)
             is_right(wh, (seed, statement))
             if place != ":memory:" and chance.random() < 0.3:
                 wh.close()
@@ -227,6 +256,80 @@ def test_deferred_views(wh: tidemill.Warehouse) -> None:
     wh.sql("ALTER VIEW v AS SELECT k, n, z FROM t WHERE n > 25")
     wh.view("late").refresh()
     is_right(wh)
+
+
+MEANWHILE = (
+    "ALTER TABLE t ADD COLUMN x INT DEFAULT 7",
+    "CREATE MATERIALIZED VIEW new AS SELECT k, COUNT(*) AS c FROM v GROUP BY k",
+    "DROP VIEW sums",
+    "ALTER TABLE s RENAME COLUMN m TO p",
+    "ALTER VIEW v AS SELECT k, n FROM t WHERE n > 15",
+)
+REPLACED = (
+    "ALTER VIEW v AS SELECT k, n FROM t WHERE n > 20",
+    "ALTER VIEW v AS SELECT k, MAX(n) AS n, COUNT(*) AS c FROM t GROUP BY k",
+    "ALTER VIEW v AS SELECT t.k, n, z FROM t JOIN s ON t.k = s.k",
+)
+
+
+@pytest.mark.parametrize("statement", REPLACED)
+@pytest.mark.parametrize("other", MEANWHILE)
+def test_definitions_that_change_meanwhile(wh: tidemill.Warehouse, statement: str, other: str) -> None:
+    """What was computed over others is computed again."""
+    wh.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(n) AS n FROM v GROUP BY k")
+    left = [other]
+
+    def once() -> None:
+        if left:
+            wh.sql(left.pop())
+            wh.apply({"t": [(1, (1, 40, "1", *([7] if "ADD COLUMN" in other else [])))]})
+
+    with written_meanwhile(once):
+        wh.sql(statement)
+    assert not left
+    is_right(wh)
+    assert wh.view("v").definition.endswith(statement.partition(" AS ")[2])
+
+
+@pytest.mark.parametrize("files", [0, 10_000])
+def test_others_write_while_a_view_is_replaced(tmp_path: Path, files: int) -> None:
+    """They do not wait until it is computed, and all answers are right, those of earlier epochs too."""
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        wh.sql(f"{TABLES} CREATE MATERIALIZED VIEW v AS SELECT k, n FROM t WHERE n > 10; {READERS}")
+        wh.apply({"t": [(1, (i % 5, i, str(i % 3))) for i in range(300)], "s": [(1, (i, i)) for i in range(5)]})
+        done, then = Event(), wh.epoch
+        before, chance = sorted(wh.view("v").rows()), random.Random(1)
+
+        def write() -> None:
+            while not done.is_set():
+                wh.apply({"t": [(1, (chance.randrange(5), chance.randrange(60), "1"))]})
+                time.sleep(0.002)
+
+        thread = Thread(target=write)
+        with patch("tidemill.engine.definitions.pinned_view.FILE_ROWS", files):
+            thread.start()
+            try:
+                for statement in REPLACED:
+                    for other in (statement, "ALTER VIEW v AS SELECT k, n FROM t WHERE n > 10"):
+                        wh.sql(other)
+            finally:
+                done.set()
+                thread.join()
+        is_right(wh)
+        assert wh.epoch > then + 2 * len(REPLACED)
+        assert sorted(wh.at(then).view("v").rows()) == before
+        for epoch in range(then, wh.epoch, 7):
+            assert len(wh.at(epoch).view("v").rows()) == len(wh.sql(f"SELECT * FROM v VERSION AS OF {epoch}").rows())
+        wh.sql("ALTER VIEW v AS SELECT k, n, z FROM t WHERE n > 12")
+        wh.compact()
+        assert sorted(wh.at(then).view("v").rows()) == before
+        wh.vacuum(keep=1)
+        wh.compact()
+        is_right(wh)
+    assert check(tmp_path / "w", full=True).ok
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        wh.apply({"t": [(1, (1, 50, "2"))]})
+        is_right(wh)
 
 
 def test_rows_that_never_leave(wh: tidemill.Warehouse) -> None:

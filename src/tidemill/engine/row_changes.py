@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.access.allowed_changes import require_changes
 from tidemill.engine.boundary import public_class
@@ -44,9 +45,9 @@ from tidemill.sources.ingest.frames import changes_of, is_frame
 if TYPE_CHECKING:
     from tidemill.runtimes.spark.execution.spark_types import DataFrame
 
-__all__ = ["KeyedChanges", "PreparedText", "RowChanges", "Transaction"]
+__all__ = ["KeyedChanges", "PreparedText", "RowChanges", "Transaction", "key_table"]
 
-CHANGES, UPSERT = "changes", "upsert"
+CHANGES, UPSERT, DELETE = "changes", "upsert", "delete"
 MODES = (CHANGES, UPSERT)
 """Meanings of the rows that ``apply`` is given."""
 
@@ -55,7 +56,7 @@ LOAD_MODES = ("append", UPSERT, "overwrite")
 
 
 class KeyedChanges(NamedTuple):
-    """Changes for ``apply_each``, in the ``mode`` of ``apply``.
+    """Changes for ``apply_each``, in the ``mode`` of ``apply``; with ``delete`` they are primary keys.
 
     Changes with a ``key`` are made once: the same key again, also after a restart, gives the epoch of the first time,
     as long as it is among the last 16,384 keys. ``content`` tells what was sent with it, such as a digest: with another
@@ -174,9 +175,12 @@ class RowChanges:
         return [_result_of(next(results)) if one is None else one for one in found]
 
     def _sent(self, one: KeyedChanges) -> SentChanges:
-        engine, taken = self._engine, self._take(one.changes)
+        engine = self._engine
         if one.positions:
             require_changes(engine.rights, {}, one.positions)
+        if one.mode == DELETE:
+            return self._sent_keys(one)
+        taken = self._take(one.changes)
         if one.mode == CHANGES:
             return SentChanges(lambda: taken, one.positions, one.key, one.content)
         if one.mode != UPSERT:
@@ -185,6 +189,18 @@ class RowChanges:
 
         def made() -> Mapping[str, ChangeSet]:
             return {name: upserted_changes(engine, engine.catalog.table(name), each) for name, each in taken.items()}
+
+        return SentChanges(made, one.positions, one.key, one.content)
+
+    def _sent_keys(self, one: KeyedChanges) -> SentChanges:
+        """The rows with some primary keys, to be deleted."""
+        engine, found = self._engine, list[tuple[Table, list[Row]]]()
+        for name, keys in one.changes.items():
+            table = self._table(name)
+            found.append((table, [row for row, _ in self._keys(table, keys).pairs()]))
+
+        def made() -> Mapping[str, ChangeSet]:
+            return {table.name: deleted_by_key(engine, table, rows) for table, rows in found}
 
         return SentChanges(made, one.positions, one.key, one.content)
 
@@ -211,13 +227,17 @@ class RowChanges:
         """
         engine = self._engine
         target = self._table(table)
-        require_key(target, "delete")
-        key = Table(target.name, tuple(target.fields[place] for place in target.key_positions))
-        single = len(key.fields) == 1
-        found = self._taken(_weighted(keys, key, lambda one: (one,) if single and _is_value(one) else one), key)
+        found = self._keys(target, keys)
         with engine.settled():
             change = deleted_by_key(engine, target, (row for row, _ in found.pairs()))
             return engine.change({target.name: change})
+
+    def _keys(self, target: Table, keys: Any) -> ChangeSet:
+        """Primary keys of a table, as rows of a table that has nothing else."""
+        require_key(target, DELETE)
+        key = key_table(target)
+        single = len(key.fields) == 1
+        return self._taken(_weighted(keys, key, lambda one: (one,) if single and _is_value(one) else one), key)
 
     def load(
         self,
@@ -377,6 +397,11 @@ class Transaction:
     """A transaction of a ``with`` block; ``epoch`` is the one that it was committed as, once the block has ended."""
 
     epoch: int | None = None
+
+
+def key_table(table: Table) -> Table:
+    """A table with nothing but the primary key of another."""
+    return Table(table.name, tuple(table.fields[place] for place in table.key_positions))
 
 
 def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: row) -> Any:

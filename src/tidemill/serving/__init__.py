@@ -6,6 +6,7 @@
 - ``demo``: ``tidemill demo``
 - ``server``: one process that owns a warehouse and opens doors to it
 - ``http``: the door for HTTP
+- ``client``: a warehouse that another process serves
 - ``notebook``: the cell magic of notebooks
 - ``pgwire``: PostgreSQL's wire protocol
 - ``pipelines``: projects of Spark's declarative pipelines

@@ -8,6 +8,7 @@ as it is: otherwise every merge would create new small runs, to be merged in tur
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from functools import partial
 from hashlib import blake2s
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -30,7 +32,8 @@ from tidemill.storage.commits.position_history import with_history
 from tidemill.storage.filesystem.durable_files import damaged, fault
 from tidemill.storage.filesystem.file_system import FilePath, WriterToken, system_of
 from tidemill.storage.filesystem.writer_lock import taken_over
-from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
+from tidemill.storage.prepared_run import PreparedRun
+from tidemill.storage.runs import RunEntry, adopt_run, write_run
 from tidemill.storage.segments import with_epoch
 from tidemill.storage.shared_staging import StagedFile
 from tidemill.storage.store import StoreTraffic
@@ -43,8 +46,14 @@ CHECKPOINT_EPOCHS = 4096
 CHECKPOINT_BYTES = 32 << 20
 """Epochs and bytes in the log at which a checkpoint is due; opening a warehouse replays less than that."""
 
+FEW_FILES, WRITING_THREADS = 4, 8
+"""Files of a commit from which they are written and synced at the same time, and by how many threads."""
+
 DURABILITIES = ("epoch", "checkpoint")
 """When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 RunsByMap = Mapping[str, tuple[RunEntry, ...]]
 
@@ -70,6 +79,7 @@ class FolderWriter:
         self._numbers = count(1)
         self._written: list[str] = []
         self._merged: list[str] = []
+        self._threads: ThreadPoolExecutor | None = None
         self.traffic = StoreTraffic()
 
     def require_own(self) -> None:
@@ -229,7 +239,8 @@ class FolderWriter:
         if manifest.log is None:
             manifest = self._with_tail(now, manifest)
         added = [run for runs in manifest.added.values() for run in runs]
-        sync_runs(self._layout.maps, added)
+        folders = {folder.name: folder for folder in ((self._layout.maps / run.file).parent for run in added)}
+        self._together(lambda folder: system_of(folder).sync_folder(folder), list(folders.values()))
         self.traffic.written += sum(run.bytes for run in added)
         after = manifest.apply(now.state)
         if whole or manifest.sequence % FULL_EVERY == 1:
@@ -273,12 +284,10 @@ class FolderWriter:
     def _with_tail(self, now: CommittedState, manifest: Manifest) -> Manifest:
         """The manifest with one additional run for each map that has changes in the log."""
         added, counts = dict(manifest.added), dict(manifest.counts)
-        for name in now.tail.names():
-            part = now.tail.part(name)
-            if part is not None:
-                run = self._write(part.table, now.state, name, self._written)
-                added[name] = (*added.get(name, ()), run)
-                counts[name] = ChangeCounts.of_tables(part.table) + counts.get(name, NO_CHANGES)
+        parts = {name: part for name in now.tail.names() if (part := now.tail.part(name)) is not None}
+        for name, (run, marks) in self._write_all(parts, lambda name: parts[name].table, now.state).items():
+            added[name] = (*added.get(name, ()), run)
+            counts[name] = ChangeCounts.of_tables(marks) + counts.get(name, NO_CHANGES)
         reached = {**now.positions, **manifest.positions}
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
         known = now.state.ids.keys() - set(manifest.dropped)
@@ -287,33 +296,45 @@ class FolderWriter:
         return replace(manifest, positions=moved, reached=epochs, ids=ids, added=added, counts=counts)
 
     def _write_changes(self, now: CommittedState, epoch: Epoch) -> tuple[RunsByMap, CountsByMap]:
-        added: dict[str, tuple[RunEntry, ...]] = {}
-        counts: dict[str, ChangeCounts] = {}
-        for name, change in epoch.changes.items():
-            written = list(self._write_change(now.state, name, change, epoch.number)) if len(change) else []
-            if written:
-                added[name] = tuple(run for run, _ in written)
-                counts[name] = ChangeCounts.of_tables(*(marks for _, marks in written))
-        return added, counts
+        """The runs and counts of the changes of an epoch. Files outside the staging folder are copied: linking them is
+        not safe."""
+        changes = {name: change for name, change in epoch.changes.items() if len(change)}
+        copied = {name: change for name, change in changes.items() if not self._are_staged(change)}
+        new = self._write_all(copied, lambda name: with_epoch(copied[name].arrow(), epoch.number), now.state)
+        written = {name: [run] for name, run in new.items()}
+        for name, change in changes.items():
+            if name not in copied:
+                written[name] = list(self._adopt(now.state, name, change, epoch.number))
+        added = {name: tuple(run for run, _ in written[name]) for name in changes if written[name]}
+        for name in added.keys() & set(epoch.replaced):  # files may have been written before, at an earlier epoch
+            added[name] = tuple(replace(run, first=epoch.number, last=epoch.number) for run in added[name])
+        return added, {name: ChangeCounts.of_tables(*(marks for _, marks in written[name])) for name in added}
 
-    def _write_change(
+    def _are_staged(self, change: ChangeSet) -> bool:
+        """True if the rows of a change are in files that can become runs as they are."""
+        staged = change.files or ()
+        in_place = [isinstance(file, StagedFile) and file.run is not None for file in staged]
+        return bool(staged) and (
+            all(in_place) or all(Path(file).resolve().is_relative_to(self._layout.staging) for file in staged)
+        )
+
+    def _adopt(
         self, state: WarehouseState, name: str, change: ChangeSet, number: int
     ) -> Iterator[tuple[RunEntry, pa.Table]]:
-        """One run with the weights and epochs of its rows, or one for each staged file, which tasks on other machines
-        have put in its place. Files outside the staging folder are copied: linking them is not safe."""
-        staged = change.files or ()
-        runs = [file.run for file in staged if isinstance(file, StagedFile) and file.run is not None]
-        if staged and len(runs) == len(staged):
-            yield from ((_stamped(run.entry, state, name), condensed(run.marks)) for run in runs)
-            return
-        if not staged or not all(Path(file).resolve().is_relative_to(self._layout.staging) for file in staged):
-            table = with_epoch(change.arrow(), number)
-            yield self._write(table, state, name, self._written), table.select([WEIGHT, EPOCH])
-            return
-        for file in staged:
-            adopted = adopt_run(Path(file), number, self._layout.maps, self._new_file(state, name, self._written))
-            if adopted is not None:
-                yield _stamped(adopted[0], state, name), condensed(adopted[1])
+        """One run for each staged file; tasks on other machines have put theirs in its place."""
+        for file in change.files or ():
+            if isinstance(file, StagedFile) and file.run is not None:
+                yield _stamped(file.run.entry, state, name), condensed(file.run.marks)
+                continue
+            place = self._new_file(state, name, self._written)
+            if isinstance(file, PreparedRun):
+                adopted = file.adopt(self._layout.maps, place)
+            else:
+                found = adopt_run(Path(file), number, self._layout.maps, place)
+                if found is None:
+                    continue
+                adopted = found
+            yield _stamped(adopted[0], state, name), condensed(adopted[1])
 
     def write(self, table: pa.Table, now: CommittedState, name: str, altered: int | None = None) -> RunEntry:
         """Store rows of a map, each with its epoch, as a run for the next manifest.
@@ -322,6 +343,33 @@ class FolderWriter:
         """
         run = self._write(table, now.state, name, self._merged)
         return run if altered is None else replace(run, altered=altered)
+
+    def _write_all(
+        self, names: Iterable[str], table_of: Callable[[str], pa.Table], state: WarehouseState
+    ) -> dict[str, tuple[RunEntry, pa.Table]]:
+        """Store rows of several maps as a run each, at the same time: small ones take no longer than their syncs.
+
+        Returns the runs, and weights and epochs that count as those of their rows do."""
+        files = {name: self._new_file(state, name, self._written) for name in names}
+
+        def write(name: str) -> tuple[RunEntry, pa.Table]:
+            table = table_of(name)
+            run = _stamped(write_run(table, self._layout.maps, files[name]), state, name)
+            return run, condensed(table.select([WEIGHT, EPOCH]))
+
+        return dict(zip(files, self._together(write, list(files)), strict=True))
+
+    def _together(self, work: Callable[[K], T], items: Sequence[K]) -> Sequence[T]:
+        """What ``work`` makes of each item; of several, at the same time, since it waits for the disk."""
+        if len(items) < FEW_FILES:
+            return [work(item) for item in items]
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="tidemill-runs")
+        running = [self._threads.submit(work, item) for item in items]
+        try:
+            return [one.result() for one in running]
+        finally:
+            wait(running)  # before recovery deletes what was written
 
     def _write(self, table: pa.Table, state: WarehouseState, name: str, written: list[str]) -> RunEntry:
         return _stamped(write_run(table, self._layout.maps, self._new_file(state, name, written)), state, name)
@@ -336,6 +384,8 @@ class FolderWriter:
 
     def close(self) -> None:
         """Release the lock."""
+        if self._threads is not None and not self.forked:
+            self._threads.shutdown()
         if self._log is not None:
             self._log.close()
         self._mark.close()

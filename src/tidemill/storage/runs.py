@@ -130,8 +130,17 @@ class RunSegment:
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``.
 
-        A lookup in a file with checksums of its row groups verifies those that it reads.
+        A lookup in a file with checksums of its row groups verifies those that it reads. Rows that were written before
+        the epoch that took them in belong to that epoch.
         """
+        rows = self._load(schema, where)
+        place = schema.get_field_index(EPOCH)
+        if place < 0 or not rows.num_rows or pc.min(rows.column(place)).as_py() >= self.run.first:
+            return rows
+        epochs = pc.max_element_wise(rows.column(place), pa.scalar(self.run.first, pa.int64()))
+        return rows.set_column(place, schema.field(place), epochs)
+
+    def _load(self, schema: pa.Schema, where: ColumnValues | None) -> pa.Table:
         if self.alterations:
             return self._load_altered(schema, where)
         read: ReadRowGroup = _read_row_group
@@ -438,7 +447,7 @@ def write_run(table: pa.Table, maps: FilePath, name: str) -> RunEntry:
     local = system.new_local(file)
     write_table(table, local)
     system.store(local, file)
-    return _describe(local, name, table.num_rows, table.select([WEIGHT, EPOCH]))
+    return describe_run(local, name, table.num_rows, table.select([WEIGHT, EPOCH]))
 
 
 def adopt_run(staged: Path, epoch: int, maps: FilePath, name: str) -> tuple[RunEntry, pa.Table] | None:
@@ -460,10 +469,10 @@ def adopt_run(staged: Path, epoch: int, maps: FilePath, name: str) -> tuple[RunE
         marks = parquet.read(columns=[WEIGHT, EPOCH])
     target, system = maps / name, system_of(maps)
     system.adopt(staged, target)
-    return _describe(system.local_copy(target), name, rows, marks), marks
+    return describe_run(system.local_copy(target), name, rows, marks), marks
 
 
-def _describe(file: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
+def describe_run(file: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
     """The entry of a run, by its file on this machine."""
     bounds = pc.min_max(marks.column(EPOCH))
     return RunEntry(

@@ -17,7 +17,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.schema import WEIGHT
+from tidemill.storage.change_counts import marks_of
 from tidemill.storage.filesystem.durable_files import checksum, make_folder, translate_os_errors
 from tidemill.storage.filesystem.fetched_file import FetchedFile
 from tidemill.storage.filesystem.file_path import FilePath
@@ -38,7 +39,7 @@ class StagedRun:
     @property
     def marks(self) -> pa.Table:
         """Weights and epochs that count as those of its rows do: all are of one epoch."""
-        return pa.table({WEIGHT: [self.came, -self.left], EPOCH: [self.entry.last] * 2})
+        return marks_of(self.came, self.left, self.entry.last)
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,7 @@ class SharedStaging:
         if adopted is None:
             return None
         entry, marks = adopted
-        weights = marks.column(WEIGHT)
-        net, both = (pc.sum(numbers).as_py() or 0 for numbers in (weights, pc.abs(weights)))
-        return StagedRun(entry, (both + net) // 2, (both - net) // 2)
+        return StagedRun(entry, *weights_came_and_left(marks))
 
     def file(self, run: StagedRun) -> StagedFile:
         """A run that this or another process has put."""
@@ -99,6 +98,13 @@ class SharedStaging:
                 yield folder / name
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def weights_came_and_left(rows: pa.Table) -> tuple[int, int]:
+    """The sum of the weights above zero, and that of the others without its sign."""
+    weights = rows.column(WEIGHT)
+    net, both = (pc.sum(numbers).as_py() or 0 for numbers in (weights, pc.abs(weights)))
+    return (both + net) // 2, (both - net) // 2
 
 
 def write_arrow(rows: pa.Table, file: Path) -> None:

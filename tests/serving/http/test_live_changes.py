@@ -148,7 +148,9 @@ def test_a_web_socket_has_the_same(desk: Served) -> None:
 
     async def talk() -> list[Any]:
         async with websockets.connect(f"{url}?since={since}&where=k:socket") as live:
-            found = [json.loads(await live.recv())]
+            messages = [json.loads(await live.recv()) for _ in range(2)]
+            assert messages[0] == {"epoch": since}
+            found = messages[1:]
         async with websockets.connect(f"{url}?since=x") as wrong:
             found.append(json.loads(await wrong.recv()))
         with pytest.raises(Exception, match="403"):

@@ -16,7 +16,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import ReferentialConstraint, Table
 from tidemill.program.joingraph import Serve
 
-__all__ = ["build_tables", "build_view", "require_sliceable"]
+__all__ = ["build_tables", "build_view", "require_sliceable", "why_not_by_changes", "why_not_over"]
 
 NEVER = 1 << 62
 """Changed rows after which the plan of a view is looked at again while it is built: the plan was made for all rows."""
@@ -39,6 +39,11 @@ def _why_not(catalog: Catalog, view: View) -> str:
     """The reason why a view cannot be filled in slices; empty if it can."""
     if Publication.of(view.options) is not None:
         return "It is published, and the first version of the published table has all rows."
+    return why_not_by_changes(catalog, view)
+
+
+def why_not_by_changes(catalog: Catalog, view: View) -> str:
+    """The reason why a view cannot follow changes of stored rows from some epoch on; empty if it can."""
     if view.serve is Serve.SUBSCRIBE:
         return "It has serve = 'subscribe', and its log of changes would begin with those of the build."
     if view.query[:6].lower() == "define":
@@ -52,11 +57,11 @@ def _why_not(catalog: Catalog, view: View) -> str:
     if any(stage.strategy == RECOMPUTE for stage in view.full_program.stages):
         return "It is computed again as a whole with every change, so a slice would take as long as all of them."
     unstored = catalog.unfillable(replace(view, program=view.full_program)) if not view.computed_on_read else ""
-    return unstored or next(filter(None, (_why_not_over(catalog, name) for name in view.inputs)), "")
+    return unstored or next(filter(None, (why_not_over(catalog, name) for name in view.inputs)), "")
 
 
-def _why_not_over(catalog: Catalog, name: str) -> str:
-    """The reason why no view over a table or view can be built in slices; empty if it can."""
+def why_not_over(catalog: Catalog, name: str) -> str:
+    """The reason why no view over a table or view can be built from its stored rows; empty if it can."""
     entry = catalog.entry(name)
     if entry.partitioning is not None and (isinstance(entry, View) or entry.partitioning.lateness is not None):
         return f'It reads "{name}", which {"is made by partitions" if isinstance(entry, View) else "has LATENESS"}.'

@@ -25,8 +25,8 @@ INTEGERS: tuple[Type, ...] = (t.TINYINT, t.SMALLINT, t.INT, t.BIGINT)
 class AlteredTable:
     """A table after a change of its columns, and what the change is to its stored rows.
 
-    ``renamed`` are new names of columns by the old ones, and ``dropped`` columns that are gone. A column that must not
-    be NULL any more is ``required``: its rows have to be looked at.
+    ``renamed`` are new names of columns by the old ones, and ``dropped`` columns that are gone. Rows have to be looked
+    at for columns that must not be NULL any more, which are ``required``, and for a new primary ``key``.
     """
 
     before: Table
@@ -34,7 +34,8 @@ class AlteredTable:
     alterations: tuple[Alteration, ...] = ()
     renamed: Mapping[str, str] | None = None
     dropped: tuple[str, ...] = ()
-    required: str | None = None
+    required: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
     def seen(self, names: Mapping[str, str] | None) -> dict[str, str] | None:
         """The columns that a view sees from now on, by the names that it knows; None if these are all, as they are."""
@@ -59,6 +60,8 @@ def altered_table(table: Table, change: sql.ColumnChange, *, is_empty: bool) -> 
             return _with_nullability(table, _field(table, column), nullable)
         case sql.SetDefault(column, text):
             return _with_default(table, _field(table, column), text)
+        case sql.SetPrimaryKey(columns):
+            return _with_key(table, columns)
 
 
 def with_fields(table: Table, wanted: Sequence[Field]) -> AlteredTable:
@@ -212,7 +215,26 @@ def _with_nullability(table: Table, field: Field, nullable: bool) -> AlteredTabl
     if nullable and field.name in table.primary_key:
         _require_unbound(table, field.name, "NULL")
     changed = _replaced(table, field.name, replace(field, nullable=nullable))
-    return AlteredTable(table, changed, required=field.name if field.nullable and not nullable else None)
+    return AlteredTable(table, changed, required=(field.name,) if field.nullable and not nullable else ())
+
+
+def _with_key(table: Table, columns: tuple[str, ...]) -> AlteredTable:
+    if not table.kept:
+        raise Unsupported(
+            f'"{table.name}" cannot have a primary key',
+            detail="Its rows are not kept, so none can be compared with them.",
+        )
+    if columns and table.primary_key:
+        raise Unsupported(
+            f'"{table.name}" has a primary key already',
+            detail=f"It is ({', '.join(table.primary_key)}).",
+            hint=f"ALTER TABLE {table.name} DROP PRIMARY KEY first.",
+        )
+    if len(set(columns)) < len(columns):
+        raise Unsupported("a column stands twice in a primary key")
+    open_ = tuple(name for name in columns if _field(table, name).nullable)
+    fields = tuple(replace(f, nullable=False) if f.name in columns else f for f in table.fields)
+    return AlteredTable(table, replace(table, fields=fields, primary_key=columns), required=open_, key=columns)
 
 
 def _with_default(table: Table, field: Field, text: str | None) -> AlteredTable:

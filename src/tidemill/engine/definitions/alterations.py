@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_type
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -39,9 +40,11 @@ from tidemill.engine.quarantine.marks import mark_of_errors
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import DataError, NameTaken, SqlError, Unsupported
-from tidemill.model.schema import EPOCH, LATE, Table
+from tidemill.model.schema import EPOCH, LATE, WEIGHT, Table
+from tidemill.program.maps import Map
 from tidemill.program.renaming import renamed
 from tidemill.program.text import layout_text
+from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["Alterations"]
@@ -82,7 +85,10 @@ class Alterations:
         with self._settled(), ExitStack() as ending:
             self._state.require_writable()
             self._require_alterable(name)
-            self._require_not_null(altered)
+            for column in altered.required:
+                self._require_not_null(altered.before, column)
+            if altered.key:
+                self._require_distinct(altered.before, altered.key)
             before = self._state.catalog
             if before.table(name) != altered.before:
                 raise Unsupported(f'"{name}" was altered meanwhile', hint="Look at its columns, and try again.")
@@ -129,11 +135,22 @@ class Alterations:
                 hint="Create another table, and INSERT the rows of this one.",
             )
 
-    def _require_not_null(self, altered: AlteredTable) -> None:
+    def _require_distinct(self, table: Table, key: Sequence[str]) -> None:
+        """Refuse a primary key in which rows are equal."""
+        fields = tuple(f for f in table.fields if f.name in key)
+        rows = self._state.store.read(table.name, fields)
+        found = difference(rows.slice(0, 0), rows, Map(table.name, fields))
+        equal = found.filter(pc.greater(found.column(WEIGHT), 1))
+        if equal.num_rows:
+            (row,) = ChangeSet.of_arrow(equal.slice(0, 1), fields).zset()
+            raise DataError(
+                f'"{table.name}" cannot have the primary key ({", ".join(key)})',
+                detail=f"Several rows have the same values there, such as {row!r}.",
+                hint="Delete the other rows first.",
+            )
+
+    def _require_not_null(self, table: Table, column: str) -> None:
         """Refuse NOT NULL for a column in which rows are NULL."""
-        table, column = altered.before, altered.required
-        if column is None:
-            return
         field = next(f for f in table.fields if f.name == column)
         sought = {column: pa.nulls(1, arrow_type(field.type))}
         rows = self._state.store.read(table.name, table.fields, where=sought)

@@ -3,12 +3,15 @@
 The rows of both are compared, and what differs is an ordinary change: views that read this one get it, and so do
 subscribers and published tables. Their state stays as it is, however many there are. Before the epoch a reader sees
 the old rows, with the columns of then, and after it the new ones; a process that dies on the way leaves the old view.
+
+What takes long is done before that, as of a pinned epoch and without the lock (``preparation``). What cannot be
+prepared is computed while writers wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from functools import partial
@@ -16,10 +19,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.algebra.expressions.scalars import Case, Named, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Filter, Project, Scan
-from tidemill.algebra.user_functions import is_registered
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.catalog.catalog import Catalog
@@ -27,6 +27,14 @@ from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import FormerColumns, View
+from tidemill.engine.definitions.preparation import (
+    PreparedFilter,
+    PreparedRows,
+    filter_step,
+    prepare,
+    rows_passing_one,
+    signed_rows,
+)
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -35,21 +43,24 @@ from tidemill.engine.partitions.change_bounds import require_bounded
 from tidemill.engine.refresh.fill import NO_CHANGES, ViewFiller
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.subscriptions.publisher import Publisher
-from tidemill.model.errors import SqlError, Unsupported
+from tidemill.model.errors import EpochGone, SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import BOOLEAN, Field
-from tidemill.program.changed_filters import ALIAS, ChangedFilter, changed_filter, is_true
+from tidemill.model.types import Field
+from tidemill.program.changed_filters import ChangedFilter
 from tidemill.program.equal_state import has_equal_columns, has_equal_state
 from tidemill.program.maps import Map
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.runtimes.runtime import NotAnswered
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["ViewReplacement"]
 
 
-PASSES = "_passes"
-"""Column that says if a row passes the new filter."""
+TRIES = 3
+"""How often a view is prepared while others change what it is made of."""
+
+Prepared = PreparedFilter | PreparedRows
 
 
 @dataclass(frozen=True)
@@ -84,32 +95,74 @@ class ViewReplacement:
         self._definitions = definitions
         self._answer = answer
 
-    def replace(self, new: View, *, cascade: bool = False) -> list[str]:
-        """Replace the view of the same name; returns the views that were dropped, which needed columns of the old one.
+    def replace(self, name: str, define: Callable[[], View], *, cascade: bool = False) -> list[str]:
+        """Replace a view by the one that ``define`` compiles; returns the views that were dropped, which needed columns
+        of the old one.
 
         A view whose rows cannot be computed from what is stored, or that has none, begins anew, if no view reads it.
+        Others write while the new view is computed; if they change what it is made of, it is computed again.
         """
+        for _ in range(TRIES):
+            prepared = self._prepared(name, define, cascade)
+            if prepared is None:
+                break
+            with closing(prepared), suppress(EpochGone, NotAnswered):
+                new = prepared.replaced.new
+                gone = self._swap_in(new, cascade, prepared) if self._ran(prepared) else None
+                if gone is not None:
+                    return gone
+        with self._source_views.alone(name), self._settled():  # writers wait until it is computed
+            gone = self._swap_in(define(), cascade, None)
+        assert gone is not None
+        return gone
+
+    def _prepared(self, name: str, define: Callable[[], View], cascade: bool) -> Prepared | None:
+        """What can be computed before the view is swapped in; refuses what cannot be replaced."""
+        with self._source_views.alone(name), self._settled():
+            new = define()
+            if self._begins_anew(new):
+                return None
+            replaced = self._compared(new)
+            self._gone(replaced, cascade)
+            return prepare(self._state, replaced)
+
+    def _ran(self, prepared: Prepared) -> bool:
+        """Compute what can be computed before; False if that fails because others have changed what is read."""
+        try:
+            prepared.run()
+        except Exception:
+            with self._settled():
+                if prepared.holds:
+                    raise
+            return False
+        return True
+
+    def _swap_in(self, new: View, cascade: bool, prepared: Prepared | None) -> list[str] | None:
+        """Put a view in its place; None if it was prepared for what has changed meanwhile."""
         with self._source_views.alone(new.name), self._settled(), ExitStack() as ending:
-            self._state.require_writable()
-            old = self._state.catalog.view(new.name)
-            self._state.catalog.require_not_read_by_builds(old.name, "replaced")
-            if reason := self._begins_anew(old, new):
+            if prepared is not None and not prepared.holds:
+                return None
+            if reason := self._begins_anew(new):
                 self._require_unread(new.name, reason)
                 self._definitions.replace_view(new)
                 return []
-            require_acyclic(self._state.catalog, new)
-            self._definitions.unshare(old)
-            replaced = ReplacedView.of(self._state.catalog, new)
-            self._require_refreshed(replaced)
+            replaced = self._compared(new) if prepared is None else prepared.replaced
             gone = self._gone(replaced, cascade)
             staying = tuple(view for view in replaced.untouched if view.name not in gone)
             replaced = with_fields(replaced, untouched=staying)
             for name in (*gone, *(() if replaced.keeps_columns else (new.name,))):
                 ending.enter_context(self._publisher.ending(name))
             dropped = [self._state.catalog.view(name) for name in gone]
-            self._swap(replaced, gone, self._step_by_filter(replaced))
+            self._swap(replaced, gone, prepared)
         self._definitions.stop_following(dropped)
         return gone
+
+    def _compared(self, new: View) -> ReplacedView:
+        """The view beside the one that it replaces, which gets stages of its own."""
+        self._definitions.unshare(self._state.catalog.view(new.name))
+        replaced = ReplacedView.of(self._state.catalog, new)
+        self._require_refreshed(replaced)
+        return replaced
 
     def rebuild(self, view: View, left: Mapping[str, ChangeSet]) -> None:
         """Compute a deferred view anew, whose inputs no longer have the changes since its last refresh.
@@ -120,8 +173,11 @@ class ViewReplacement:
             self._definitions.unshare(self._state.catalog.view(view.name))
             self._swap(ReplacedView.of(self._state.catalog, view), (), None, left)
 
-    def _begins_anew(self, old: View, new: View) -> str:
+    def _begins_anew(self, new: View) -> str:
         """The reason why a view cannot be compared with the one that it replaces; empty if it can."""
+        self._state.require_writable()
+        old = self._state.catalog.view(new.name)
+        self._state.catalog.require_not_read_by_builds(old.name, "replaced")
         for view in (old, new):
             if view.partitioning is not None:
                 return "It is made by partitions."
@@ -129,6 +185,7 @@ class ViewReplacement:
                 return "It has on_error = 'quarantine', and rows that are held back belong to one query."
             if reason := self._state.catalog.unfillable(view):
                 return reason
+        require_acyclic(self._state.catalog, new)
         return ""
 
     def _require_unread(self, name: str, reason: str) -> None:
@@ -160,17 +217,22 @@ class ViewReplacement:
         self,
         replaced: ReplacedView,
         gone: Sequence[str],
-        step: tuple[ChangedFilter, ChangeSet] | None,
+        prepared: Prepared | None,
         also: Mapping[str, ChangeSet] = NO_CHANGES,
     ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
-        number = self._state.store.epoch + 1
+        number, step = self._state.store.epoch + 1, None
+        if isinstance(prepared, PreparedFilter):
+            step = prepared.found, prepared.change()
+        elif prepared is None and not also:
+            step = self._step_by_filter(replaced)
+        beside = prepared if isinstance(prepared, PreparedRows) else None
         with self._epochs.changing_catalog() as catalog:
             left, dropped = self._definitions.remove_all(catalog, gone)
             self._definitions.release_all(gone, dropped)
             require_bounded(catalog, replaced.new)
             new = self._shared(replaced, number)
-            swap = self._made(replaced, number, step)
+            swap = self._made(replaced, number, step, beside)
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
@@ -190,10 +252,18 @@ class ViewReplacement:
             )()
             fault("after-swap")
 
-    def _made(self, replaced: ReplacedView, number: int, step: tuple[ChangedFilter, ChangeSet] | None) -> _Swap:
+    def _made(
+        self,
+        replaced: ReplacedView,
+        number: int,
+        step: tuple[ChangedFilter, ChangeSet] | None,
+        prepared: PreparedRows | None,
+    ) -> _Swap:
         """The new rows and maps, in the cheapest way that there is."""
         if step is not None:
             return self._by_filter(replaced, number, *step)
+        if prepared is not None:
+            return self._as_prepared(replaced, number, prepared)
         if replaced.old.full_program == replaced.new.full_program and not self._is_stale(replaced.old):
             return _Swap({})
         return self._beside(replaced, number)
@@ -203,18 +273,11 @@ class ViewReplacement:
     def _step_by_filter(self, replaced: ReplacedView) -> tuple[ChangedFilter, ChangeSet] | None:
         """The filter in which the new view differs, and the rows that pass only the old or the new one; None if more
         differs. They are asked for before anything changes."""
-        old, new, catalog = replaced.old, replaced.new, self._state.catalog
-        if (
-            self._is_stale(old)
-            or not replaced.keeps_columns
-            or replaced.for_growth
-            or any(map(is_registered, new.functions))
-        ):
+        found = None if self._is_stale(replaced.old) else filter_step(self._state.catalog, replaced)
+        if found is None:
             return None
-        found = changed_filter(old.full_program, new.full_program)
-        if found is None or found.relation not in catalog:
-            return None
-        return found, self._passing_one(found)
+        fields = self._state.catalog.entry(found.relation).fields
+        return found, signed_rows(self._answer(rows_passing_one(found, fields)), fields)
 
     def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
         """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
@@ -224,31 +287,32 @@ class ViewReplacement:
         )
         return _Swap(stored, replaced=again)
 
-    def _passing_one(self, found: ChangedFilter) -> ChangeSet:
-        """The rows of a relation that pass the new filter alone, and as deletes those that pass the old one alone."""
-        fields = self._state.catalog.entry(found.relation).fields
-        scan = Scan(found.relation, ALIAS, fields)
-        old, new = is_true(found.before), is_true(found.after)
-        one = Case(((old, is_true(found.after, negated=True)),), new, BOOLEAN)
-        outputs = [Named(f.name, column(inner)) for f, inner in zip(fields, scan.fields, strict=True)]
-        rows = self._answer(Project(Filter(scan, one), (*outputs, Named(PASSES, new)))).arrow()
-        weights = rows.column(WEIGHT)
-        signed = pc.if_else(rows.column(PASSES), weights, pc.negate(weights))
-        place = rows.schema.get_field_index(WEIGHT)
-        return ChangeSet.of_arrow(rows.set_column(place, WEIGHT, signed).drop_columns([PASSES]), fields)
-
     # -- built beside -------------------------------------------------------------------------------------------
+
+    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: PreparedRows) -> _Swap:
+        """The view that was computed beside the old one, brought up to the present epoch."""
+        old, new = replaced.old, replaced.new
+        prepared.beside.follow()
+        told = ChangeSet.of((), old.fields)
+        if prepared.tells:
+            told = self._as_readers_know(replaced, prepared.difference(), prepared.beside.rows)
+        stored, again = self._told(replaced, told, number)
+        contents = prepared.beside.changes(prepared.maps)
+        maps = () if has_equal_state(old.full_program, new.full_program) else _state_of(old)
+        if replaced.keeps_columns:
+            return _Swap({**contents, **stored, new.name: told}, maps, again)
+        return _Swap({**stored, **contents}, maps, (new.name, *again))
 
     def _beside(self, replaced: ReplacedView, number: int) -> _Swap:
         """The new view, computed beside the old one, and the difference of their rows, propagated to readers."""
         old, new = replaced.old, replaced.new
         changes = self._filler.load_beside(new, number)
         rows = changes.pop(new.name, None) or ChangeSet.of((), new.fields)
-        maps = tuple(name for name in old.map_names if name != old.name)
+        maps = _state_of(old)
         if has_equal_state(old.full_program, new.full_program) and not self._is_stale(old):
             changes, maps = {}, ()
         if replaced.keeps_columns:
-            told = self._difference(old, rows, new.fields, new.fields)
+            told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
             stored, again = self._told(replaced, told, number)
             return _Swap({**changes, **stored, new.name: told}, maps, again)
         stored, again = self._told(replaced, self._told_in_old_columns(replaced, rows), number)
@@ -258,31 +322,35 @@ class ViewReplacement:
         return view.refresh.deferred and view.fresh < self._state.store.epoch
 
     def _told_in_old_columns(self, replaced: ReplacedView, rows: ChangeSet) -> ChangeSet:
-        """The difference to ``rows``, which have other columns, as readers know it: in the columns of the old view.
-
-        Columns that are gone are read by nobody and NULL. A reader that looks rows up finds those of before whole, so
-        all of them have to go.
-        """
+        """The difference to ``rows``, which have other columns, as readers know it: in the columns of the old view."""
         old, seen = replaced.old, replaced.seen_columns()
         names = [f.name for f in seen]
         if not replaced.untouched or has_equal_columns(old.full_program, replaced.new.full_program, names):
             return ChangeSet.of((), old.fields)
-        told = self._difference(old, rows, seen, old.fields)
-        if told.rows and any(old.name in self._state.pipeline[view.name].looked_up for view in replaced.untouched):
-            new = _padded(rows.arrow().select([*names, WEIGHT]), old.fields)
+        return self._as_readers_know(replaced, self._difference(old, rows, seen), lambda: rows)
+
+    def _as_readers_know(self, replaced: ReplacedView, differing: pa.Table, rows: Callable[[], ChangeSet]) -> ChangeSet:
+        """A change of the columns that the old and the new view have, as one of the old view.
+
+        Columns that are gone are read by nobody and NULL. A reader that looks rows up finds those of before whole, so
+        all of them have to go, and all new ``rows`` come.
+        """
+        old = replaced.old
+        if replaced.keeps_columns:
+            return ChangeSet.of_arrow(differing, old.fields)
+        looked_up = any(old.name in self._state.pipeline[view.name].looked_up for view in replaced.untouched)
+        if differing.num_rows and looked_up:
+            names = [f.name for f in replaced.seen_columns()]
+            new = _padded(rows().arrow().select([*names, WEIGHT]), old.fields)
             gone = self._state.store.read(old.name, old.fields).select(new.schema.names)
             return ChangeSet.of_arrow(difference(gone, new, Map(old.name, old.fields)), old.fields)
-        return told
+        return ChangeSet.of_arrow(_padded(differing, old.fields), old.fields)
 
-    def _difference(self, old: View, rows: ChangeSet, seen: Sequence[Field], fields: Sequence[Field]) -> ChangeSet:
-        """The change from the stored rows of a view to others, in the columns ``seen``; of other ``fields`` is NULL."""
-        names = [f.name for f in seen]
+    def _difference(self, old: View, rows: ChangeSet, seen: Sequence[Field]) -> pa.Table:
+        """The change from the stored rows of a view to others, in the columns ``seen``."""
         before = self._state.store.read(old.name, seen)
-        new = rows.arrow().select([*names, WEIGHT])
-        found = difference(before, new, Map(old.name, tuple(seen)))
-        if len(seen) < len(fields):
-            found = _padded(found, fields)
-        return ChangeSet.of_arrow(found, tuple(fields))
+        new = rows.arrow().select([*(f.name for f in seen), WEIGHT])
+        return difference(before, new, Map(old.name, tuple(seen)))
 
     def _shared(self, replaced: ReplacedView, number: int) -> View:
         """The new view as the catalog has it: with a history, and without stages that earlier views have."""
@@ -345,6 +413,11 @@ class ViewReplacement:
         if moved:
             state.pipeline.arrange(catalog.views)
         state.count_rows()
+
+
+def _state_of(view: View) -> tuple[str, ...]:
+    """The maps of a view beside its rows."""
+    return tuple(name for name in view.map_names if name != view.name)
 
 
 def _is_spelled(field: Field) -> bool:

@@ -28,9 +28,9 @@ from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import FilledStage, NotAnswered, ReadTable, RowLookup, Runtime
+from tidemill.runtimes.runtime import FieldsOf, FilledStage, NotAnswered, ReadTable, RowLookup, Runtime
 from tidemill.storage.compaction.consolidate import difference
-from tidemill.storage.store import AsOf, Store
+from tidemill.storage.store import AsOf, ReadableStore, Store
 
 if TYPE_CHECKING:
     from tidemill.runtimes.duckdb.answer import MemoryLimit
@@ -148,6 +148,10 @@ class Placement:
             self.native.leave_in_store(stage)
         return filled
 
+    def compute_in_columns(self, stage: Stage, work: int, read: ReadTable) -> FilledStage | None:
+        """The contents of a stage by DuckDB, of which no runtime knows; None if a runtime must compute them."""
+        return self._filled(stage, read) if choose.scans_in_columns(work) else None
+
     def refill(self, runtime: Runtime, stage: Stage, read: ReadTable) -> FilledStage | None:
         """The change of the rows of a stage that is computed again in an epoch, and its new maps, unless ``runtime``
         has these when the epoch ends; None if its triggers must run after all."""
@@ -225,6 +229,10 @@ class Placement:
     def runtime_at(self, epoch: int) -> Runtime:
         """A temporary runtime over the snapshot of the store at an epoch."""
         return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
+
+    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> Runtime:
+        """A temporary runtime in this process over other contents than those of the warehouse."""
+        return NativeRuntime(contents, fields_of, backend=self.backend)
 
     @property
     def native(self) -> NativeRuntime:

@@ -15,6 +15,7 @@ from tidemill.compiler.frontends.sql.grammar.statement_cursor import INFORMATION
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View
+from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.model.errors import TidemillError
 from tidemill.model.schema import CheckConstraint, ReferentialConstraint, RelationFields, Table
@@ -130,11 +131,11 @@ def _tables(engine: Engine) -> Rows:
     for table in _base_tables(engine):
         lake = engine.catalog.lakes.get(table.name)
         kind = "LAKE TABLE" if lake else "BASE TABLE" if table.kept else "STREAM"
-        rows = engine.store.rows(table.name) if table.kept else None
+        rows = counted_rows(engine.catalog, engine.store, table.name) if table.kept else None
         place = (lake.format, lake.location) if lake else (None, None)
         yield CATALOG, SCHEMA, table.name, kind, "NO" if lake else "YES", rows, *place
     for view in engine.catalog.views.values():
-        stored = None if view.computed_on_read else engine.store.rows(view.name)
+        stored = None if view.computed_on_read else counted_rows(engine.catalog, engine.store, view.name)
         yield CATALOG, SCHEMA, view.name, "MATERIALIZED VIEW", "NO", stored, None, None
     for name in engine.named.queries:
         kind = "TEMPORARY VIEW" if name in engine.session.definitions.queries else "VIEW"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -35,19 +36,26 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
     old = engine.catalog.view(statement.name)
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{old.name}"')
+    if not statement.alters and statement.options.get("build", "now") != "now":
+        view = _replacing(engine, statement)
+        if is_built_in_background(view):
+            return start_build(engine, view, replacing=True)
+    define = partial(_replacing, engine, statement)
+    dropped = engine.replacements.replace(old.name, define, cascade=statement.cascade)
+    for name in (*dropped, old.name):
+        engine.publications.drop(name)
+    engine.publications.follow(engine.catalog.view(old.name))
+    told = f"; dropped {', '.join(dropped)}" if dropped else ""
+    return Result(message=f"{'altered' if statement.alters else 'replaced'} view {old.name}{told}")
+
+
+def _replacing(engine: Engine, statement: sql.CreateView) -> View:
+    """The view with its other query, over the tables and views that there are now."""
+    old = engine.catalog.view(statement.name)
     given = old.options if statement.alters else statement.options
     given = {name: value for name, value in given.items() if not (statement.alters and name == OWNER)}
     options = with_publication(old.name, given, engine.catalog.views)
-    view = planned_view(engine.state, old.name, statement.query, options, statement.tree)
-    if is_built_in_background(view) and not statement.alters:
-        return start_build(engine, view, replacing=True)
-    view = _with_publication_of(old, view)
-    dropped = engine.replacements.replace(view, cascade=statement.cascade)
-    for name in (*dropped, view.name):
-        engine.publications.drop(name)
-    engine.publications.follow(engine.catalog.view(view.name))
-    told = f"; dropped {', '.join(dropped)}" if dropped else ""
-    return Result(message=f"{'altered' if statement.alters else 'replaced'} view {view.name}{told}")
+    return _with_publication_of(old, planned_view(engine.state, old.name, statement.query, options, statement.tree))
 
 
 def _with_publication_of(old: View, new: View) -> View:

@@ -61,11 +61,11 @@ def describe_build(engine: Engine, view: View, *, names_only: bool) -> Result:
     return Result(rows, tuple(Field(name, STRING) for name in ("col_name", "data_type", "comment")))
 
 
-def building_rows(engine: Engine) -> Iterator[tuple[str | int | None, ...]]:
-    """The rows of SHOW VIEWS for views that are being built."""
+def building_rows(engine: Engine, columns: int) -> Iterator[tuple[str | None, ...]]:
+    """The rows of SHOW VIEWS, which has so many columns, for views that are being built."""
     for build in engine.catalog.builds.values():
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in build.view.full_program.stages))
-        yield build.view.name, strategies, "native", "building", *[None] * 4
+        yield build.view.name, strategies, "native", "building", *[None] * (columns - 4)
 
 
 def about_build(engine: Engine, error: UnknownName) -> UnknownName:

@@ -177,7 +177,8 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
         runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
         note = quarantine_note(engine.catalog, engine.store.positions, view)
         rows.append((view.name, strategies, runtime, refresh, fresh, *behind, note))
-    rows += building_rows(engine) if rights.reads_all else []
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
-    fields = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
-    return Result(rows, (*fields, Field("seconds_behind", DOUBLE), Field("quarantine", STRING)))
+    described = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
+    fields = (*described, Field("seconds_behind", DOUBLE), Field("quarantine", STRING))
+    rows += building_rows(engine, len(fields)) if rights.reads_all else []
+    return Result(rows, fields)

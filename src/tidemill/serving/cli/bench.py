@@ -9,7 +9,7 @@ import typer
 
 BENCHMARK_NAMES = (
     "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark, choose, cluster, lake, "
-    "evolve"
+    "evolve, serve"
 )
 
 

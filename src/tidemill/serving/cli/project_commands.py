@@ -43,6 +43,7 @@ def deploy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Deploy on a clone, and print the rows that change.")
     ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit with 1 if something is to do.")] = False,
     no_drop: KeepOption = False,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
@@ -55,7 +56,11 @@ def deploy(
     Examples:
       tidemill deploy models -w shop --dry-run
       tidemill deploy models -w shop
+      tidemill deploy models -w shop --check     (in CI, as tidemill plan --check)
     """
+    if check:
+        plan(folder, warehouse, check=True, no_drop=no_drop)
+        return
     print(tidemill.deploy(folder, warehouse, drop=not no_drop, dry_run=dry_run, runtime=runtime.value))
 
 

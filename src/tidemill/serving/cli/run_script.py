@@ -86,7 +86,7 @@ class ScriptReport:
 
     def failed(self) -> None:
         """Tell how far a script came before the error that follows."""
-        if self._done and not self._quiet:
+        if 0 < self._done < self._total and not self._quiet:
             left = self._total - self._done - 1
             told = f"statement {self._done + 1} of {self._total} failed; {_were(self._done, 'before')} run"
             print(f"{told}, {_were(left, 'after')} not" if left else told, file=sys.stderr, flush=True)

@@ -86,7 +86,8 @@ def _as_csv(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) 
 
 
 def _as_arrow(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> bytes:
-    return arrow_bytes(table, {name: str(value) for name, value in facts.items()})
+    types = json_line([str(field.type) for field in fields])
+    return arrow_bytes(table, {"types": types, **{name: str(value) for name, value in facts.items()}})
 
 
 _ENCODERS: Mapping[str, Callable[[pa.Table, Sequence[Field], Mapping[str, Any]], str | bytes]] = {

@@ -17,6 +17,8 @@ class TableIndexes:
     """The indexes of one table that never changes, each made when scans have cost as much (``lookup_costs.py``)."""
 
     def __init__(self) -> None:
+        self.at_once = False
+        """True if many lookups are to come, so that the first one makes an index."""
         self._entries: dict[pa.Schema, Hashes] = {}
         self._spent = 0.0
         self._batches: list[pa.RecordBatch] = []
@@ -27,7 +29,7 @@ class TableIndexes:
         entries = self._entries.get(by)
         if entries is None:
             self._spent += table.num_rows * len(by)
-            if self._spent < making_cost(table.num_rows, 0, 1):
+            if not self.at_once and self._spent < making_cost(table.num_rows, 0, 1):
                 return None
             entries = self._entries[by] = index_rows(table.select(by.names).cast(by).columns)
             self._spent, self._batches = 0.0, self._batches or table.to_batches()

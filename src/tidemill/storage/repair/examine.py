@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.model.errors import Corrupt, StorageError
@@ -220,7 +221,8 @@ def _differs(part: RunSegment) -> str | None:
             rows = parquet.read()
     except StorageError as fault:
         return str(fault.detail)
-    epochs = pc.min_max(rows.column(EPOCH)).as_py()
+    since = pa.scalar(part.run.first, pa.int64())  # rows may have been written before the epoch that took them in
+    epochs = pc.min_max(pc.max_element_wise(rows.column(EPOCH), since)).as_py()
     retracted = pc.sum(pc.less(rows.column(WEIGHT), 0)).as_py() or 0
     found = (rows.num_rows, epochs["min"], epochs["max"], retracted)
     said = (part.run.rows, part.run.first, part.run.last, part.run.retracted)

@@ -45,7 +45,7 @@ def take_cascade(cursor: StatementCursor) -> bool:
 
 
 def read_alter_table(cursor: StatementCursor, place: TextLocation) -> st.Statement:
-    """``ALTER TABLE name``: ``RENAME TO``, ``ADD``, ``DROP``, ``RENAME`` and ``ALTER COLUMN``."""
+    """``ALTER TABLE name``: ``RENAME TO``, ``ADD``, ``DROP``, ``RENAME`` and ``ALTER COLUMN``, and the primary key."""
     name = cursor.name("table")
     if cursor.accept("RENAME", "TO"):
         return st.Rename(place, "table", name, cursor.name("table"))
@@ -53,6 +53,13 @@ def read_alter_table(cursor: StatementCursor, place: TextLocation) -> st.Stateme
         column = cursor.column_name()
         cursor.expect("TO")
         return st.AlterTable(place, name, st.RenameColumn(column, cursor.column_name()))
+    if cursor.accept("ADD", "PRIMARY KEY"):
+        cursor.expect("(")
+        key = _column_names(cursor)
+        cursor.expect(")")
+        return st.AlterTable(place, name, st.SetPrimaryKey(key))
+    if cursor.accept("DROP", "PRIMARY KEY"):
+        return st.AlterTable(place, name, st.SetPrimaryKey())
     if cursor.accept("ADD"):
         return st.AlterTable(place, name, _added_columns(cursor))
     if cursor.accept("DROP"):
@@ -63,7 +70,8 @@ def read_alter_table(cursor: StatementCursor, place: TextLocation) -> st.Stateme
     raise Unsupported(
         "this change of a table is not supported",
         where=cursor.place,
-        hint="ALTER TABLE takes RENAME TO, ADD COLUMN, DROP COLUMN, RENAME COLUMN and ALTER COLUMN.",
+        hint="ALTER TABLE takes RENAME TO, ADD COLUMN, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, and ADD and "
+        "DROP PRIMARY KEY.",
     )
 
 
@@ -106,13 +114,19 @@ def _drop_columns(cursor: StatementCursor, place: TextLocation, name: str) -> st
         cursor.expect("COLUMN")
     if_exists = cursor.accept("IF", "EXISTS")
     bracketed = cursor.accept("(")
-    columns = [cursor.column_name()]
-    while cursor.accept(","):
-        columns.append(cursor.column_name())
+    columns = _column_names(cursor)
     if bracketed:
         cursor.expect(")")
     cascade = read_cascade(cursor)
-    return st.AlterTable(place, name, st.DropColumns(tuple(columns), if_exists), cascade)
+    return st.AlterTable(place, name, st.DropColumns(columns, if_exists), cascade)
+
+
+def _column_names(cursor: StatementCursor) -> tuple[str, ...]:
+    """``a, b``."""
+    columns = [cursor.column_name()]
+    while cursor.accept(","):
+        columns.append(cursor.column_name())
+    return tuple(columns)
 
 
 def _altered_column(cursor: StatementCursor) -> st.ColumnChange:

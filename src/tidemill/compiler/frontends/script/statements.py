@@ -139,8 +139,15 @@ class SetDefault:
     text: str | None
 
 
-ColumnChange = AddColumns | DropColumns | RenameColumn | SetType | SetNullable | SetDefault
-"""The changes of columns that ALTER TABLE makes."""
+@dataclass(frozen=True)
+class SetPrimaryKey:
+    """``ADD PRIMARY KEY (…)``, and without columns ``DROP PRIMARY KEY``."""
+
+    columns: tuple[str, ...] = ()
+
+
+ColumnChange = AddColumns | DropColumns | RenameColumn | SetType | SetNullable | SetDefault | SetPrimaryKey
+"""The changes of columns, and of their key, that ALTER TABLE makes."""
 
 
 @dataclass(frozen=True)

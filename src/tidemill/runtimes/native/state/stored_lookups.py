@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from tidemill.changes.arrow import from_arrow, plain_array
+from tidemill.changes.arrow import from_arrow, integer_array, plain_array
 from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import Date, Decimal, Field, Integral, String, Time, Timestamp
@@ -27,6 +28,9 @@ LOOKUP_ROWS = 1_000
 
 KEY_ROWS = 1
 """Number of stored rows that take as long to be read as a further key to be looked up."""
+
+MANY_FOUND, FEW_SOUGHT = 10_000, 4
+"""Rows, and rows for each key, from which those that a lookup has found are compared with its keys in columns."""
 
 KEY_TYPES = (Integral, Decimal, String, Date, Time, Timestamp)
 """Types whose values are equal in Arrow if they are in SQL; others narrow no lookup down."""
@@ -97,7 +101,28 @@ class LookupSnapshot:
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions
     ) -> list[tuple[Row, int]]:
         """The rows whose columns at ``positions`` are one of ``keys``. A NULL in a key finds the NULLs."""
-        return exact_rows(self.table(positions, keys, columns), self._fields, positions, keys, columns) if keys else []
+        if not keys:
+            return []
+        table = self._near(self.table(positions, keys, columns), positions, keys)
+        return exact_rows(table, self._fields, positions, keys, columns)
+
+    def _near(self, table: pa.Table, positions: ColumnPositions, keys: Collection[Row]) -> pa.Table:
+        """The rows under ``keys``, if these are few of many that were found by values of single columns."""
+        if table.num_rows < MANY_FOUND or table.num_rows < FEW_SOUGHT * len(keys) or len(positions) < 2:
+            return table
+        bounds = self._bounds(positions, keys)
+        if bounds is None or len(bounds) < len(positions) or any(None in key for key in keys):
+            return table
+        names = [self._fields[place].name for place in positions]
+        sought = pa.table(
+            [plain_array([key[i] for key in keys], self._fields[p].type) for i, p in enumerate(positions)], names=names
+        )
+        found = table.select(names).append_column("place", integer_array(np.arange(table.num_rows, dtype=np.int64)))
+        try:
+            near = found.join(sought.cast(found.select(names).schema), names, join_type="left semi")
+        except pa.ArrowException:  # of a type that Arrow does not join
+            return table
+        return table.take(near.column("place").combine_chunks().sort())
 
     def table(self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions) -> pa.Table:
         """The rows under ``keys``, perhaps with others, as columns."""

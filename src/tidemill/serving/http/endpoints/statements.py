@@ -83,7 +83,7 @@ def _shown(ran: Ran, limit: int | None) -> str:
 def _last_rows(found: list[Ran], limit: int | None) -> bytes:
     """The rows of the last statement as a stream of Arrow, whose schema has the message and the types of SQL."""
     last = found[-1] if found else Ran(Result(), 0, 0.0)
-    types = [field.declared for field in last.result.fields]
+    types = [str(field.type) for field in last.result.fields]
     facts = {"message": last.result.message, "epoch": str(last.epoch), "types": json_line(types)}
     facts["notes"] = json_line(list(last.result.notes))
     try:

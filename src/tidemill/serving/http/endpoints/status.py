@@ -100,11 +100,21 @@ async def catalog(call: Call) -> Response:
     return json_response({"relations": known, **await call.service.words()})
 
 
+def _keys(warehouse: Warehouse) -> dict[str, list[str]]:
+    """The columns of primary keys, by table."""
+    tables = [warehouse.table(name).definition for name in warehouse.tables()]
+    return {table.name: list(table.primary_key) for table in tables if table.primary_key}
+
+
 def relations(warehouse: Warehouse) -> list[dict[str, Any]]:
     """Tables and views with their columns."""
     tables = [("table", name, warehouse.table(name).fields) for name in warehouse.tables()]
     views = [("view", name, warehouse.view(name).fields) for name in warehouse.views()]
-    return [{"name": name, "kind": kind, "columns": columns_of(fields)} for kind, name, fields in (*tables, *views)]
+    keys = _keys(warehouse)
+    return [
+        {"name": name, "kind": kind, "columns": columns_of(fields), "key": keys.get(name, [])}
+        for kind, name, fields in (*tables, *views)
+    ]
 
 
 ENDPOINTS = (

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import BadValue
+from tidemill.serving.http.content import ARROW, NDJSON
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.ingest.bodies import BODIES
 
@@ -18,6 +19,13 @@ LONGEST_WAIT = 60.0
 """Seconds for which a request may wait for an epoch."""
 
 POLL_SECONDS = 0.01
+
+MODE = Parameter(
+    "mode",
+    str,
+    "`upsert`: a row takes the place of the one with its key, weight -1 deletes it; `delete`: keys.",
+)
+KEY = {"Idempotency-Key": "The same key again gives the epoch of the first time; 16,384 are remembered."}
 
 
 async def wait(call: Call) -> Response:
@@ -48,11 +56,21 @@ ENDPOINTS = (
         "/v1/tables/{name}",
         None,
         "Send rows: one epoch, whose number is a completion token. All views that are not deferred show them then.",
-        query=(
-            Parameter("mode", str, "`upsert`: a row takes the place of the one with its key; weight -1 deletes it."),
-        ),
+        query=(MODE,),
         takes=BODIES,
-        headers={"Idempotency-Key": "The same key again gives the epoch of the first time; 16,384 are remembered."},
+        headers=KEY,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/changes",
+        None,
+        "Send rows of several tables: one epoch.",
+        query=(MODE,),
+        takes={
+            NDJSON: 'A row a line: {"table": "orders", "weight": 1, "row": {...}}.',
+            ARROW: 'A stream of Arrow for each table, one after the other; its schema has "table" among its metadata.',
+        },
+        headers=KEY,
     ),
     Endpoint(
         "GET",

@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
-from tidemill.model.errors import BadValue, TidemillError
+from tidemill.model.errors import BadValue, TidemillError, UnknownName
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BINARY
 from tidemill.serving.http.content import ARROW, CSV, JSON, NDJSON
 from tidemill.serving.http.errors import HttpError
 from tidemill.sources.ingest.debezium import read_debezium
 from tidemill.sources.ingest.frames import changes_of, weight_of
+from tidemill.sources.ingest.pairs import read_pairs
 from tidemill.sources.ingest.text_records import TextRecord, parse_json, read_csv, read_json
 
-__all__ = ["BODIES", "DEBEZIUM", "rows_in"]
+__all__ = ["BODIES", "DEBEZIUM", "changes_in", "rows_in"]
+
+Tables = Mapping[str, Table]
 
 DEBEZIUM = "application/vnd.debezium+json"
 
@@ -44,6 +47,29 @@ def rows_in(body: bytes, kind: str, table: Table) -> ChangeSet:
         hint = f"Content-Type: {', '.join(_READERS)}"
         raise HttpError(415, f"there is no such form of rows: {kind[:100] or 'none was named'}", hint=hint)
     return read(body, table)
+
+
+def changes_in(body: bytes, kind: str, tables: Tables) -> dict[str, ChangeSet]:
+    """The changes of several tables: lines of JSON that name their table, or a stream of Arrow for each, whose schema
+    names it, one after the other.
+    """
+    if kind == ARROW:
+        return _arrow_streams(body, tables)
+    if kind not in (NDJSON, JSON):
+        raise HttpError(415, "changes of several tables come as JSON lines or Arrow", hint=f"{NDJSON}, {ARROW}")
+    return read_pairs(_text(body).split("\n"), tables, name="line")
+
+
+def _arrow_streams(body: bytes, tables: Tables) -> dict[str, ChangeSet]:
+    found: dict[str, ChangeSet] = {}
+    source = pa.BufferReader(body)
+    while source.tell() < len(body):
+        part = _arrow_table(source, "changes")
+        name = (part.schema.metadata or {}).get(b"table", b"").decode("utf-8", "replace").lower()
+        if name not in tables:
+            raise UnknownName(f'there is no table "{name[:100]}"', hint='The schema names it, as "table".')
+        found[name] = changes_of(part.replace_schema_metadata(None), tables[name])
+    return found
 
 
 def _json(body: bytes, table: Table) -> ChangeSet:
@@ -118,14 +144,18 @@ def _records(records: Iterable[TextRecord], table: Table) -> ChangeSet:
 
 
 def _arrow(body: bytes, table: Table) -> ChangeSet:
+    return changes_of(_arrow_table(pa.BufferReader(body), table.name), table)
+
+
+def _arrow_table(source: pa.BufferReader, where: str) -> pa.Table:
     try:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        with pa.ipc.open_stream(source) as reader:
             found = reader.read_all()
         found.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         detail = str(error).partition("\n")[0][:200]
-        raise BadValue("the body is not a stream of Arrow", where=table.name, detail=detail) from None
-    return changes_of(found, table)
+        raise BadValue("the body is not a stream of Arrow", where=where, detail=detail) from None
+    return found
 
 
 def _debezium(body: bytes, table: Table) -> ChangeSet:

@@ -9,15 +9,18 @@ from urllib.parse import parse_qsl, unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.row_changes import KeyedChanges
+from tidemill.engine.row_changes import KeyedChanges, key_table
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
-from tidemill.serving.http.ingest.bodies import DEBEZIUM, rows_in
+from tidemill.serving.http.ingest.bodies import DEBEZIUM, changes_in, rows_in
 from tidemill.serving.http.service.service import Service
 
 __all__ = ["PREFIX", "TableDoor"]
 
 PREFIX = "/v1/tables/"
+
+SEVERAL = "/v1/changes"
+"""The path for changes of several tables in one epoch."""
 
 SMALL_BODY = 16 << 10
 """Bytes of a body up to which it is read by the event loop: a thread would take longer."""
@@ -35,7 +38,8 @@ class TableDoor:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(PREFIX):
+        path = scope.get("path", "")
+        if scope["type"] != "http" or scope["method"] != "POST" or not (path.startswith(PREFIX) or path == SEVERAL):
             await self._app(scope, receive, send)
             return
         try:
@@ -52,22 +56,34 @@ class TableDoor:
 
     async def _taken(self, scope: Scope, body: bytes) -> bytes:
         headers: Headers = dict(scope["headers"])
-        name, query = scope["path"].removeprefix(PREFIX), scope["query_string"]
+        path, query = scope["path"], scope["query_string"]
         mode = _mode(query) if query else "changes"
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
         key, content = _key(headers, body, scope["raw_path"] + b"?" + query)
+        read = self._several if path == SEVERAL else self._one
         if len(body) <= SMALL_BODY:
-            found = self._read(body, kind, name)
+            found, mode = read(path, body, kind, mode)
         else:
-            found = await self._service.reads.run(self._read, body, kind, name)
-        if kind == DEBEZIUM and self._service.warehouse.table(name).definition.primary_key:
-            mode = "upsert"
-        changes = KeyedChanges({name: found}, key, content, mode)
-        epoch = await self._service.posts.apply(changes, found.rows, len(body))
-        return b'{"epoch": %d, "rows": %d}' % (epoch, found.rows)
+            found, mode = await self._service.reads.run(read, path, body, kind, mode)
+        rows = sum([change.rows for change in found.values()])
+        epoch = await self._service.posts.apply(KeyedChanges(found, key, content, mode), rows, len(body))
+        return b'{"epoch": %d, "rows": %d}' % (epoch, rows)
 
-    def _read(self, body: bytes, kind: str, name: str) -> ChangeSet:
-        return rows_in(body, kind, self._service.warehouse.table(name).definition)
+    def _one(self, path: str, body: bytes, kind: str, mode: str) -> tuple[dict[str, ChangeSet], str]:
+        """The changes of one table, and their mode: records of Debezium go by key where there is one."""
+        table = self._service.warehouse.table(path.removeprefix(PREFIX)).definition
+        if kind == DEBEZIUM and table.primary_key:
+            mode = "upsert"
+        found = rows_in(body, kind, key_table(table) if mode == "delete" else table)
+        return {table.name: found}, mode
+
+    def _several(self, path: str, body: bytes, kind: str, mode: str) -> tuple[dict[str, ChangeSet], str]:
+        """The changes of several tables, and their mode."""
+        warehouse = self._service.warehouse
+        tables = {name: warehouse.table(name).definition for name in warehouse.tables()}
+        if mode == "delete":
+            tables = {name: key_table(table) for name, table in tables.items()}
+        return changes_in(body, kind, tables), mode
 
 
 async def _body(receive: Receive) -> bytes:

@@ -44,6 +44,7 @@ class ChangeReader:
         try:
             self.seen = topic.position if self._asked is None else self._asked
             missing = self.seen != topic.position
+            yield None  # so that a client knows from where on it hears everything
             while True:
                 if missing:
                     async for missed in self._missed(topic, queue):
