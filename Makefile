@@ -93,13 +93,14 @@ reference: setup  ## write the tables of docs/reference anew, and print how many
 	$(BIN)/python -m tests.corpus.examples
 
 # One process more than there are cores, and `make check` beside them: Spark's tests, which are in two of the processes,
-# wait for much of their time. tests/conftest.py says what shares a process. Compiled modules are kept even where the
-# environment says otherwise: tests start dozens of Pythons, and each would compile all of Tidemill again. A process that
-# ends by itself is not replaced: where others have been told that nothing is left to do, the run would wait forever.
+# wait for much of their time. tests/conftest.py says what shares a process and in which order: what takes longest comes
+# first, and not what has the most tests. Compiled modules are kept even where the environment says otherwise: tests
+# start dozens of Pythons, and each would compile all of Tidemill again. A process that ends by itself is not replaced:
+# where others have been told that nothing is left to do, the run would wait forever.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup $(firstword $(VERSION_READY)) $(DBT_READY)  ## everything that must hold before a change lands
 	@{ $(MAKE) --no-print-directory check > .check.log 2>&1; check=$$?; echo; cat .check.log; rm -f .check.log; exit $$check; } & \
-	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup --max-worker-restart 0; tests=$$?; \
+	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0; tests=$$?; \
 	wait $$check || { echo "error: make check failed, see above"; exit 1; }; exit $$tests
 
 fuzz: setup versions  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -67,27 +68,70 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Group tests that share a process where there are several: golden files on Spark, Spark's other tests, native
-    golden files of a group, else the tests of a module.
+    """Group tests that share a process where there are several: golden files and others on Spark, Spark's other tests,
+    native golden files of a group, else the tests of a module.
 
-    The longest come first, so that nobody waits for them at the end. A wrapper, because xdist itself looks early.
+    What takes longest comes first, so that nobody waits for it at the end. A wrapper, because xdist itself looks early.
     """
-    items.sort(key=_turn)
+    _take_turns(items)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_place)
     yield
 
 
-def _turn(item: pytest.Item) -> int:
-    return 0 if item.get_closest_marker("spark") else 1 if item.path.name == "test_golden.py" else 2
+def _take_turns(items: Iterable[Any]) -> None:
+    """Ask what ``turns(argument)`` is for in one way each, others in each run; `make fuzz` asks in all of them."""
+    families: dict[object, list[Any]] = {}
+    for item in items:
+        marker = item.get_closest_marker("turns")
+        if marker is not None and item.config.option.markexpr:
+            others = sorted((name, repr(of)) for name, of in item.callspec.params.items() if name != marker.args[0])
+            families.setdefault((item.nodeid.partition("[")[0], *others), []).append(item)
+    for family in families.values():
+        _draw(family, *family[0].get_closest_marker("turns").args)
+
+
+def _draw(family: Sequence[Any], argument: str, count: int = 1) -> None:
+    """Mark as long all of a family but so many, and these too where all that is long is asked for."""
+    option = family[0].config.option
+    chosen = random.Random(f"{option.hypothesis_seed} {family[0].nodeid}").sample(family, min(count, len(family)))
+    for item in family:
+        if item not in chosen or option.markexpr == "long":
+            item.add_marker(pytest.mark.long)
+
+
+ELSEWHERE = ("test_spark_versions", "test_spark_cluster", "test_spark_objects", "test_spark_connect")
+"""Modules whose Spark is another process: they wait for no other."""
+
+BESIDE_GOLDEN = ("algebra", "compiler", "constraints", "engine", "oql", "objects", "test_corpus.py", "test_tpch.py")
+"""What runs in the process of golden files on Spark, so that the two processes with a session end at the same time."""
+
+SHARING = {"tests/runtimes/duckdb/test_corpus_answers.py": "tests/test_corpus.py"}
+"""Modules that share a process with another one, since both need what takes long to make."""
+
+LONG_MODULES = (
+    *("test_corpus_answers", "test_property", "test_fill", "test_corpus", "test_interruptions", "test_publish_kills"),
+    *("test_levels", "test_postgres", "test_interrupts", "test_model", "test_retail", "test_depth"),
+)
+"""Modules that take ten seconds and more."""
+
+
+def _place(item: pytest.Item) -> int:
+    kinds = {"spark": 0, "spark golden": 1}
+    if _group(item) in kinds:
+        return kinds[_group(item)]
+    return 2 if item.path.name == "test_golden.py" else 3 if item.path.stem in (*ELSEWHERE, *LONG_MODULES) else 4
 
 
 def _group(item: pytest.Item) -> str:
-    if item.get_closest_marker("spark"):
-        return "spark golden" if item.path.name == "test_golden.py" else "spark"
+    if item.get_closest_marker("spark") and item.path.stem not in ELSEWHERE:
+        place = item.path.relative_to(Path(__file__).parent).parts[0]
+        return "spark golden" if place in ("test_golden.py", *BESIDE_GOLDEN) else "spark"
     call = getattr(item, "callspec", None)
     golden = call.params["group"][0].stem if call is not None and item.path.name == "test_golden.py" else ""
-    return f"{item.nodeid.partition('::')[0]} {golden}".strip()
+    module = item.nodeid.partition("::")[0]
+    return f"{SHARING.get(module, module)} {golden}".strip()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

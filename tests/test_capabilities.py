@@ -34,6 +34,7 @@ def keep_fresh(one: Capability, way: str, changes: int, spark: SparkSession | No
     assert verification.ok, verification
 
 
+@pytest.mark.turns("way")
 @pytest.mark.parametrize("one", CAPABILITIES, ids=slug)
 @pytest.mark.parametrize("way", NATIVE)
 def test_native(one: Capability, way: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,7 @@ import pytest
 from tests.conversation import read
 from tests.matrix.cases import FILES, Way
 from tests.matrix.table import FORMS, STRATEGIES
-from tests.test_golden import is_quick
-from tests.ways import AGAIN, MOVING, NATIVE, STORED
+from tests.test_golden import DRAWN_WAYS, is_quick
 from tidemill.engine.catalog.view_options import view_options
 from tidemill.runtimes.runtime import Runtime
 
@@ -129,8 +128,8 @@ def test_the_map_of_a_package_lists_its_modules(package: Path) -> None:
     assert _mapped(package) == _present(package)
 
 
-QUOTED = re.compile(r"^(\w+) +(\w+) +(\d+) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+ +\d+", flags=re.MULTILINE)
-"""A line of the golden table: strategy, way, and how many cases there are in each form."""
+QUOTED = re.compile(r"^(\w+) +(\w+) +(\d+) +(\d+) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+", flags=re.MULTILINE)
+"""A line of the golden table: strategy, way, how many cases there are in each form, and how many ran."""
 
 
 RECENT = 20
@@ -144,12 +143,17 @@ def test_the_golden_table_has_the_files_that_there_are() -> None:
         for strategy, way, *counts in QUOTED.findall(_section("CONTRIBUTING.md", "Tests"))
     }
     conversations = [read(path) for path in FILES]
-    for way, strategy in product((*NATIVE, *STORED, *AGAIN, *MOVING, "driver"), STRATEGIES):
-        counts = tuple(
-            sum(Way(strategy, way, form).takes(conversation) for conversation in conversations)
-            * is_quick(way, strategy, form)
+    for strategy in STRATEGIES:
+        taken = [
+            sum(Way(strategy, "held", form).takes(conversation) for conversation in conversations)
+            * is_quick("held", strategy, form)
             for form in FORMS
-        )
-        listed = table.pop((strategy, way), (0, 0, 0))
-        assert all(0 <= now - then <= RECENT for now, then in zip(counts, listed, strict=True)), f"{strategy} {way}"
-    assert {way for _, way in table} == {"frames", "refilled", "tasks"}
+        ]
+        *listed, _ = table.pop((strategy, "held"))
+        assert all(0 <= now - then <= RECENT for now, then in zip(taken, listed, strict=True)), strategy
+    ran = Counter[str]()
+    for (_, way), (*_, run) in table.items():
+        ran[way] += run
+    assert all(0 <= len(FILES) - ran.pop(way) <= RECENT for way in ("columns", "llvm"))
+    assert 0 <= 2 * len(FILES) - sum(ran.pop(way) for way in DRAWN_WAYS) <= 2 * RECENT
+    assert set(ran) == {"driver", "frames", "refilled", "tasks"}

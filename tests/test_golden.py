@@ -12,7 +12,7 @@ import pytest
 
 from tests.answers import differ
 from tests.conversation import read
-from tests.matrix.cases import FILES, Way, drawn, groups, leading, run
+from tests.matrix.cases import FILES, Way, drawn, groups, leading, run, run_drawn, turn
 from tests.matrix.expected import expected, require_duckdb_agrees
 from tests.matrix.table import FORMS, STRATEGIES
 from tests.ways import AGAIN, MOVING, NATIVE, STORED
@@ -21,26 +21,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def is_quick(way: str, strategy: str, form: str) -> bool:
-    """True for what `make test` runs, and `make fuzz` need not; as DataFrames only a few files (see ``test_frames``).
+DRAWN_PROGRAMS = {"columns": "cut", "llvm": "cut", "driver": "whole"}
+"""Ways in which `make test` runs each file with one of its programs, and the form."""
 
-    On dictionaries ``delta`` whole and by rows, others cut. Elsewhere in this process all are cut; recomputation is the
-    same on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark some strategies,
-    whole. Between runtimes ``delta`` on dictionaries, and so in the store, where others look up what
-    columns are asked for; a budget without room asks the store whatever the first epochs after opening ask it. Views
-    that are computed again are those of ``delta``.
+DRAWN_WAYS = {"stored": "cut", "budget": "cut", "again": "whole", "moving": "cut"}
+"""Ways of which each file runs with ``delta`` in two, and the form."""
+
+
+def is_quick(way: str, strategy: str, form: str) -> bool:
+    """True for what `make test` runs for all files, and `make fuzz` need not: dictionaries, ``delta`` whole and by
+    rows, others cut.
+
+    All other ways compute with the same programs. There files take turns, with what is drawn anew in each run: see
+    ``test_drawn_programs``, ``test_drawn_ways``, ``test_driver`` and ``test_frames``. `make fuzz` runs all.
     """
-    if way in STORED:
-        return way != "fresh" and (strategy, form) == ("delta", "cut")
-    if way in AGAIN:
-        return (strategy, form) == ("delta", "whole")
-    if way in MOVING:
-        return (way, strategy, form) == ("moving", "delta", "cut")
-    if way == "driver":
-        return form == "whole" and strategy in ("delta", "joingraph", "lineage", "partition")
-    if way == "held":
-        return (form == "cut") == (strategy != "delta")
-    return form == "cut" and strategy != "recompute"
+    return way == "held" and (form == "cut") == (strategy != "delta")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -59,19 +54,7 @@ IN_PROCESS = [
     for form in FORMS
 ]
 
-DRIVER = [
-    pytest.param(strategy, form, marks=() if is_quick("driver", strategy, form) else pytest.mark.long)
-    for strategy in STRATEGIES
-    for form in FORMS
-]
-
-
-MOVES = [
-    pytest.param(way, strategy, form, marks=() if is_quick(way, strategy, form) else pytest.mark.long)
-    for way in MOVING
-    for strategy in STRATEGIES
-    for form in ("rows", "cut")
-]
+MOVES = [(way, strategy, form) for way in MOVING for strategy in STRATEGIES for form in ("rows", "cut")]
 
 
 def require_right(wrong: list[str]) -> None:
@@ -83,6 +66,25 @@ def test_native(way: str, strategy: str, form: str, group: list[Path], random_se
     require_right(run(Way(strategy, way, form, random_seed), group))
 
 
+@pytest.mark.parametrize("way", ["columns", "llvm"])
+def test_drawn_programs(way: str, group: list[Path], random_seed: int) -> None:
+    """In columns and as machine code each file runs with one of the programs that strategies give it.
+
+    Recomputation is the same on every way: no stage of it is compiled, and none looks rows up.
+    """
+    some = Way("delta", way, DRAWN_PROGRAMS[way], random_seed)
+    strategies = [strategy for strategy in STRATEGIES if strategy != "recompute"]
+    require_right(run_drawn(some, strategies, group, random_seed))
+
+
+@pytest.mark.parametrize("at", range(len(DRAWN_WAYS)), ids=list(DRAWN_WAYS))
+def test_drawn_ways(at: int, group: list[Path], random_seed: int) -> None:
+    """From the store, without room for state, computed again, and moving: each file in two of these ways."""
+    ways = [Way("delta", way, form, random_seed) for way, form in DRAWN_WAYS.items()]
+    require_right(run(ways[at], turn(ways, group, at, random_seed)))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("way", "strategy", "form"), MOVES)
 def test_moving(way: str, strategy: str, form: str, group: list[Path], random_seed: int) -> None:
     """Views that move from runtime to runtime: whatever a stage keeps catches up with the epochs that it has missed."""
@@ -90,15 +92,25 @@ def test_moving(way: str, strategy: str, form: str, group: list[Path], random_se
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("strategy", "form"), DRIVER)
-def test_driver(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
+def test_driver(group: list[Path], spark: SparkSession, random_seed: int) -> None:
+    """On the driver every second file runs, with one of its programs."""
+    some = Way("delta", "driver", DRAWN_PROGRAMS["driver"])
+    strategies = ("delta", "joingraph", "lineage", "partition")
+    require_right(run_drawn(some, strategies, group, random_seed, parts=2, spark=spark))
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_driver_of_all(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
     require_right(run(Way(strategy, "driver", form), group, spark))
 
 
 @pytest.mark.spark
-def test_tasks(spark: SparkSession) -> None:
-    """In tasks, which are other processes: a file of every third kind, since operators are those of ``test_native``."""
-    for part in groups(leading(FILES)[::3]):
+def test_tasks(spark: SparkSession, random_seed: int) -> None:
+    """In tasks, which are other processes: files of every sixth kind, since operators are those of ``test_native``."""
+    for part in groups(drawn(leading(FILES)[::3], 2, random_seed)):
         require_right(run(Way("delta", "tasks", "whole"), part, spark))
 
 
@@ -115,21 +127,21 @@ def test_tasks_of_all(strategy: str, form: str, group: list[Path], spark: SparkS
 def test_frames(
     strategy: str, group: list[Path], spark: SparkSession, random_seed: int, pytestconfig: pytest.Config
 ) -> None:
-    """As DataFrames a stage is a job: files of every second kind with ``delta``, and all that have the same program.
+    """As DataFrames a stage is a job: files of every fourth kind with ``delta``, and all that have the same program.
 
     Files that are asked for run all.
     """
     way = Way(strategy, "frames", "whole")
-    first = group if pytestconfig.getoption("golden") else drawn(group, 2, random_seed)
+    first = group if pytestconfig.getoption("golden") else drawn(leading(group), 4, random_seed)
     first = first if strategy == "delta" else []
     others = [path for path in group if path not in first]
     require_right([*run(way, first, spark), *run(way, others, spark, costly=False)])
 
 
 @pytest.mark.spark
-def test_refilled(spark: SparkSession) -> None:
-    """Computed again as DataFrames: a file of every seventh kind, since fills are those of all ways on Spark."""
-    for part in groups(leading(FILES)[1::7]):
+def test_refilled(spark: SparkSession, random_seed: int) -> None:
+    """Computed again as DataFrames: files of every fourteenth kind, since fills are those of all ways on Spark."""
+    for part in groups(drawn(leading(FILES)[1::7], 2, random_seed)):
         require_right(run(Way("delta", "refilled", "whole"), part, spark))
 
 

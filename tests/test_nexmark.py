@@ -73,6 +73,7 @@ def play(told: Told, way: str, spark: SparkSession | None = None) -> ZSet:
     return shown
 
 
+@pytest.mark.turns("way")
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("way", NATIVE)
 def test_native(name: str, way: str) -> None:

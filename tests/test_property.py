@@ -161,6 +161,7 @@ def test_native(scenario: Scenario) -> None:
     _on_native(scenario)
 
 
+@pytest.mark.turns("way", 3)
 @pytest.mark.parametrize("way", [*NATIVE, *STORED])
 def test_many_views_of_one_history(way: str, random_seed: int) -> None:
     """Ways with as many views have the same, which are compiled once."""
@@ -168,6 +169,7 @@ def test_many_views_of_one_history(way: str, random_seed: int) -> None:
         _require_right(many_views(random_seed, VIEWS[way]), partial(_on_native, way=way))
 
 
+@pytest.mark.turns("way", 3)
 @pytest.mark.parametrize("way", [*NATIVE, *STORED])
 def test_reopened(way: str, random_seed: int) -> None:
     """The warehouse is closed and opened again before every epoch; its views are compiled once."""
@@ -175,6 +177,7 @@ def test_reopened(way: str, random_seed: int) -> None:
         _require_right(many_views(random_seed + 1, VIEWS[way] // 8, epochs=3), partial(_reopened, way=way))
 
 
+@pytest.mark.turns("way", 2)
 @pytest.mark.spark
 @pytest.mark.parametrize("way", [way for way in SPARK if way in VIEWS])
 def test_spark(way: str, random_seed: int, spark: SparkSession) -> None:

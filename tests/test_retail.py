@@ -49,6 +49,7 @@ def told(epochs: int) -> tuple[Answers, list[tuple[Epoch, Bags, Bags]]]:
     return answers, seen
 
 
+@pytest.mark.turns("way")
 @pytest.mark.parametrize("way", ["held", "llvm"])
 def test_views_follow_their_tables(way: str) -> None:
     answers, history = told(epochs=3)

@@ -85,6 +85,7 @@ def watch(warehouse: tidemill.Warehouse, strategy: str, names: Sequence[str], of
     return watched
 
 
+@pytest.mark.turns("strategy")
 @pytest.mark.parametrize("strategy", ["delta", "viewlet"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_native(name: str, strategy: str) -> None:
@@ -93,6 +94,7 @@ def test_native(name: str, strategy: str) -> None:
     assert watched.seen[name], "no row was ever compared"
 
 
+@pytest.mark.turns("way")
 @pytest.mark.spark
 @pytest.mark.parametrize("way", ["frames", "driver"])
 def test_spark(way: str, spark: SparkSession) -> None:

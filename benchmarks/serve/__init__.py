@@ -3,6 +3,7 @@
 - ``run``: the cases and their figures
 - ``served``: a server in a process of its own
 - ``posts``: clients that post rows over connections that they keep
+- ``pgwire``: reads by key over PostgreSQL's protocol
 - ``subscribers``: many readers of live changes
 """
 

@@ -1,19 +1,15 @@
 """Point reads over PostgreSQL's protocol: ours, and a PostgreSQL with a plain materialized view and an index.
 
-The same client reads both: asyncpg with prepared statements, several connections in one process. Run it with
-``python -m benchmarks.serve.pgwire``; a PostgreSQL is measured beside if its address is given.
+The same client reads both: asyncpg with prepared statements, several connections in one process.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 QUERY = "SELECT * FROM spend WHERE customer = $1"
@@ -96,30 +92,21 @@ def ours(connections: int, seconds: float) -> dict[str, float]:
             server.kill()
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures as JSON lines."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--postgres", help="a PostgreSQL to measure beside: its address as a URL")
-    given = parser.parse_args(arguments)
-    found = {"pgwire": ours(given.connections, given.seconds)}
-    if given.postgres:
-        found["pgwire/postgres"] = asyncio.run(_postgres(given.postgres, given.connections, given.seconds))
-    for case, metrics in found.items():
-        for metric, value in metrics.items():
-            print(json.dumps({"bench": "serve", "case": case, "metric": metric, "value": round(value, 3)}))
-
-
-async def _postgres(address: str, connections: int, seconds: float) -> dict[str, float]:
-    import asyncpg
-
-    client = await asyncpg.connect(address)
-    await client.execute("DROP TABLE IF EXISTS orders CASCADE")
-    await client.execute(POSTGRES.replace("%(n)s", str(CUSTOMERS)))
-    await client.close()
-    return await measure(connections, seconds, dsn=address)
-
-
-if __name__ == "__main__":
-    main()
+def of_postgres(connections: int, seconds: float) -> dict[str, float] | None:
+    """The figures of a PostgreSQL of our own, with a plain materialized view and an index; None if none can be had."""
+    try:
+        from tests.sources.server import PASSWORD, NoServer, Server
+    except ImportError:
+        return None
+    try:
+        server = Server()
+    except NoServer:
+        return None
+    try:
+        with server.connect() as client:
+            for statement in POSTGRES.replace("%(n)s", str(CUSTOMERS)).split(";"):
+                client.execute(statement.encode())
+        address = {"host": str(server.folder), "user": "owner", "database": "postgres", "password": PASSWORD}
+        return asyncio.run(measure(connections, seconds, **address))
+    finally:
+        server.remove()

@@ -1,4 +1,4 @@
-"""The cases: posts, a thousand subscribers, a kill under load. Answers are checked before a figure is reported."""
+"""The cases: posts, a thousand subscribers, reads by key, a kill under load. Answers are checked before figures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 
 import tidemill
+from benchmarks.serve import pgwire
 from benchmarks.serve.posts import Load, post_rows
 from benchmarks.serve.served import Served, created, served, started
 from benchmarks.serve.subscribers import Subscribers
@@ -24,7 +25,7 @@ CLIENTS, SUBSCRIBERS, CHANGES = 64, 1000, 1000.0
 
 def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """The figures of all cases, or of those that ``queries`` names."""
-    cases = {"post": posts, "sse1000": live, "kill": killed}
+    cases = {"post": posts, "sse1000": live, "pgwire": point_reads, "kill": killed}
     for number, (name, case) in enumerate(cases.items()):
         if not options.queries or name in options.queries:
             options.progress(number / len(cases), name)
@@ -97,6 +98,17 @@ def live(options: BenchmarkOptions, folder: Path) -> Iterator[Figure]:
 def _send(port: int, seconds: float, answers: multiprocessing.connection.Connection) -> None:
     load = post_rows(port, 16, seconds, row, rate=CHANGES)
     answers.send(set(load.acknowledged))
+
+
+def point_reads(options: BenchmarkOptions, folder: Path) -> Iterator[Figure]:
+    """Rows by key over PostgreSQL's protocol, and the same from a PostgreSQL with a plain materialized view."""
+    seconds = options.seconds or (3.0 if options.quick else 10.0)
+    baseline = pgwire.of_postgres(8, seconds)
+    found = pgwire.ours(8, seconds)
+    beside = "no PostgreSQL here" if baseline is None else f"PostgreSQL {baseline['reads/s']:,.0f}"
+    yield Figure("serve", "pgwire", "reads/s", found["reads/s"], "reads/s", f"goal 5,000; {beside}")
+    beside = "" if baseline is None else f"; PostgreSQL {baseline['p99_ms']:.1f}"
+    yield Figure("serve", "pgwire", "p99_ms", found["p99_ms"], "ms", f"goal 10{beside}")
 
 
 def killed(options: BenchmarkOptions, folder: Path) -> Iterator[Figure]:

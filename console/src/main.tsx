@@ -4,6 +4,8 @@ import "uplot/dist/uPlot.min.css";
 import "./style/colours.css";
 import "./style/frame.css";
 import "./style/parts.css";
+import "./style/data.css";
+import "./style/dialogs.css";
 import "./style/graph.css";
 import "./style/relation.css";
 import "./style/pages.css";

@@ -85,6 +85,7 @@ def test_a_declaration_is_enough(way: str) -> None:
         assert list(conversation(warehouse)) == ANSWERS
 
 
+@pytest.mark.turns("way")
 @pytest.mark.spark
 @pytest.mark.usefixtures("declared")
 @pytest.mark.parametrize("way", ["frames", "driver"])

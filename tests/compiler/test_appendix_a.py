@@ -87,6 +87,7 @@ def test_answers_of_duckdb(query: str) -> None:
     same()
 
 
+@pytest.mark.turns("kind")
 @pytest.mark.parametrize(("kind", "strategy"), [("STREAM", "delta"), ("TABLE", "delta"), ("TABLE", "recompute")])
 @pytest.mark.parametrize("query", QUERIES)
 def test_what_is_emitted_sums_up_to_the_view(query: str, kind: str, strategy: str) -> None:

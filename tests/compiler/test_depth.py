@@ -45,6 +45,7 @@ COMPILED = ("a sum to the right", "nested CASE", "COALESCE", "NOT")
 """Those that are compiled in every run of the tests; the others take seconds."""
 
 
+@pytest.mark.turns("backend")
 @pytest.mark.parametrize(
     ("backend", "what"),
     [

@@ -127,6 +127,7 @@ def histories(random_seed: int) -> list[History]:
     return [History(random_seed), History(random_seed + 1, first=40, epochs=3)]
 
 
+@pytest.mark.turns("way", 2)
 @pytest.mark.parametrize(
     "way", [pytest.param(w, marks=pytest.mark.long if d != "full" else ()) for w, d in WAYS.items()]
 )

@@ -33,6 +33,7 @@ REFUSED: dict[str, Callable[[tidemill.Warehouse], object]] = {
 }
 
 
+@pytest.mark.turns("way")
 @pytest.mark.parametrize("way", ways.NATIVE)
 @pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
 def test_no_row_leaves(way: str, refused: Callable[[tidemill.Warehouse], object]) -> None:

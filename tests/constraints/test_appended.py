@@ -70,6 +70,7 @@ def require_right(wh: tidemill.Warehouse, views: list[str]) -> None:
         assert found.ok, found
 
 
+@pytest.mark.turns("way", 2)
 @pytest.mark.parametrize("way", [*ways.NATIVE, "stored"])
 @pytest.mark.parametrize(("seeds", "epochs"), [(1, 8), pytest.param(30, 40, marks=pytest.mark.long)])
 def test_histories(way: str, seeds: int, epochs: int, random_seed: int) -> None:

@@ -371,6 +371,7 @@ def test_null_is_refused_in_required_columns(wh: tidemill.Warehouse) -> None:
 # -- Spark ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns("way", 2)
 @pytest.mark.spark
 @pytest.mark.parametrize("way", ways.SPARK)
 def test_spark_enforces_the_same(way: str, spark: SparkSession, tmp_path: Path) -> None:

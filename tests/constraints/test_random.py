@@ -39,6 +39,7 @@ def run(way: str, seed: int, epochs: int, spark: SparkSession | None = None) -> 
     return accepted, epochs - accepted
 
 
+@pytest.mark.turns("way")
 @pytest.mark.parametrize("way", ways.NATIVE)
 @pytest.mark.parametrize(
     ("seeds", "epochs"), [(range(3), 120), pytest.param(range(100, 140), 300, marks=pytest.mark.long)]
@@ -49,6 +50,7 @@ def test_the_engine_accepts_what_the_model_accepts(way: str, seeds: range, epoch
         assert min(accepted, refused) > epochs / 6
 
 
+@pytest.mark.turns("way", 2)
 @pytest.mark.spark
 @pytest.mark.parametrize("way", ways.SPARK)
 def test_the_engine_accepts_what_the_model_accepts_on_spark(way: str, spark: SparkSession) -> None:

@@ -63,6 +63,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.turns("way")
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("way", NATIVE)
 def test_views_call_functions(way: str, query: str) -> None:

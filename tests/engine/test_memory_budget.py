@@ -58,6 +58,7 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return fits
 
 
+@pytest.mark.turns("backend")
 @pytest.mark.parametrize("backend", ["python", "llvm"])
 def test_random_histories_with_and_without_room(
     tmp_path: Path, random_seed: int, monkeypatch: pytest.MonkeyPatch, no_room: list[bool], backend: str

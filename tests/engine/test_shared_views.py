@@ -118,6 +118,7 @@ class History:
             self.wh.sql(f"ALTER VIEW {self._random.choice(current)} SET (strategy = '{strategy}')")
 
 
+@pytest.mark.turns("backend")
 @pytest.mark.parametrize("backend", ["python", "llvm"])
 def test_views_that_come_and_go_are_right_whatever_they_share(backend: str) -> None:
     with tidemill.open(":memory:", runtime="native", backend=backend) as wh:

@@ -115,6 +115,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.turns("lookup_rows")
 @pytest.mark.parametrize("lookup_rows", [30, 8, 1e-9])
 @pytest.mark.parametrize("resident", [0, 200_000])
 def test_random_histories_of_warehouses_that_are_opened_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,21 @@ def test_a_query_whose_readers_cannot_follow_keeps_its_name(wh: tidemill.Warehou
     with pytest.raises(Unsupported, match="cannot be renamed"):
         wh.sql("ALTER VIEW ticks RENAME TO tocks")
     assert "`" not in shown(wh, "some").partition("AS")[2]
+
+
+def test_definitions_of_several_threads_are_all_there() -> None:
+    with tidemill.open(":memory:", runtime="native") as wh, ThreadPoolExecutor(8) as pool:
+        wh.sql("CREATE TABLE t (a INT)")
+        scripts = [
+            f"CREATE VIEW v{i} AS SELECT a FROM t; CREATE FUNCTION f{i}(x INT) RETURNS INT RETURN x" for i in range(16)
+        ]
+        list(pool.map(wh.sql, scripts))
+        list(pool.map(wh.sql, [f"GRANT SELECT ON t TO user{i}" for i in range(16)]))
+        assert len(wh.sql("SHOW GRANTS").rows()) == 16
+        assert wh.sql("SELECT COUNT(*) FROM information_schema.views").rows() == [(16,)]
+        assert len(wh.sql("SHOW USER FUNCTIONS").rows()) == 16
+        list(pool.map(wh.sql, [f"DROP VIEW v{i}; DROP FUNCTION f{i}" for i in range(15)]))
+        assert wh.sql("SELECT table_name FROM information_schema.views").rows() == [("v15",)]
 
 
 def test_drop_with_readers(wh: tidemill.Warehouse) -> None:

@@ -129,6 +129,7 @@ def test_the_ways_of_spark_have_names(way: str, name: str, form: str, spark: Spa
         assert [row[2] for row in warehouse.sql("SHOW VIEWS")] == [name]
 
 
+@pytest.mark.turns("runtime")
 @pytest.mark.parametrize("runtime", ["auto", "spark"])
 def test_small_and_large_epochs_by_turns(
     runtime: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -1,10 +1,10 @@
 // Rows of any number in a box that scrolls: only those in sight are in the page.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { cell, isNumeric } from "../base/format.ts";
-import { oncePerFrame } from "../base/frame.ts";
 import type { Column, Row } from "../server/answers.ts";
+import { rowsInSight, useScrolled } from "./scrolled.ts";
 
 const ROW_HEIGHT = 30;
 const MARGIN_ROWS = 8;
@@ -27,27 +27,13 @@ interface Props {
 }
 
 export function VirtualRows({ columns, rows, label, lead, leadTitle = "", rowClass, onPick, onEnd, picked = -1 }: Props) {
-  const box = useRef<HTMLDivElement>(null);
-  const [seen, setSeen] = useState({ top: 0, height: 600 });
+  const [box, seen] = useScrolled();
   const [active, setActive] = useState(0);
   const widths = useMemo(() => columnWidths(columns, rows), [columns, rows.length === 0, rows[0]]);
   const shown = Math.min(rows.length, MOST_ROWS);
-  const first = Math.max(0, Math.floor(seen.top / ROW_HEIGHT) - MARGIN_ROWS);
-  const last = Math.min(shown, Math.ceil((seen.top + seen.height) / ROW_HEIGHT) + MARGIN_ROWS);
+  const [first, last] = rowsInSight(seen, ROW_HEIGHT, shown, MARGIN_ROWS);
   const template = `${lead ? "84px " : ""}${widths.map((width) => `minmax(${width}px, ${width}fr)`).join(" ")}`;
   const least = widths.reduce((sum, width) => sum + width, lead ? 84 : 0);
-
-  useEffect(() => {
-    const element = box.current!;
-    const look = oncePerFrame(() => setSeen({ top: element.scrollTop, height: element.clientHeight }));
-    const sized = new ResizeObserver(look);
-    element.addEventListener("scroll", look, { passive: true });
-    sized.observe(element);
-    return () => {
-      element.removeEventListener("scroll", look);
-      sized.disconnect();
-    };
-  }, []);
 
   useEffect(() => {
     if (onEnd && shown > 0 && last >= shown) onEnd();

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.changes.arrow import integer_array
 from tidemill.model.schema import EPOCH, WEIGHT
 
 HALF_LIFE = 256
@@ -62,7 +63,7 @@ class ChangeCounts:
     @classmethod
     def of_tables(cls, *tables: pa.Table) -> ChangeCounts:
         """The counts of stored rows, which may be in several tables."""
-        weights, epochs = ([table.column(name).to_numpy() for table in tables] for name in (WEIGHT, EPOCH))
+        weights, epochs = ([_numbers(table.column(name)) for table in tables] for name in (WEIGHT, EPOCH))
         return cls.of(np.concatenate(weights), np.concatenate(epochs))
 
     @classmethod
@@ -115,8 +116,27 @@ def condensed(marks: pa.Table) -> pa.Table:
     >>> condensed(pa.table({WEIGHT: [1, 2, -1, 1], EPOCH: [5, 5, 5, 5]})).to_pydict()
     {'_weight': [4, -1], '_epoch': [5, 5]}
     """
-    epochs, weights = (marks.column(name).to_numpy() for name in (EPOCH, WEIGHT))
+    epochs, weights = (_numbers(marks.column(name)) for name in (EPOCH, WEIGHT))
     if len(epochs) < 2 or epochs.min() != epochs.max():
         return marks
     came = int(weights[weights > 0].sum())
-    return pa.table({WEIGHT: [came, int(weights.sum()) - came], EPOCH: epochs[:2]})
+    return marks_of(came, came - int(weights.sum()), int(epochs[0]))
+
+
+def marks_of(came: int, left: int, epoch: int) -> pa.Table:
+    """Weights and epochs that count as rows of one epoch do, of which so many came and left."""
+    columns = [np.array(one, np.int64) for one in ((came, -left), (epoch, epoch))]
+    return pa.Table.from_arrays([integer_array(one) for one in columns], names=[WEIGHT, EPOCH])
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """The whole numbers of a column, as they lie in its buffers.
+
+    Arrow's own conversion imports pandas when it is first called, which takes longer than all else in a commit.
+    """
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), chunk.offset * np.dtype(np.int64).itemsize)
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])

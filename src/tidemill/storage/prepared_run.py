@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.storage.change_counts import marks_of
 from tidemill.storage.filesystem.file_path import FilePath
 from tidemill.storage.filesystem.file_system import system_of
 from tidemill.storage.runs import RunEntry, describe_run, write_table
@@ -39,7 +40,7 @@ class PreparedRun:
     @property
     def marks(self) -> pa.Table:
         """Weights and epochs that count as those of its rows do."""
-        return pa.table({WEIGHT: [self.came, -self.left], EPOCH: [self.entry.last] * 2})
+        return marks_of(self.came, self.left, self.entry.last)
 
     def adopt(self, maps: FilePath, name: str) -> tuple[RunEntry, pa.Table]:
         """Make it the run ``name``, without copying it; returns its entry, and marks that count as its rows do."""

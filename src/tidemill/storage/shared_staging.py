@@ -17,7 +17,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.schema import WEIGHT
+from tidemill.storage.change_counts import marks_of
 from tidemill.storage.filesystem.durable_files import checksum, make_folder, translate_os_errors
 from tidemill.storage.filesystem.fetched_file import FetchedFile
 from tidemill.storage.filesystem.file_path import FilePath
@@ -38,7 +39,7 @@ class StagedRun:
     @property
     def marks(self) -> pa.Table:
         """Weights and epochs that count as those of its rows do: all are of one epoch."""
-        return pa.table({WEIGHT: [self.came, -self.left], EPOCH: [self.entry.last] * 2})
+        return marks_of(self.came, self.left, self.entry.last)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from functools import cache
 
 from tests.corpus.cases import BAGS, FILES, GAPS, HOLE, TABLES, written
 from tests.runtimes.duckdb.asked import asked
-from tests.test_corpus import _questions, _verdict
+from tests.test_corpus import _questions, _verdict, translated_once
 from tidemill.algebra.expressions.scalars import Call, Cast, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Window
 from tidemill.algebra.relational.walk import expressions, walk, walk_all
-from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.statements.select import order_and_limit
 from tidemill.model.errors import TidemillError
 from tidemill.runtimes.duckdb.aggregates import AGGREGATE_SQL
@@ -49,7 +48,7 @@ def _outcome() -> tuple[Counter[str], list[str], set[object]]:
 def _asked(query: str, case: str, spark: list[str]) -> tuple[str, Relation | None, list[str]]:
     """How DuckDB's answer compares with Spark's, and the query if it was answered."""
     try:
-        translated = translate(query, TABLES)
+        translated = translated_once(query)
         answer = asked(translated.relation, BAGS, TABLES)
     except TidemillError:
         return "refused", None, []

@@ -60,6 +60,7 @@ def test_view_is_kept_fresh(view: str, strategy: str, data: st.DataObject) -> No
     check_fresh(view, strategy, data)
 
 
+@pytest.mark.turns("view", 28)
 @pytest.mark.parametrize("view", list(VIEWS)[::2])
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())

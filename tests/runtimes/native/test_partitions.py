@@ -216,6 +216,7 @@ def check(relation: Relation, chance: Random, strategy: str = "delta") -> None:
     assert total == evaluate(relation, {"items": ZSet()})
 
 
+@pytest.mark.turns("seed")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("strategy", ["delta", "recompute"])
 @pytest.mark.parametrize("view", VIEWS)

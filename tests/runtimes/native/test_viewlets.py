@@ -20,6 +20,7 @@ CASES = [(view, "full") for view in VIEWS] + [
 """Every view at full depth, and at one of the others in turn."""
 
 
+@pytest.mark.turns("depth")
 @pytest.mark.parametrize(("view", "depth"), CASES, ids=[f"{view}/{depth}" for view, depth in CASES])
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())

@@ -50,6 +50,7 @@ def follow(view):
     assert view.runtime.answer(Program("v", view.program.stages)).zset() == view.shown
 
 
+@pytest.mark.turns("strategy")
 @pytest.mark.parametrize("strategy", ["delta", "recompute"])
 @pytest.mark.parametrize("keys", [(), BY_ITEM], ids=["global", "grouped"])
 def test_aggregates_over_bags_beside_sums(drive, keys, strategy):

@@ -64,6 +64,7 @@ def verify(wh: tidemill.Warehouse) -> None:
         assert wh.view(view).verify(against="evaluator"), view
 
 
+@pytest.mark.turns("way")
 @pytest.mark.spark
 @pytest.mark.parametrize("in_files", [False, True])
 @pytest.mark.parametrize("way", ["frames", "tasks"])
@@ -96,6 +97,7 @@ def test_an_epoch_computes_views_again(
         assert set(wh.at(before).sql("SELECT * FROM large").rows()) == shown
 
 
+@pytest.mark.turns("way")
 @pytest.mark.spark
 @pytest.mark.parametrize("way", ["frames", "tasks"])
 def test_views_that_share_stages(way: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +131,7 @@ def test_views_that_share_stages(way: str, spark: SparkSession, monkeypatch: pyt
         verify(wh)
 
 
+@pytest.mark.turns("backend")
 @pytest.mark.spark
 @pytest.mark.parametrize("backend", ["python", "llvm"])
 def test_state_in_this_process_is_read_again(

@@ -22,7 +22,7 @@ from tidemill.engine.access.row_conditions import meeting, meeting_rows
 from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.epochs.reader import Versions, WarehouseReader
 from tidemill.engine.epochs.state import EngineState
-from tidemill.engine.subscriptions.change_batches import ChangeBatch
+from tidemill.engine.subscriptions.change_batches import ChangeBatch, batch_of
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.runtimes.runtime import NotAnswered
@@ -106,7 +106,7 @@ class AllowedReads:
     def batch(self, name: str, batch: ChangeBatch) -> ChangeBatch:
         """The changes of an epoch in a view that the session may see: a row that it no longer sees has left."""
         rights = self._limited
-        return batch if rights is None else batch.of_rows(self._meeting(rights, name, batch.fields, batch.net))
+        return batch if rights is None else batch_of(batch, self._meeting(rights, name, batch.fields, batch.net))
 
     def changes(self, name: str, change: ChangeSet) -> ChangeSet:
         """The changes of a table or view that the session may see."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
@@ -76,13 +76,16 @@ class Catalog:
         """The rights of users and roles that are no owners, writers or readers of all."""
         self.analyzed: AnalyzedColumns = {}
         """Statistics of columns, by relation and column."""
+        self.written: dict[str, tuple[Table | View, dict[str, Any]]] = {}
+        """Entries as they were last written to a manifest, by name: most are the same in the next one."""
 
     def copy(self) -> Catalog:
         """An independent copy."""
         copy = Catalog(self.registry)
         copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
         copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
-        copy.builds, copy.analyzed, copy.grants = dict(self.builds), self.analyzed, self.grants
+        copy.builds, copy.analyzed = dict(self.builds), self.analyzed
+        copy.grants, copy.written = self.grants, self.written
         copy._sort()
         return copy
 
@@ -302,6 +305,7 @@ class Catalog:
                 f'"{name}" cannot be dropped', detail=f"It is fed by {', '.join(feeds)}.", hint="Drop those first."
             )
         gone = self._entries.pop(name)
+        self.written.pop(name, None)
         self.lakes.pop(name, None)
         self.analyzed = {other: columns for other, columns in self.analyzed.items() if other != name}
         if late is not None:

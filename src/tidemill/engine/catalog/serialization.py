@@ -45,7 +45,7 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     catalog.forget_grants()
     own = {kept.subplan.name for view in catalog.views.values() for kept in view.remote_subplans}
     own |= {name + LATE for name in catalog.late} | {name + ERRORS for name in catalog.guarded}
-    entries: dict[str, Any] = {"entries": [_entry_to_json(catalog.entry(name)) for name in catalog if name not in own]}
+    entries: dict[str, Any] = {"entries": [_written(catalog, name) for name in catalog if name not in own]}
     if catalog.sources:
         entries["sources"] = [source.to_json() for source in catalog.sources.values()]
     if catalog.feeds:
@@ -162,6 +162,14 @@ def _former_of(item: Mapping[str, Any]) -> FormerColumns:
 
 def _former_to_json(former: FormerColumns) -> dict[str, Any]:
     return {"until": former.until, "columns": [[f.name, str(f.type)] for f in former.fields]}
+
+
+def _written(catalog: Catalog, name: str) -> dict[str, Any]:
+    """An entry, which is written anew only if it is another one than before."""
+    entry, known = catalog.entry(name), catalog.written.get(name)
+    if known is None or known[0] is not entry:
+        known = catalog.written[name] = entry, _entry_to_json(entry)
+    return known[1]
 
 
 def _entry_to_json(entry: Table | View) -> dict[str, Any]:

@@ -62,21 +62,24 @@ def grant(engine: Engine, statement: GrantPrivileges) -> Result:
             raise Unsupported("a condition is one of a single table or view", where=statement.place)
         check_condition(name, engine.catalog.entry(name).fields, condition)
     new = [Grant(statement.grantee, privilege, name, condition) for privilege in statement.privileges]
-    engine.definitions.define_grants(tuple(dict.fromkeys((*engine.catalog.grants, *new))))
+    with engine.settled():
+        engine.definitions.define_grants(tuple(dict.fromkeys((*engine.catalog.grants, *new))))
     return Result(message=f"granted {', '.join(statement.privileges)} to {statement.grantee}")
 
 
 def revoke(engine: Engine, statement: RevokePrivileges) -> Result:
     """Take rights on a table or view from a user or role."""
     name = _relation(engine, statement)
-    gone = [
-        one
-        for one in engine.catalog.grants
-        if (one.grantee, one.relation) == (statement.grantee, name) and one.privilege in statement.privileges
-    ]
-    if not gone:
-        return Result(message=f"{statement.grantee} has no such right")
-    engine.definitions.define_grants(tuple(one for one in engine.catalog.grants if one not in gone))
+    with engine.settled():
+        grants = engine.catalog.grants
+        gone = [
+            one
+            for one in grants
+            if (one.grantee, one.relation) == (statement.grantee, name) and one.privilege in statement.privileges
+        ]
+        if not gone:
+            return Result(message=f"{statement.grantee} has no such right")
+        engine.definitions.define_grants(tuple(one for one in grants if one not in gone))
     return Result(message=f"revoked {', '.join(dict.fromkeys(one.privilege for one in gone))} from {statement.grantee}")
 
 

@@ -7,6 +7,7 @@ catalog.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -47,6 +48,17 @@ from tidemill.sources.lake.lake_table import version_shown
 
 def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
     """Add a view that is not materialized, once its query was checked."""
+    with _definitions_kept(engine, statement.temporary):
+        return _create_named_query(engine, statement)
+
+
+def _definitions_kept(engine: Engine, temporary: bool) -> AbstractContextManager[None]:
+    """Keep other threads from changing what is stored between a look at it and its commit; those that are temporary are
+    the session's own."""
+    return nullcontext() if temporary else engine.settled()
+
+
+def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
     query, catalog, session = statement.query, engine.catalog, engine.session
     refuse_markers("view", query.text)
     known = session.definitions.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
@@ -75,16 +87,26 @@ def drop_named_query(engine: Engine, name: str) -> Result | None:
     if name in session.queries:
         engine.session.set_queries({n: q for n, q in session.queries.items() if n != name})
     elif name in named.queries:
-        require_unused(engine.catalog.defined_views(), named, name, "dropped")
-        engine.definitions.define_named(replace(named, queries={n: q for n, q in named.queries.items() if n != name}))
+        _drop_stored_query(engine, name)
     else:
         return None
     return Result(message=f"dropped {name}")
 
 
+def _drop_stored_query(engine: Engine, name: str) -> None:
+    with engine.settled():
+        catalog, named = engine.catalog, engine.catalog.named
+        require_unused(catalog.defined_views(), named, name, "dropped")
+        left = {n: q for n, q in named.queries.items() if n != name}
+        engine.definitions.define_named(replace(named, queries=left))
+
+
 def refuse_temporary(engine: Engine, text: str, what: str) -> None:
     """Refuse what is stored, and would use names that are gone when the warehouse is closed."""
-    session, used = engine.session.definitions, names_in(text)
+    session = engine.session.definitions
+    if not (session.queries or session.functions):
+        return
+    used = names_in(text)
     for kind, verb, names in (
         ("view", "read", used.tables & session.queries.keys()),
         ("function", "call", used.functions & session.functions.keys()),
@@ -128,6 +150,11 @@ def _stored(field: Field, statement: sql.CreateTableAs) -> Field:
 
 def create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     """Add a function whose body is SQL, once that was checked."""
+    with _definitions_kept(engine, statement.temporary):
+        return _create_function(engine, statement)
+
+
+def _create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     function, catalog, session = statement.function, engine.catalog, engine.session
     refuse_markers("function", function.body)
     known = session.definitions.functions if statement.temporary else catalog.named.functions
@@ -157,14 +184,20 @@ def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:
     if name in session.functions:
         engine.session.set_functions({n: f for n, f in session.functions.items() if n != name})
     elif name in named.functions:
-        require_unused(engine.catalog.defined_views(), named, name, "dropped", "function")
-        left = {n: f for n, f in named.functions.items() if n != name}
-        engine.definitions.define_named(replace(named, functions=left))
+        _drop_stored_function(engine, name)
     elif statement.if_exists:
         return Result(message=f"there is no function {name}")
     else:
         raise UnknownName(f'there is no function "{name}" in SQL', where=statement.place, hint=_listed(engine))
     return Result(message=f"dropped function {name}")
+
+
+def _drop_stored_function(engine: Engine, name: str) -> None:
+    with engine.settled():
+        catalog, named = engine.catalog, engine.catalog.named
+        require_unused(catalog.defined_views(), named, name, "dropped", "function")
+        left = {n: f for n, f in named.functions.items() if n != name}
+        engine.definitions.define_named(replace(named, functions=left))
 
 
 def _listed(engine: Engine) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
@@ -89,11 +89,6 @@ class ChangeBatch:
         """The columns of the view."""
         return tuple(self._change.fields)
 
-    def of_rows(self, rows: Collection[Row]) -> ChangeBatch:
-        """The changes of these rows alone, which are in stored form."""
-        kept = [(row, weight) for row, weight in self.net.items() if row in rows]
-        return ChangeBatch(self.epoch, ChangeSet.of(kept, self.fields), self._key)
-
     @cached_property
     def _sorted_out(self) -> tuple[list[UserRow], list[UserRow], list[tuple[UserRow, UserRow]]]:
         pairs = _updates_in(self.net, self._key)
@@ -112,6 +107,12 @@ class ChangeBatch:
 
     def __repr__(self) -> str:
         return f"ChangeBatch(epoch={self.epoch}, changes={self.changes})"
+
+
+def batch_of(batch: ChangeBatch, rows: Set[Row]) -> ChangeBatch:
+    """The changes of these rows alone, which are in stored form."""
+    kept = [(row, weight) for row, weight in batch.net.items() if row in rows]
+    return ChangeBatch(batch.epoch, ChangeSet.of(kept, batch.fields), batch._key)
 
 
 def _updates_in(net: ZSet, key: tuple[int, ...] | None) -> list[tuple[Row, Row]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,8 +51,13 @@ class Inbox:
     def tell(self) -> None:
         """Wake the threads that wait for it, and call whoever asked to be called."""
         self.wake.notify_all()
+        self.call()
+
+    def call(self) -> None:
+        """Call whoever asked to be called; an error of theirs is not one of the thread that commits."""
         if self.on_ready is not None:
-            self.on_ready()
+            with suppress(Exception):
+                self.on_ready()
 
     @property
     def columns(self) -> FilterColumns:

@@ -239,8 +239,7 @@ class ChangeQueue:
         inbox.waiting.append((epoch, columns, spans))
         if inbox.awaited:
             inbox.wake.notify_all()
-        if inbox.on_ready is not None:
-            inbox.on_ready()
+        inbox.call()
         return True
 
     def _fall_behind(self, inbox: Inbox, published: int = 0) -> None:

@@ -148,12 +148,13 @@ class Subscription:
     def on_ready(self, call: Callable[[], object]) -> None:
         """Have ``call`` called now, and whenever there may be a batch or the subscription has ended.
 
-        Other threads call it while they hold a lock: it must only take note. With ``timeout=0`` the subscription can
-        then be iterated without a wait, so that one thread follows any number of them.
+        Other threads call it while they hold a lock: it must only take note, and what it raises is lost. With
+        ``timeout=0`` the subscription can then be iterated without a wait, so that one thread follows any number of
+        them.
         """
         with self._inbox.wake:
             self._inbox.on_ready = call
-        call()
+        self._inbox.call()
 
     def close(self) -> None:
         """End the subscription, and wake a thread that waits for its next batch."""

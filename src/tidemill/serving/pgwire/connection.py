@@ -11,8 +11,10 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
+from traceback import format_tb
 from typing import TYPE_CHECKING, Any
 
+from tidemill.model.errors import TidemillError
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.codec import LARGEST_STARTUP, FrameReader, MalformedMessage
 from tidemill.serving.pgwire.errors import PgError, error_fields
@@ -136,8 +138,8 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, error: BaseException, position: int | None = None, hint: str | None = None) -> None:
         """Send an error, perhaps with one more hint; a transaction that is open has failed."""
-        if not isinstance(error, PgError) and type(error).__module__ != "tidemill.model.errors":
-            LOG.error("a statement failed in %s", type(error).__name__, exc_info=error)
+        if not isinstance(error, TidemillError):
+            _log_fault("a statement", error)
         self.send_notices()
         fields = dict(error_fields(error, position=position))
         if hint is not None:
@@ -181,7 +183,7 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             self.end(PgError("08P01", f"this is not PostgreSQL's protocol: {error}"))
         except Exception as error:
-            LOG.exception("a connection failed")
+            _log_fault("a connection", error)
             self.end(PgError("XX000", f"a fault in Tidemill ({type(error).__name__})"))
         if self._task is None or self.copying is not None:
             self.flush()
@@ -225,7 +227,7 @@ class Connection(asyncio.Protocol):
             elif isinstance(error, PgError) and self.startup is not None:
                 self.end(error)
             else:
-                LOG.error("a connection failed", exc_info=error)
+                _log_fault("a connection", error)
                 self.end(PgError("XX000", "a fault in Tidemill"))
         else:
             self.pump()
@@ -308,6 +310,11 @@ _HANDLERS: dict[int, Handler] = {
     ord("f"): Connection.on_late_copy,
     ord("p"): Connection.on_password,
 }
+
+
+def _log_fault(what: str, error: BaseException) -> None:
+    """Log where a fault is, without its text: it may quote values."""
+    LOG.error("%s failed by %s at\n%s", what, type(error).__name__, "".join(format_tb(error.__traceback__)))
 
 
 def _keep_alive(sock: socket.socket | None) -> None:

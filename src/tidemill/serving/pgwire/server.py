@@ -116,7 +116,7 @@ class PgServer:
         try:
             await session.close()
         except Exception:
-            LOG.exception("a session could not be closed")
+            LOG.error("a session could not be closed")
 
     def require_room(self, connection: Connection) -> None:
         """Refuse a connection too many."""

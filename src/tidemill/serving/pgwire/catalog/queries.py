@@ -53,11 +53,13 @@ ARRAYS = {"oid": "bigint", "xid": "bigint", "name": "text", "regtype": "text", "
 
 
 def _readable(statement: StatementText) -> str:
-    """The text with the types of arrays as the parser knows them: ``$1::oid[]``."""
+    """The text as the parser knows it: types of arrays (``$1::oid[]``), and ``select`` as a label of a column."""
     parts, at, marks = [], 0, statement.marks
-    for one, following in pairwise(marks):
-        stand_in = ARRAYS.get(one.text.lower())
-        if stand_in is not None and following.text == "[":
+    for before, (one, following) in zip(("", *(mark.text for mark in marks)), pairwise(marks), strict=False):
+        stand_in = ARRAYS.get(one.text.lower()) if following.text == "[" else None
+        if one.text.lower() == "select" and before.lower() == "as" and following.text.lower() in (",", ")", "from"):
+            stand_in = '"select"'
+        if stand_in is not None:
             parts += [statement.text[at : one.start], stand_in]
             at = one.end
     return "".join(parts) + statement.text[at:]

@@ -40,7 +40,7 @@ NOT_TRANSLATED: tuple[tuple[type[exp.Expr], str], ...] = (
 def translate(text: str, first: str, columns: Columns) -> str:
     """The statement in Spark's dialect, with parameters as ``:_1``; refused where it would mean something else.
 
-    >>> translate('SELECT "a" / 2 AS half, a::text FROM public.t', "SELECT", {"t": {"a": "INT"}}.get)
+    >>> translate('SELECT a / 2 AS half, a::text FROM public.t', "SELECT", {"t": {"a": "INT"}}.get)
     'SELECT t.a DIV 2 AS half, CAST(t.a AS STRING) AS a FROM t AS t'
     """
     if first not in TRANSLATED:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidemill.model.errors import TidemillError
 from tidemill.serving.pgwire import messages as m
+from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.outcome import CopyIn, CopyOut, Result, RowStream
 from tidemill.serving.pgwire.protocol.copying import copy_in
 from tidemill.serving.pgwire.protocol.positions import hint_for, position_of
@@ -43,7 +45,7 @@ async def run_query(connection: Connection, text: str) -> None:
     connection.ready()
 
 
-def _statements(connection: Connection, text: str):  # type: ignore[no-untyped-def]
+def _statements(connection: Connection, text: str) -> Iterator[StatementText]:
     """The statements of a text. The dialect may change on the way, so each is found when the one before has run."""
     session = connection.session
     assert session is not None
@@ -57,14 +59,12 @@ def _statements(connection: Connection, text: str):  # type: ignore[no-untyped-d
             return
 
 
-def _moved(connection: Connection, text: str, start: int):  # type: ignore[no-untyped-def]
+def _moved(connection: Connection, text: str, start: int) -> Iterator[StatementText]:
     for statement in _statements(connection, text[start:]):
         yield StatementText(statement.text, statement.start + start, statement.marks)
 
 
-def _no_parameters(statement: StatementText) -> TidemillError:
-    from tidemill.serving.pgwire.errors import PgError
-
+def _no_parameters(statement: StatementText) -> PgError:
     place = next(mark.start for mark in statement.marks if mark.kind == "parameter")
     return PgError("42P02", "there is no parameter $1", hint="A simple query has no parameters.", position=place)
 
