@@ -109,7 +109,7 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
             facts["on Spark"] = f"{on_spark} for all views in the last epoch; the rest in this process"
         if view.quarantines:
             facts["on error"] = _error_policy(engine, view)
-        if note := quarantine_note(engine.catalog, engine.store.positions, view):
+        if note := quarantine_note(engine.catalog, engine.state.quarantine.marks, view):
             facts["quarantine"] = note
         if placed.measured.recomputed:
             facts["recomputed"] = placed.measured.recomputed

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
@@ -70,12 +70,13 @@ def verify(engine: Engine, name: str, against: str | None = None) -> Verificatio
         raise SetupError(f'views cannot be verified against "{against}"', hint=f"Use one of {', '.join(ORACLES)}.")
     with engine.settled():
         view = engine.catalog.view(name)
+        engine.tell([view.name])
         expected = _answer(engine, view, against)
         actual = _actual(engine, view, expected.oracle)
         found = _compared(view, actual, expected)
         if not found.ok and found.oracle == OWN_TEXT and _is_open(engine, view):
             found = _compared(view, actual, _translated(engine, view))
-        return found
+        return replace(found, notes=engine.notes([view.name]))
 
 
 def _actual(engine: Engine, view: View, oracle: str) -> ZSet:
@@ -88,7 +89,9 @@ def _actual(engine: Engine, view: View, oracle: str) -> ZSet:
 def recompute(engine: Engine, name: str) -> ZSet:
     """Recompute a view from the base tables alone, as of the epoch that it shows, by the oracle for its size."""
     with engine.settled():
-        return _answer(engine, engine.catalog.view(name), None).rows
+        view = engine.catalog.view(name)
+        engine.tell([view.name])
+        return _answer(engine, view, None).rows
 
 
 def _compared(view: View, actual: ZSet, expected: Recomputation) -> Verification:

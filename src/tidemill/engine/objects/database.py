@@ -310,7 +310,7 @@ class Objects:
 
     def query(self, text: str) -> Result:
         """The result of an OQL query, as of the last epoch."""
-        return select_oql(self._engine, OqlText(text, "oql"))
+        return noted(partial(select_oql, self._engine, OqlText(text, "oql")))
 
     def explain(self, view: str) -> str:
         """Explain how a view is maintained, which events it listens to, and why."""

@@ -12,7 +12,7 @@ from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
 from tidemill.engine.catalog.view import View
 from tidemill.engine.quarantine.held_rows import HeldRow, HeldRows, errors_of, held_rows
 from tidemill.engine.quarantine.holding import Decision, Guard, Holding
-from tidemill.engine.quarantine.marks import ErrorMark, mark_of_errors
+from tidemill.engine.quarantine.marks import ErrorMark, ErrorMarks
 from tidemill.engine.quarantine.row_groups import RowGroups, row_groups
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
@@ -27,6 +27,7 @@ class Quarantine:
     def __init__(self, store: Store, catalog: Callable[[], Catalog]) -> None:
         self._store = store
         self._catalog = catalog
+        self.marks = ErrorMarks(store)
         self._read: dict[str, tuple[str, list[HeldRow]]] = {}
         self._groups: dict[int, tuple[View, RowGroups | None]] = {}
         self._watching = False
@@ -67,7 +68,7 @@ class Quarantine:
         return seen is not None and not seen.stopped and self._mark(view) is not None
 
     def _mark(self, view: str) -> ErrorMark | None:
-        return None if view in self._forgotten else mark_of_errors(self._store.positions, view)
+        return None if view in self._forgotten else self.marks.of(view)
 
     def groups(self, view: View) -> RowGroups | None:
         """The groups of a view; None if it has none, and stops as a whole."""

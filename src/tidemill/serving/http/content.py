@@ -64,9 +64,9 @@ def arrow_bytes(table: pa.Table, metadata: Mapping[str, str] | None = None) -> b
 
 
 def rows_response(kind: str, table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Response:
-    """Rows in the form that was asked for; ``facts`` such as the epoch are in JSON, or else in headers."""
+    """Rows in the form that was asked for; ``facts`` such as the epoch are in JSON, and unless empty in headers."""
     encode = _ENCODERS[kind]
-    headers = {f"tidemill-{name}": str(value) for name, value in facts.items()}
+    headers = {f"tidemill-{name}": _fact(value) for name, value in facts.items() if value != []}
     return Response(encode(table, fields, facts), 200, headers, kind)
 
 
@@ -87,7 +87,12 @@ def _as_csv(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) 
 
 def _as_arrow(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> bytes:
     types = json_line([str(field.type) for field in fields])
-    return arrow_bytes(table, {"types": types, **{name: str(value) for name, value in facts.items()}})
+    return arrow_bytes(table, {"types": types, **{name: _fact(value) for name, value in facts.items()}})
+
+
+def _fact(value: Any) -> str:
+    """A fact in a header: a list as JSON, in ASCII."""
+    return json.dumps(value) if isinstance(value, list) else str(value)
 
 
 _ENCODERS: Mapping[str, Callable[[pa.Table, Sequence[Field], Mapping[str, Any]], str | bytes]] = {

@@ -16,6 +16,7 @@ from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.model.types import Field
 from tidemill.serving.http.content import json_rows
+from tidemill.serving.render import json_line
 
 __all__ = ["Encoded", "Queue", "Topic", "encoded"]
 
@@ -35,7 +36,8 @@ def encoded(batch: ChangeBatch, fields: Sequence[Field]) -> Encoded:
     changes = batch.changes
     rows = json_rows([row for _, row in changes], fields)
     weights = [weight for weight, _ in changes]
-    return Encoded(batch.epoch, f'{{"epoch":{batch.epoch},"weights":{weights},"rows":{rows}}}'.encode())
+    notes = f',"notes":{json_line(batch.notes)}' if batch.notes else ""
+    return Encoded(batch.epoch, f'{{"epoch":{batch.epoch},"weights":{weights},"rows":{rows}{notes}}}'.encode())
 
 
 class Queue:
