@@ -35,17 +35,16 @@ def quarantine_note(catalog: Catalog, marks: ErrorMarks, view: View, until: int 
     """
     own = marks.of(view.name, until)
     stale = sorted(set(_in_quarantine_below(catalog, marks, view, until)))
-    notes = ["" if own is None else _own_note(view, own, until, catalog)]
+    notes = [] if own is None else [_own_note(view, own, until)]
     if stale:
-        listed = _listed(stale[0], None if view.refresh.deferred else until, catalog)
+        listed = _listed(stale[0], _epoch_seen(view, until))
         notes.append(f'view "{view.name}" reads {", ".join(stale)}, in quarantine{_at(until)}{listed}')
-    return "; ".join(filter(None, notes))
+    return "; ".join(notes)
 
 
 def _in_quarantine_below(catalog: Catalog, marks: ErrorMarks, view: View, until: int | None) -> Iterator[str]:
     """The views in quarantine that a view reads, directly or not, as of the epoch of them that it shows."""
-    behind = view.refresh.deferred and (until is None or view.fresh < until)
-    seen = view.fresh if behind else until
+    seen = _epoch_seen(view, until)
     for name in view.inputs:
         below = catalog.views.get(name)
         if below is not None:
@@ -53,22 +52,27 @@ def _in_quarantine_below(catalog: Catalog, marks: ErrorMarks, view: View, until:
             yield from _in_quarantine_below(catalog, marks, below, seen)
 
 
-def _own_note(view: View, mark: ErrorMark, until: int | None, catalog: Catalog) -> str:
+def _epoch_seen(view: View, until: int | None) -> int | None:
+    """The epoch of its inputs that a view shows; None is the present."""
+    return view.fresh if view.refresh.deferred and (until is None or view.fresh < until) else until
+
+
+def _own_note(view: View, mark: ErrorMark, until: int | None) -> str:
     rows = f"{mark.rows} row{'s' if mark.rows != 1 else ''}"
     what = f"it shows epoch {mark.shown}, for {rows}" if mark.stopped else f"it is without {rows}"
     why = "cannot be computed" if mark.stopped else "that cannot be computed, or wait for such rows"
     since = f'view "{view.name}" is in quarantine since epoch {mark.since}{_at(until)}'
-    return f"{since}: {what} {why}{_listed(view.name, until, catalog)}"
+    return f"{since}: {what} {why}{_listed(view.name, until)}"
 
 
 def _at(until: int | None) -> str:
     return "" if until is None else f", as of epoch {until}"
 
 
-def _listed(view: str, until: int | None, catalog: Catalog) -> str:
-    """The query for the rows, if they are still there."""
+def _listed(view: str, until: int | None) -> str:
+    """The query for the rows."""
     version = "" if until is None else f" VERSION AS OF {until}"
-    return f": SELECT * FROM {view}{ERRORS}{version}" if view in catalog.guarded else ""
+    return f": SELECT * FROM {view}{ERRORS}{version}"
 
 
 def quarantine_notes(
@@ -128,9 +132,13 @@ def tell_reader(notes: Iterable[str]) -> None:
             warnings.warn(note, QuarantineWarning, stacklevel=_depth_of_caller())
 
 
+OURS = {"tidemill", "contextlib"}
+"""The packages through which a call of Tidemill goes."""
+
+
 def _depth_of_caller() -> int:
     """The number of frames from ``tell_reader`` to the code that has called Tidemill."""
     frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tidemill":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         frame, depth = frame.f_back, depth + 1
     return depth
