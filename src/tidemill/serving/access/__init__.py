@@ -2,6 +2,7 @@
 
 - ``users``: the file of users, with hashed secrets; ``principal``: a user who has proven to be one
 - ``user_file``: the file read and written; ``hashed_secrets``: passwords and tokens as they are kept
+- ``logins``: who has logged in with a browser
 - ``binding``: where a server may listen without users; ``tls``: its certificate
 - ``limits``: how often and how much a user or address may ask
 - ``audit_log``: the statements that were run, without values

@@ -60,8 +60,12 @@ class Users:
 
     def authenticate_token(self, text: str) -> Principal | None:
         """The user whose token this is; None if it is nobody's."""
+        return self.holder(hash_of_token(text))
+
+    def holder(self, digest: str) -> Principal | None:
+        """The user who has the token of this hash; None once it was revoked."""
         self._present()
-        found = self._by_token.get(hash_of_token(text))
+        found = self._by_token.get(digest)
         return None if found is None else Principal(found.name, found.roles)
 
     def authenticate_password(self, name: str, password: str) -> Principal | None:

@@ -44,7 +44,7 @@ class TableDoor:
             await self._app(scope, receive, send)
             return
         try:
-            require(scope["principal"], Needs.WRITE)
+            require(scope["caller"].principal, Needs.WRITE)
             body = await _body(receive)
             answer = await self._taken(scope, body)
         except TidemillError as refused:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
 from tidemill.serving.access.audit_log import AuditLog
+from tidemill.serving.http.authentication import Authentication
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
 from tidemill.serving.server.settings import Settings
@@ -37,8 +38,8 @@ class Service:
         self.warehouse = warehouse
         self.name = name
         self.settings = settings
-        self.users = settings.users or None
-        """Who may ask; None where whoever is on this machine is the owner."""
+        self.authentication = Authentication(settings.users or None)
+        """Who may ask."""
         self.audit = None if settings.audit is None else AuditLog(settings.audit)
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")

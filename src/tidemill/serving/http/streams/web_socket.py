@@ -23,7 +23,7 @@ async def changes(socket: WebSocket) -> None:
     service: Service = socket.app.state.service
     await socket.accept()
     try:
-        require(socket.scope["principal"], Needs.READ)
+        require(socket.scope["caller"].principal, Needs.READ)
         since = socket.query_params.get("since")
         if since is not None and not since.isdigit():
             raise BadValue("since is an epoch", where="parameter since")
