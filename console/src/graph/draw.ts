@@ -11,7 +11,7 @@ import { HEIGHT, type Point, WIDTH } from "./layout.ts";
 import type { Edge, Scene, View } from "./scene.ts";
 
 const KINDS: Kind[] = ["table", "stream", "view", "source", "feed", "lake table", "published"];
-const STATES: State[] = ["fresh", "behind", "building", "quarantined", "stopped"];
+const STATES: State[] = ["fresh", "behind", "building", "quarantined", "stopped", "unknown"];
 const TILE_ZOOM = 0.34;
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
 /** So many edges may have moving dashes at once; the others that flow are plain lines. */

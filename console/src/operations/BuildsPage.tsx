@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { count, percent, rate, seconds } from "../base/format.ts";
+import { ActButton, Refusal } from "../parts/ActButton.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import type { Build } from "../server/answers.ts";
@@ -81,12 +82,13 @@ function BuildCard({ build, act, leave }: CardProps) {
       </p>
       {build.reason && <p class="quiet">{build.reason}</p>}
       <p>
-        <button type="button" onClick={() => act(paused ? "resume" : "pause")}>
+        <ActButton needs="owner" onClick={() => act(paused ? "resume" : "pause")}>
           {paused ? "Resume" : "Pause"}
-        </button>{" "}
-        <button type="button" onClick={leave}>
+        </ActButton>{" "}
+        <ActButton needs="owner" onClick={leave}>
           Cancel
-        </button>
+        </ActButton>{" "}
+        <Refusal needs="owner" />
       </p>
     </section>
   );

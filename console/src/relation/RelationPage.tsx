@@ -4,11 +4,13 @@ import { useSignal } from "@preact/signals";
 import { bytes, count, rate, seconds } from "../base/format.ts";
 import { address } from "../base/router.ts";
 import { behind, KindBadge, StateBadge } from "../parts/Badges.tsx";
+import { ActButton, Refusal } from "../parts/ActButton.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { Icon } from "../parts/Icon.tsx";
 import { Sparkline } from "../parts/Sparkline.tsx";
 import { type Tab, Tabs } from "../parts/Tabs.tsx";
 import type { Relation } from "../server/answers.ts";
+import { readsEverything } from "../server/me.ts";
 import type { Node } from "../server/nodes.ts";
 import { ofView, post, ServerError } from "../server/request.ts";
 import { flowOf, nodesById, pulse, readStatus, status } from "../server/status.ts";
@@ -39,6 +41,7 @@ export function RelationPage({ name, tab }: { name: string; tab: string }) {
 }
 
 function tabsOf(node: Node): Tab[] {
+  if (!readsEverything()) return [{ id: "rows", title: "Rows" }];
   if (node.kind !== "view") {
     const plain = [{ id: "rows", title: "Rows" }, { id: "definition", title: "Definition" }];
     return node.kind === "table" ? plain : plain.slice(1);
@@ -89,7 +92,7 @@ function Head({ node, relation }: { node: Node; relation: Relation }) {
         {relation.kind === "view" && relation.refresh !== "immediate" && <RefreshButton view={relation.name} />}
       </div>
       {node.about && <p class="quiet">{node.about}</p>}
-      <Figures node={relation} />
+      {node.state !== "unknown" && <Figures node={relation} />}
     </header>
   );
 }
@@ -111,9 +114,10 @@ function RefreshButton({ view }: { view: string }) {
   };
   return (
     <>
-      <button type="button" disabled={running.value} onClick={() => void refresh()}>
+      <ActButton needs="owner" disabled={running.value} onClick={() => void refresh()}>
         <Icon name="refresh" size={15} /> {running.value ? "Refreshing…" : "Refresh"}
-      </button>
+      </ActButton>
+      <Refusal needs="owner" />
       {failed.value !== undefined && <ErrorBox error={failed.value} />}
     </>
   );

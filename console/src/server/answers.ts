@@ -1,7 +1,8 @@
 // The shapes of the server's answers, as far as the console reads them.
 
 export type Kind = "table" | "stream" | "lake table" | "view" | "source" | "feed" | "published";
-export type State = "fresh" | "behind" | "building" | "quarantined" | "stopped";
+/** "unknown" is what somebody is told who may not read everything. */
+export type State = "fresh" | "behind" | "building" | "quarantined" | "stopped" | "unknown";
 
 export interface Relation {
   name: string;

@@ -13,6 +13,7 @@ import uvicorn
 
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError
+from tidemill.serving.access.principal import LOCAL_OWNER
 from tidemill.serving.http.application import application
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.server.settings import Settings
@@ -59,6 +60,11 @@ class Server:
         """The address of the HTTP door."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def invite_owner(self) -> str:
+        """The address of the console; where there are users, with a token that lets one browser in as the owner."""
+        logins = self._service.authentication.logins
+        return self.url if logins is None else f"{self.url}/#{logins.invite(LOCAL_OWNER)}"
 
     def start(self) -> None:
         """Serve in a thread. Connections are taken from now on, and answered as soon as the loop runs."""
