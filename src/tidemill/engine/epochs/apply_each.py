@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
 from tidemill.engine.epochs.post_keys import PostKeys
 from tidemill.engine.telemetry.events import log_refused
@@ -17,13 +18,14 @@ __all__ = ["SentChanges", "SeparateEpochs"]
 
 class SentChanges(NamedTuple):
     """Changes that were sent: ``made`` gives them once it is their turn. ``key`` tells them from others, if it is not
-    empty, and ``content`` is a digest of what was sent with it.
+    empty, and ``content`` is a digest of what was sent with it. They are made with the rights of ``session``.
     """
 
     made: Callable[[], Mapping[str, ChangeSet]]
     positions: Mapping[str, str]
     key: str = ""
     content: str = ""
+    session: SessionState | None = None
 
 
 class SeparateEpochs:
@@ -38,7 +40,7 @@ class SeparateEpochs:
         sent: Sequence[SentChanges],
         store: Store,
         keys: PostKeys,
-        apply: Callable[[Mapping[str, ChangeSet], Mapping[str, str]], CommittedEpoch],
+        apply: Callable[[SentChanges, Mapping[str, str]], CommittedEpoch],
     ) -> None:
         self._results: list[int | Exception] = []
         self._sent = sent
@@ -73,7 +75,7 @@ class SeparateEpochs:
 
     def _run_one(self, one: SentChanges) -> CommittedEpoch:
         if not one.key:
-            return self._apply(one.made(), one.positions)
+            return self._apply(one, one.positions)
         known = self._keys.find(self._store.positions, one.key)
         if known is not None:
             if known.content != one.content:
@@ -86,7 +88,7 @@ class SeparateEpochs:
             return known.epoch, _nothing
         number = self._store.epoch + 1
         position = self._keys.next(one.key, one.content, number)
-        committed = self._apply(one.made(), {**one.positions, **position})
+        committed = self._apply(one, {**one.positions, **position})
         self._keys.note(one.key, one.content, number)
         return committed
 

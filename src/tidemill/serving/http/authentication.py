@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from tidemill.model.errors import NotAllowed
+from tidemill.model.errors import NotAllowed, TidemillError
 from tidemill.serving.access.hashed_secrets import hash_of_token
 from tidemill.serving.access.logins import Logins
 from tidemill.serving.access.principal import LOCAL_OWNER, Principal
@@ -47,6 +47,11 @@ class Caller:
     digest: str = ""
     """The hash of the secret that was sent."""
 
+    @property
+    def limited(self) -> Principal | None:
+        """The user, if he may not read everything: what he reads is his own then."""
+        return self.principal if level_of(self.principal) < Needs.READ else None
+
 
 LOCAL = Caller(LOCAL_OWNER, "machine")
 NOBODY = Caller(Principal("", ()))
@@ -70,7 +75,12 @@ class Authentication:
 
     def now(self, caller: Caller) -> Principal | None:
         """The same caller with the roles of now; None if he is no longer let in."""
-        return caller.principal if self.users is None else self._holder(caller.by, caller.digest)
+        if self.users is None:
+            return caller.principal
+        try:
+            return self._holder(caller.by, caller.digest)
+        except TidemillError:  # a file that is not safe lets nobody in
+            return None
 
     def _holder(self, by: str, digest: str) -> Principal | None:
         assert self.users is not None and self.logins is not None

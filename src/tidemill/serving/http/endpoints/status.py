@@ -58,7 +58,7 @@ def _node(one: RelationStatus, sizes: Mapping[str, int | None]) -> dict[str, Any
 
 async def stream(call: Call) -> Response:
     """What has been done since the last event, at most four times a second, and nothing while nothing is done."""
-    return event_stream(_activity(call), call.service)
+    return event_stream(_activity(call), call.service, call.caller)
 
 
 async def _activity(call: Call) -> AsyncIterator[bytes]:

@@ -11,6 +11,7 @@ from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
 from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.http.authentication import Authentication
+from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
 from tidemill.serving.server.settings import Settings
@@ -46,6 +47,7 @@ class Service:
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
         self.changes = ChangeHub(warehouse, self.statements, settings.subscribers)
         """Who reads changes live."""
+        self.callers = CallerWatch(self.authentication, self.changes.end_changed_rights)
         self.posts = PostQueue(warehouse, settings.waiting_posts, settings.waiting_bytes)
         """Rows that were sent and wait for their epoch."""
         self.stopped = asyncio.Event()
