@@ -123,7 +123,7 @@ function Result({ result }: { result: SqlResult }) {
   return (
     <section class="result">
       <p class="quiet" role="status">
-        {result.columns.length ? `${count(result.count)} rows` : `${count(result.count)} rows changed`} in {seconds(result.seconds)}, epoch{" "}
+        {result.columns.length ? `${count(result.count)} rows` : result.message} in {seconds(result.seconds)}, epoch{" "}
         {count(result.epoch)}
         {result.rows.length < result.count && result.columns.length > 0 && `; the first ${count(result.rows.length)} are shown`}
       </p>

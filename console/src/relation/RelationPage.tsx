@@ -41,14 +41,18 @@ export function RelationPage({ name, tab }: { name: string; tab: string }) {
 }
 
 function tabsOf(node: Node): Tab[] {
-  if (!readsEverything()) return [{ id: "rows", title: "Rows" }];
   if (node.kind !== "view") {
     const plain = [{ id: "rows", title: "Rows" }, { id: "definition", title: "Definition" }];
+    if (!readsEverything()) return plain.slice(0, 1);
     return node.kind === "table" ? plain : plain.slice(1);
   }
-  return [
+  const seen = [
     { id: "rows", title: "Rows" },
     { id: "changes", title: "Live changes" },
+  ];
+  if (!readsEverything()) return seen;
+  return [
+    ...seen,
     { id: "plan", title: "Plan" },
     { id: "costs", title: "Costs" },
     { id: "refreshes", title: "Refreshes" },

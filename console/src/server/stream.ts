@@ -23,7 +23,9 @@ export function listen(address: () => string, heard: Heard): () => void {
     for (const [name, take] of Object.entries(heard.named ?? {})) {
       source.addEventListener(name, (event) => {
         const data = (event as MessageEvent).data as string | undefined;
-        if (data) take(data); // the browser's own event of the name "error" has none
+        if (!data) return; // the browser's own event of the name "error"
+        take(data);
+        void readMe(); // it may be that the rights have changed
       });
     }
     source.addEventListener("error", () => {
