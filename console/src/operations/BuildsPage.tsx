@@ -70,12 +70,14 @@ function BuildCard({ build, act, leave }: CardProps) {
       <h3>
         {build.view} <span class="badge">{build.state}</span>
       </h3>
-      <progress value={build.share ?? undefined} max={1} aria-label={`Progress of ${build.view}`} />
+      {build.total > 0 && <progress value={build.share} max={1} aria-label={`Progress of ${build.view}`} />}
       <p class="build-facts">
-        <b>{percent(build.share)}</b>
-        <span>
-          {count(build.rows)} {build.total === null ? "" : `of ${count(build.total)} `}rows
-        </span>
+        {build.total > 0 && <b>{percent(build.share)}</b>}
+        {build.total > 0 && (
+          <span>
+            {count(build.rows)} of {count(build.total)} rows
+          </span>
+        )}
         {build.rate ? <span>{rate(build.rate)}</span> : null}
         {build.seconds_left !== null && <span>{seconds(build.seconds_left)} left</span>}
         {build.behind ? <span>{count(build.behind)} epochs behind</span> : null}

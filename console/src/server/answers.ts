@@ -36,9 +36,10 @@ export interface Feed {
 export interface Build {
   view: string;
   state: string;
+  /** Of `total` input rows; that is 0 while nothing is known, as of a build that is paused. */
   rows: number;
-  total: number | null;
-  share: number | null;
+  total: number;
+  share: number;
   rate: number | null;
   seconds_left: number | null;
   behind: number | null;

@@ -29,7 +29,7 @@ SHOP = """
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shop() -> Iterator[Warehouse]:
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql(SHOP)
@@ -38,7 +38,7 @@ def shop() -> Iterator[Warehouse]:
         yield wh
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(shop: Warehouse) -> Iterator[Server]:
     server = Server(shop, "shop", Settings(port=0))
     server.start()
@@ -47,7 +47,7 @@ def server(shop: Warehouse) -> Iterator[Server]:
     server.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with started() as browser:
         yield browser
@@ -68,7 +68,7 @@ class Guarded(NamedTuple):
     tokens: dict[str, str]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def guarded(shop: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     users = Users.load(tmp_path_factory.mktemp("users") / "users.json")
     for role in ("owner", "writer", "reader", "granted"):
