@@ -127,19 +127,17 @@ function Navigation({ page }: { page: string }) {
       <a class="brand" href={address("graph")} aria-label="Tidemill">
         <img src="assets/icon.svg" width={28} height={28} alt="" />
       </a>
-      {PAGES.map((one) => (
-        <a
-          key={one.id}
-          href={whyNot(one) ? undefined : address(one.id)}
-          aria-disabled={whyNot(one) ? true : undefined}
-          title={whyNot(one) || undefined}
-          aria-current={page === one.id ? "page" : undefined}
-        >
-          <Icon name={one.icon} size={20} />
-          <span>{one.title}</span>
-          {counts[one.id] ? <b class="count">{counts[one.id]}</b> : null}
-        </a>
-      ))}
+      {PAGES.map((one) => {
+        const why = whyNot(one);
+        const link = why ? { "aria-disabled": true, title: why } : { href: address(one.id) };
+        return (
+          <a key={one.id} aria-current={page === one.id ? "page" : undefined} {...link}>
+            <Icon name={one.icon} size={20} />
+            <span>{one.title}</span>
+            {counts[one.id] ? <b class="count">{counts[one.id]}</b> : null}
+          </a>
+        );
+      })}
     </nav>
   );
 }
@@ -151,7 +149,7 @@ function TopBar({ find }: { find: () => void }) {
       <div class="top-name">
         <b>{known?.warehouse ?? "Tidemill"}</b>
       </div>
-      <Ticker />
+      {readsEverything() ? <Ticker /> : <div class="ticker" />}
       <button type="button" class="find" onClick={find} aria-label="Find a table or view, or a command">
         <Icon name="search" size={16} />
         <span>Find</span>
@@ -169,12 +167,10 @@ function Ticker() {
   const shown = Math.max(epoch.value, known?.epoch ?? 0);
   return (
     <div class="ticker">
-      {readsEverything() && (
-        <span class={`live ${connected.value ? "on" : ""}`} title={connected.value ? "live" : "not connected"}>
-          <i class="dot" />
-          {connected.value ? "live" : "waiting"}
-        </span>
-      )}
+      <span class={`live ${connected.value ? "on" : ""}`} title={connected.value ? "live" : "not connected"}>
+        <i class="dot" />
+        {connected.value ? "live" : "waiting"}
+      </span>
       <span>
         epoch <b data-testid="epoch">{count(shown)}</b>
       </span>

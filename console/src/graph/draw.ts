@@ -136,6 +136,7 @@ function drawCard(pen: CanvasRenderingContext2D, node: Node, at: Point, ink: Ink
 function facts(node: Node): string {
   const rows = node.relation?.rows ?? null;
   if (node.state === "behind" && node.relation) return `${short(node.relation.staleness.epochs)} behind`;
+  if (node.state === "unknown") return node.kind;
   if (node.state !== "fresh") return node.state;
   return rows === null ? node.kind : `${short(rows)} ${rows === 1 ? "row" : "rows"}`;
 }

@@ -93,7 +93,7 @@ function Head({ node, relation }: { node: Node; relation: Relation }) {
         <h1>{relation.name}</h1>
         <KindBadge kind={node.kind} />
         <StateBadge state={node.state} />
-        {relation.kind === "view" && relation.refresh !== "immediate" && <RefreshButton view={relation.name} />}
+        {relation.kind === "view" && !["immediate", ""].includes(relation.refresh) && <RefreshButton view={relation.name} />}
       </div>
       {node.about && <p class="quiet">{node.about}</p>}
       {node.state !== "unknown" && <Figures node={relation} />}
