@@ -11,6 +11,7 @@ import pytest
 import tidemill
 from tests.serving.http.conftest import SHOP, Answer, Served, serve
 from tidemill.model.errors import NotAllowed
+from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.access.users import Users
 
 ROLES = {"olga": ["owner"], "will": ["writer"], "rita": ["reader"], "eve": ["eu"], "log": []}
@@ -45,7 +46,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     wh.sql("GRANT SELECT ON spend TO eu WHERE customer = 'ann'")
     wh.sql("CREATE TABLE lines (id BIGINT PRIMARY KEY, line STRING); GRANT INSERT ON lines TO log WHERE line <> 'no'")
     wh.sql("CREATE FUNCTION secret_price(i INT) RETURNS INT RETURN i + 1")
-    for served in serve(wh, users=users, audit=folder / "audit"):
+    for served in serve(wh, users=users, audit=AuditLog(folder / "audit")):
         yield Desk(served, tokens, folder / "audit")
 
 

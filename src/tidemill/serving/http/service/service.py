@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.http.authentication import Authentication
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
@@ -41,7 +40,7 @@ class Service:
         self.settings = settings
         self.authentication = Authentication(settings.users or None)
         """Who may ask."""
-        self.audit = None if settings.audit is None else AuditLog(settings.audit)
+        self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
