@@ -151,11 +151,14 @@ class RowChanges:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
 
-    def apply_each(self, sent: Sequence[Mapping[str, Any] | KeyedChanges]) -> list[int | TidemillError]:
+    def apply_each(
+        self, sent: Sequence[Mapping[str, Any] | KeyedChanges], *, together: bool = False
+    ) -> list[int | TidemillError]:
         """Commit several epochs that share one sync: of each its number, or the error by which it was refused.
 
         Each item is what ``apply`` takes, or ``KeyedChanges``. They are independent: one that is refused changes
-        nothing, and the others go on.
+        nothing, and the others go on. With ``together`` weighted rows of several items may be one epoch, which is
+        cheaper by far where each has few rows; where that is refused, each item is tried by itself.
 
         >>> import tidemill
         >>> with tidemill.open(":memory:") as wh:
@@ -170,14 +173,14 @@ class RowChanges:
         for given in sent:
             one = given if isinstance(given, KeyedChanges) else KeyedChanges(given)
             try:
-                ready.append(self._engine.run_in(_state_of(one), partial(self._sent, one)))
+                ready.append(self._engine.run_in(_state_of(one), partial(self._sent, one, together)))
                 found.append(None)
             except TidemillError as refused:
                 found.append(refused)
         results = iter(self._engine.apply_each(ready))
         return [_result_of(next(results)) if one is None else one for one in found]
 
-    def _sent(self, one: KeyedChanges) -> SentChanges:
+    def _sent(self, one: KeyedChanges, together: bool) -> SentChanges:
         engine = self._engine
         if one.positions:
             require_changes(engine.rights, {}, one.positions)
@@ -185,7 +188,8 @@ class RowChanges:
             return self._sent_keys(one)
         taken = self._take(one.changes)
         if one.mode == CHANGES:
-            return SentChanges(lambda: taken, one.positions, one.key, one.content, _state_of(one))
+            share = together and not one.positions and one.session is None
+            return SentChanges(lambda: taken, one.positions, one.key, one.content, share, _state_of(one))
         if one.mode != UPSERT:
             raise InvalidArgument(f'there is no mode "{one.mode}"', hint=f"Modes: {', '.join(MODES)}.")
         engine.committed.require_own_rows(taken)
@@ -193,7 +197,7 @@ class RowChanges:
         def made() -> Mapping[str, ChangeSet]:
             return {name: upserted_changes(engine, engine.catalog.table(name), each) for name, each in taken.items()}
 
-        return SentChanges(made, one.positions, one.key, one.content, _state_of(one))
+        return SentChanges(made, one.positions, one.key, one.content, session=_state_of(one))
 
     def _sent_keys(self, one: KeyedChanges) -> SentChanges:
         """The rows with some primary keys, to be deleted."""
@@ -205,7 +209,7 @@ class RowChanges:
         def made() -> Mapping[str, ChangeSet]:
             return {table.name: deleted_by_key(engine, table, rows) for table, rows in found}
 
-        return SentChanges(made, one.positions, one.key, one.content, _state_of(one))
+        return SentChanges(made, one.positions, one.key, one.content, session=_state_of(one))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Insert rows, each in the place of the one with its primary key; returns the epoch.

@@ -170,10 +170,13 @@ class Users:
 
     def _read(self) -> None:
         """Read the file. One that cannot be read has no users from then on, and the error says so."""
-        self._users, self._by_token = {}, {}
+        found: dict[str, UserEntry] = {}
         self._mark = mark_of(self.path)
-        self._users = read_users(self.path)
-        self._by_token = {digest: user for user in self._users.values() for _, digest in user.tokens}
+        try:
+            found = read_users(self.path)
+        finally:
+            # In one step: threads that ask meanwhile must not find users missing who are there.
+            self._users, self._by_token = found, {hashed: user for user in found.values() for _, hashed in user.tokens}
 
 
 def _found(users: dict[str, UserEntry], name: str) -> UserEntry:

@@ -11,7 +11,8 @@ import typer
 
 from tidemill.model.errors import LockHeld
 from tidemill.serving.cli.console_link import address_to_show, open_browser
-from tidemill.serving.cli.serve_command import server_of, wait_for
+from tidemill.serving.cli.serve_command import wait_for
+from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
     DEFAULT_FOLDER,
@@ -54,7 +55,7 @@ def ui(
 
     require_assets()
     with _written_or_read(warehouse, runtime, follow=follow, quiet=quiet) as wh:
-        server = server_of(wh, warehouse, "127.0.0.1", port)
+        server = server_of(wh, warehouse, ServerOptions(port=port))
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.start()

@@ -68,7 +68,7 @@ async def changes(call: Call) -> Response:
 
 async def definition(call: Call) -> Response:
     """The statement that creates a view."""
-    text = await call.service.observe(lambda: call.warehouse.view(call.path("name")).definition)
+    text = await call.service.observe(lambda: call.reader.view(call.path("name")).definition)
     return json_response({"definition": text})
 
 
@@ -102,7 +102,7 @@ ENDPOINTS = (
         needs=Needs.ANY,
         headers={"Last-Event-ID": "Of events: the last epoch that was received, in the place of `since`."},
     ),
-    Endpoint("GET", "/v1/views/{name}/definition", definition, "The statement that creates a view."),
+    Endpoint("GET", "/v1/views/{name}/definition", definition, "The statement that creates a view.", needs=Needs.ANY),
     Endpoint(
         "GET",
         "/v1/views/{name}/explain",

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.http.authentication import Authentication
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
@@ -41,7 +40,7 @@ class Service:
         self.settings = settings
         self.authentication = Authentication(settings.users or None)
         """Who may ask."""
-        self.audit = None if settings.audit is None else AuditLog(settings.audit)
+        self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
@@ -55,7 +54,7 @@ class Service:
         self.sizes: Mapping[str, int | None] = {}
         """Bytes of relations, as they were when they were last looked up."""
         self._sized = -SIZES_SECONDS
-        self._words: dict[str, list[str]] | None = None
+        self._words: dict[str, dict[str, list[str]]] = {}
 
     async def observe(self, function: Callable[..., T], *args: Any) -> T:
         """The result of a function that waits for nobody."""
@@ -71,16 +70,16 @@ class Service:
             self.sizes = {one.name: one.bytes for one in (*found.tables, *found.views)}
         return found
 
-    async def words(self) -> dict[str, list[str]]:
-        """The functions and keywords of SQL, for completion."""
-        if self._words is None:
-            self._words = await self.observe(self._all_words)
-        return self._words
+    async def words(self, kind: str) -> dict[str, list[str]]:
+        """The functions of a kind (``ALL`` or ``SYSTEM``) and the keywords of SQL, for completion."""
+        if kind not in self._words:
+            self._words[kind] = await self.observe(self._all_words, kind)
+        return self._words[kind]
 
-    def _all_words(self) -> dict[str, list[str]]:
+    def _all_words(self, kind: str) -> dict[str, list[str]]:
         from tidemill.compiler.frontends.script.keywords import keywords
 
-        functions = [name for (name,) in self.warehouse.sql("SHOW FUNCTIONS")]
+        functions = [name for (name,) in self.warehouse.sql(f"SHOW {kind} FUNCTIONS")]
         return {"functions": functions, "keywords": list(keywords())}
 
     def stop(self) -> None:
