@@ -147,7 +147,8 @@ def test_who_is_removed_has_to_log_in_and_goes_on(visitor: Shown, guarded: Guard
 def test_a_link_lets_the_owner_in_once(visitor: Shown, guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
     monkeypatch.setattr(webbrowser, "open", given.append)
-    page = visitor.page
+    page = visitor.open(f"#{guarded.tokens['reader']}")  # a token that lasts is none for a link
+    page.get_by_role("heading", name="Log in").wait_for()
     with open_browser(guarded.server):
         page.goto(given[0])
         page.get_by_role("button", name="You are owner, owner").wait_for()
