@@ -8,6 +8,7 @@ import { place } from "../src/graph/layout.ts";
 import { matching } from "../src/parts/matching.ts";
 import type { Relation, Status } from "../src/server/answers.ts";
 import { roleFor } from "../src/query/statement_rights.ts";
+import { me, refusal, type Role } from "../src/server/me.ts";
 import { nodesOf } from "../src/server/nodes.ts";
 
 test("numbers and times are short", () => {
@@ -82,4 +83,15 @@ test("what a text of statements takes is the most of them, whatever stands in te
     "": "granted",
   };
   assert.deepEqual(Object.fromEntries(Object.keys(roles).map((sql) => [sql, roleFor(sql)])), roles);
+});
+
+test("what a role may not do has a reason", () => {
+  const roles: Role[] = ["granted", "reader", "writer", "owner"];
+  const offered = roles.map((role) => {
+    me.value = { user: "ann", roles: [role], role, by: "cookie", login_needed: false };
+    return roles.filter((needed) => refusal(needed) === "");
+  });
+  assert.deepEqual(offered, [roles.slice(0, 1), roles.slice(0, 2), roles.slice(0, 3), roles]);
+  me.value = { user: "ann", roles: ["writer"], role: "writer", by: "cookie", login_needed: false };
+  assert.equal(refusal("owner"), "This needs the role owner; yours is writer.");
 });

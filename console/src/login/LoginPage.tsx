@@ -26,6 +26,7 @@ export function LoginPage({ ended }: { ended: boolean }) {
     asking.value = true;
     await logIn(token);
     asking.value = false;
+    field.current?.focus();
     field.current?.select();
   };
   return (

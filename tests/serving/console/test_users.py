@@ -58,7 +58,8 @@ def test_login_and_logout_by_keyboard_on_a_phone(visitor: Shown, guarded: Guarde
     page.locator("html[data-theme=light]").wait_for()
     page.keyboard.press("Tab")
     type_token(page, guarded.tokens["writer"])
-    write_statement(page, "SELECT 'a draft'")
+    write_statement(page, "INSERT INTO drafts VALUES (1)")
+    assert page.get_by_role("button", name="Run").is_enabled()
     page.get_by_role("button", name="You are the.writer, writer").focus()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("Enter")
@@ -106,12 +107,18 @@ def rights(shop: Warehouse) -> Iterator[None]:
     shop.sql("; ".join(f"REVOKE {one} FROM `the.granted`" for one in given))
 
 
-def test_who_was_granted_rights_is_offered_these(visitor: Shown, guarded: Guarded, rights: None) -> None:
+def test_who_was_granted_rights_is_offered_these(
+    visitor: Shown, guarded: Guarded, shop: Warehouse, rights: None
+) -> None:
     visitor.log_in(guarded.tokens["granted"])
+    visitor.page.clock.install()
     page = visitor.open("#/")
     page.get_by_role("listitem").filter(has_text="spend").get_by_role("link").click()
     page.get_by_role("cell", name="cora").wait_for()
     assert page.get_by_role("cell", name="ann").count() == 0
+    shop.apply({"orders": [(+1, (69, "cora", "1.00", 1))]})
+    page.clock.fast_forward("00:03")
+    page.get_by_role("cell", name="41.00").wait_for()
     assert page.get_by_role("tab").all_inner_texts() == ["Rows", "Live changes"]
     assert page.get_by_role("link", name="Costs").count() == 0
     why = "This needs the role reader; you have the rights that were granted to you."
@@ -124,7 +131,7 @@ def test_who_was_granted_rights_is_offered_these(visitor: Shown, guarded: Guarde
     visitor.wait_for_text("1 row change in epoch")
     assert page.get_by_role("button", name="Plan").is_disabled()
     visitor.open("#/relation/spend")
-    page.get_by_role("cell", name="41.00").wait_for()
+    page.get_by_role("cell", name="42.00").wait_for()
 
 
 def test_who_is_removed_has_to_log_in_and_goes_on(visitor: Shown, guarded: Guarded, shop: Warehouse) -> None:
