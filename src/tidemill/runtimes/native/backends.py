@@ -173,12 +173,11 @@ class Backends:
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self.runner(name)
         work = self._work[name] = self._work.get(name, 0) + rows
-        is_due = work >= COMPILE_AFTER_ROWS or self.epoch_rows >= BULK_ROWS and self._has_large_inputs(compiled.stage)
-        if (
-            self.choice == "llvm"
-            or is_due
-            and (not reads_state or self._repays(self._rows_to_read(compiled.stage), work))
-        ):
+        is_large = self.epoch_rows >= BULK_ROWS and self._has_large_inputs(compiled.stage)
+        is_due = work >= COMPILE_AFTER_ROWS or is_large
+        if reads_state and is_due:
+            is_due = self._repays(self._rows_to_read(compiled.stage), work)
+        if self.choice == "llvm" or is_due:
             loops = sum(1 for _ in sources_of(compiled.stage))
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
@@ -297,7 +296,8 @@ class Backends:
         work = self._table_work[table.name] = self._table_work.get(table.name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
         size = self._state.size(table.name)
-        is_due = (work >= enough or rows >= BULK_ROWS and size >= COMPILE_AFTER_ROWS) and self._repays(size, work)
+        is_large = rows >= BULK_ROWS and size >= COMPILE_AFTER_ROWS
+        is_due = (work >= enough or is_large) and self._repays(size, work)
         return (self.choice != "auto" or is_due) and self._has_room_for_rows(table)
 
     def _has_room_for_rows(self, table: Table) -> bool:

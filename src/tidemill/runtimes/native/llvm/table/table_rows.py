@@ -214,8 +214,8 @@ def net_rows(change: ChangeSet, key: Sequence[str]) -> pa.Table:
         return table
     hashes = hash_columns(table.select(key).columns)
     touched = pc.is_in(pa.array(hashes), value_set=pa.array(np.unique(hashes[going])))
-    few = ChangeSet.of_arrow(table.filter(touched), change.fields)
-    return pa.concat_tables([table.filter(pc.invert(touched)), _summed(few).select(table.column_names).cast(table.schema)])
+    summed = _summed(ChangeSet.of_arrow(table.filter(touched), change.fields))
+    return pa.concat_tables([table.filter(pc.invert(touched)), summed.select(table.column_names).cast(table.schema)])
 
 
 def _summed(change: ChangeSet) -> pa.Table:
