@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { parseRoute, route } from "../base/router.ts";
 import { type Me, me } from "../server/me.ts";
-import { post, readMe, ServerError } from "../server/request.ts";
+import { get, post, readMe, ServerError } from "../server/request.ts";
 
 /** Tokens in addresses are those that let in once: nobody is logged in as somebody else by following a link. */
 const INVITATION = /^#(tidemill_once_[\w-]+)$/;
@@ -29,8 +29,8 @@ export async function logIn(token: string): Promise<void> {
   refused.value = undefined;
   try {
     await post<Me>("login", { token });
-    await readMe();
-    if (me.value?.login_needed) throw notKept();
+    me.value = await get<Me>("me");
+    if (me.value.login_needed) throw notKept();
   } catch (fault) {
     refused.value = fault;
   }

@@ -15,8 +15,8 @@ import { type Change, ChangeFeed, heardUpTo } from "./change_feed.ts";
 
 export function ChangesTab({ name }: { name: string }) {
   const head = useAnswer(() => get<RowsAnswer>(ofView(name), { limit: 0 }), name);
-  if (head.error !== undefined) return <ErrorBox error={head.error} again={head.again} />;
   const since = useMemo(() => head.value && heardUpTo(name, head.value.epoch), [name, head.value]);
+  if (head.error !== undefined) return <ErrorBox error={head.error} again={head.again} />;
   return head.value ? <Changes name={name} columns={head.value.columns} since={since!} /> : null;
 }
 

@@ -61,8 +61,15 @@ async function answered<T>(send: () => Promise<Response>): Promise<T> {
 /** Why the server has not told who asks. */
 export const unanswered = signal<unknown>(undefined);
 
-/** Asks who asks, which is never refused. While the server does not answer it is whoever it was. */
-export async function readMe(): Promise<void> {
+let asking: Promise<void> | undefined;
+
+/** Asks who asks, once for all who want to know. While the server does not answer it is whoever it was. */
+export function readMe(): Promise<void> {
+  asking ??= askMe().finally(() => (asking = undefined));
+  return asking;
+}
+
+async function askMe(): Promise<void> {
   try {
     me.value = await get<Me>("me");
     unanswered.value = undefined;

@@ -65,32 +65,35 @@ export function flowOf(name: string): Flow {
 }
 
 let reading = false;
-let following = false;
+/** Another one for each time that it is followed: what somebody else was told is not shown. */
+let follower: symbol | null = null;
 
 export async function readStatus(): Promise<void> {
   if (reading) return;
   reading = true;
+  const asked = follower;
   try {
     const found = await (readsEverything() ? get<Status>("status") : readGranted());
-    if (following) status.value = found;
+    if (asked === follower) status.value = found;
     failure.value = null;
   } catch (fault) {
-    failure.value = following ? fault : null;
+    failure.value = asked === follower ? fault : null;
   } finally {
     reading = false;
+    if (follower && asked !== follower) void readStatus();
   }
 }
 
 /** Reads and listens until the function that it returns is called: then nothing of what was read is left. */
 export function follow(): () => void {
-  following = true;
+  follower = Symbol();
   void readStatus();
   const timer = setInterval(sample, SAMPLE_MILLISECONDS);
   const end = readsEverything() ? followAll() : () => {};
   return () => {
     clearInterval(timer);
     end();
-    following = false;
+    follower = null;
     status.value = failure.value = null;
     connected.value = false;
     epoch.value = 0;
