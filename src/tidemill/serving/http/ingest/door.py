@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -14,8 +15,10 @@ from tidemill.engine.sessions.session import Session
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.access.principal import Principal
 from tidemill.serving.http.authentication import Caller, Needs, level_of
+from tidemill.serving.http.content import ARROW
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.ingest.bodies import DEBEZIUM, changes_in, rows_in
+from tidemill.serving.http.ingest.decoded_bytes import DecodedBytes
 from tidemill.serving.http.service.service import Service
 
 __all__ = ["PREFIX", "TableDoor"]
@@ -65,18 +68,16 @@ class TableDoor:
         mode = _mode(query) if query else "changes"
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
         key, content = _key(headers, body, scope["raw_path"] + b"?" + query, caller.principal)
-        read = self._several if path == SEVERAL else self._one
-        if len(body) <= SMALL_BODY:
-            found, mode = read(sender, path, body, kind, mode)
-        else:
-            found, mode = await self._service.reads.run(read, sender, path, body, kind, mode)
+        limit = DecodedBytes(self._service.settings.decoded_bytes)
+        read = partial(self._several if path == SEVERAL else self._one, sender, path, body, kind, mode, limit)
+        found, mode = read() if len(body) <= SMALL_BODY and kind != ARROW else await self._service.reads.run(read)
         rows = sum([change.rows for change in found.values()])
         changes = KeyedChanges(found, key, content, mode, session=sender)
-        epoch = await self._service.posts.apply(changes, rows, len(body))
+        epoch = await self._service.posts.apply(changes, rows, max(len(body), limit.taken))
         return b'{"epoch": %d, "rows": %d}' % (epoch, rows)
 
     def _one(
-        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str
+        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, limit: DecodedBytes
     ) -> tuple[dict[str, ChangeSet], str]:
         """The changes of one table, and their mode: records of Debezium go by key where there is one."""
         name = path.removeprefix(PREFIX)
@@ -85,18 +86,18 @@ class TableDoor:
         table = self._service.warehouse.table(name).definition
         if kind == DEBEZIUM and table.primary_key:
             mode = "upsert"
-        found = rows_in(body, kind, key_table(table) if mode == "delete" else table)
+        found = rows_in(body, kind, key_table(table) if mode == "delete" else table, limit)
         return {table.name: found}, mode
 
     def _several(
-        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str
+        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, limit: DecodedBytes
     ) -> tuple[dict[str, ChangeSet], str]:
         """The changes of several tables, and their mode."""
         warehouse = self._service.warehouse
         tables = {name: warehouse.table(name).definition for name in (sender or warehouse).tables()}
         if mode == "delete":
             tables = {name: key_table(table) for name, table in tables.items()}
-        return changes_in(body, kind, tables), mode
+        return changes_in(body, kind, tables, limit), mode
 
 
 def _sender(service: Service, principal: Principal) -> Session | None:
