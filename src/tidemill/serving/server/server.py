@@ -13,6 +13,7 @@ import uvicorn
 
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError
+from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.access.principal import LOCAL_OWNER
 from tidemill.serving.http.application import application
 from tidemill.serving.http.service.service import Service
@@ -36,7 +37,9 @@ MOST_SAID = 16 << 10
 
 
 class Door(Protocol):
-    """Another protocol by which the warehouse is served."""
+    """Another protocol by which the warehouse is served; ``audit_log`` is that of the server, unless it has one."""
+
+    audit_log: AuditLog | None
 
     async def start(self) -> None:
         """Listen from now on."""
@@ -61,6 +64,8 @@ class Server:
         self.settings = settings
         self._doors = doors
         self._service = Service(warehouse, name, settings)
+        for door in doors:
+            door.audit_log = door.audit_log or self._service.audit
         self._socket = _bound(settings.host, settings.port)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
