@@ -132,6 +132,7 @@ class AllowedReads:
     def notes(self, names: Iterable[str], until: int | None = None) -> tuple[str, ...]:
         """Notes for readers of these relations: views in quarantine do not show everything."""
         catalog, marks, rights = self._state.catalog, self._state.quarantine.marks, self._limited
+        until = None if until is None or until >= self._state.store.epoch else until
         if rights is None:
             return quarantine_notes(catalog, marks, names, until)
         return tuple(

@@ -45,7 +45,7 @@ class RemoteRows(ArrowRows):
     @property
     def fields(self) -> tuple[Field, ...]:
         """The columns with their types."""
-        return fields_of(self._read(limit=0))
+        return fields_of(decoded(self._asked(limit=0)))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,7 +56,10 @@ class RemoteRows(ArrowRows):
         return int(self._read().num_rows)
 
     def _read(self, **query: Any) -> pa.Table:
-        return _told(self._connection.get(self._path, {"epoch": self._epoch, **query}, accept=ARROW))
+        return _told(self._asked(**query))
+
+    def _asked(self, **query: Any) -> bytes:
+        return self._connection.get(self._path, {"epoch": self._epoch, **query}, accept=ARROW)
 
 
 @public_class
