@@ -14,7 +14,7 @@ import tidemill
 from tests.lake import delta_history
 from tests.lake.large_changes import begin
 from tidemill.engine.remote import staged_rows
-from tidemill.sources.lake import delta_table
+from tidemill.sources.lake import delta_feed
 
 ROWS = 20_000_000
 MOST_BYTES = 800 << 20
@@ -25,7 +25,7 @@ MOST_BYTES = 800 << 20
 def test_the_same_through_files(tmp_path: Path, random_seed: int, monkeypatch: pytest.MonkeyPatch, feed: str) -> None:
     monkeypatch.setattr(staged_rows, "FILE_ROWS", 4)
     monkeypatch.setattr(staged_rows, "HELD_FILES", 2)
-    monkeypatch.setattr(delta_table, "FEED_ROWS", 6)
+    monkeypatch.setattr(delta_feed, "FEED_ROWS", 6)
     lake = delta_history.DeltaHistory(tmp_path / "orders", random.Random(random_seed), feed, [])
     with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
         wh.sql(f"CREATE TABLE orders USING delta LOCATION '{lake.path}'")
