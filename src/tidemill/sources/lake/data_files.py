@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from tidemill.model.errors import HistoryGone, SourceLost, TidemillError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.sources.ingest.frames import changes_of
+from tidemill.sources.lake.columns import without_views
 from tidemill.sources.lake.marked_rows import PART_ROWS, ChangedMarks, Positions, positions_of, rows_at
 from tidemill.sources.lake.rewritten_files import Extent, extent_of, net_rows, repeated_texts, side_by_side
 
@@ -117,7 +118,7 @@ def _read(
         for part in _columns(file, table, one, positions):
             found = part
             if one.kept is not None and positions is None:
-                found = part.filter(_mask(one.kept.slice(first, part.num_rows), part.num_rows))
+                found = without_views(part).filter(_mask(one.kept.slice(first, part.num_rows), part.num_rows))
             for name, value in one.constants.items():
                 found = found.append_column(name, pa.repeat(value, found.num_rows))
             yield found
@@ -153,9 +154,8 @@ def _columns(file: pq.ParquetFile, table: Table, one: DataFile, positions: Posit
         rows = file.metadata.num_rows if positions is None else int((positions < file.metadata.num_rows).sum())
         yield pa.table({WEIGHT: pa.repeat(pa.scalar(1, pa.int64()), rows)})
         return
-    batches = file.iter_batches(PART_ROWS, columns=held) if positions is None else rows_at(file, positions, held)
-    for batch in batches:
-        part = pa.Table.from_batches([batch])
+    batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(PART_ROWS, columns=held))
+    for part in batches if positions is None else rows_at(file, positions, held):
         yield part.rename_columns([wanted[name.lower()] for name in part.column_names])
 
 

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemill.sources.lake.columns import without_views
+
 __all__ = ["PART_ROWS", "ChangedMarks", "Positions", "positions_of", "rows_at"]
 
 Positions = npt.NDArray[np.int64]
@@ -56,16 +58,14 @@ def positions_of(kept: pa.BooleanArray | None) -> Positions:
     return np.flatnonzero(~kept.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
-def rows_at(
-    file: pq.ParquetFile, positions: Positions, columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
+def rows_at(file: pq.ParquetFile, positions: Positions, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """The rows at some positions of a file, in order; positions beyond its end have none."""
     groups, places = _in_row_groups(file.metadata, positions)
     first = 0
     for batch in file.iter_batches(PART_ROWS, row_groups=groups, columns=columns) if groups else ():
         low, high = np.searchsorted(places, (first, first + batch.num_rows))
         if low < high:
-            yield batch.take(pa.array(places[low:high] - first))
+            yield without_views(pa.Table.from_batches([batch])).take(pa.array(places[low:high] - first))
         first += batch.num_rows
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemill.sources.lake.columns import without_views
 from tidemill.sources.lake.marked_rows import ChangedMarks, Positions, rows_at
 
 __all__ = ["DELETE_SCHEMA", "PATH_ID", "FilesInPart", "changed_marks", "positions_by_file", "read_deletes"]
@@ -87,7 +88,8 @@ class _FileInPart:
             whole = pq.ParquetFile(source)
             wanted = [field for field in whole.schema_arrow if _number(field) in (None, *self.columns)]
             schema = pa.schema(wanted or whole.schema_arrow)
-            rows = pa.Table.from_batches(rows_at(whole, self.positions, schema.names), schema)
+            nothing = without_views(schema.empty_table())
+            rows = pa.concat_tables([nothing, *rows_at(whole, self.positions, schema.names)])
         out = pa.BufferOutputStream()
         pq.write_table(rows, out, compression="none")
         return pa.BufferReader(out.getvalue())
