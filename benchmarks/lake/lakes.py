@@ -68,17 +68,21 @@ class DeltaLake:
     def merge(self, name: str, change: pa.Table) -> None:
         source, columns = merge_source(change, KEYS[name]), [c for c in change.column_names if c != "_weight"]
         same = " AND ".join(f"t.{column} = s.{column}" for column in KEYS[name])
-        merging = DeltaTable(str(self._folder / name)).merge(source, same, source_alias="s", target_alias="t")
+        merging = DeltaTable(self.location(name)).merge(source, same, source_alias="s", target_alias="t")
         new = {column: f"s.{column}" for column in columns}
         merging.when_matched_delete(f"s.{GONE}").when_matched_update(new).when_not_matched_insert(
             new, f"NOT s.{GONE}"
         ).execute()
 
     def files(self, name: str) -> list[str]:
-        return sorted(DeltaTable(str(self._folder / name)).file_uris())
+        return sorted(DeltaTable(self.location(name)).file_uris())
 
     def ddl(self, name: str) -> str:
-        return f"CREATE TABLE {name} {_COLUMNS[name]} USING delta LOCATION '{self._folder / name}'"
+        return f"CREATE TABLE {name} {_COLUMNS[name]} USING delta LOCATION '{self.location(name)}'"
+
+    def location(self, name: str) -> str:
+        """The folder of a table."""
+        return str(self._folder / name)
 
 
 class DeltaLakeWithFeed(DeltaLake):
@@ -94,11 +98,11 @@ class DeltaLakeWithVectors(DeltaLake):
 
     def merge(self, name: str, change: pa.Table) -> None:
         """As a writer with deletion vectors does: old rows are marked, new ones are in a new file."""
-        writer = DeltaWriter(str(self._folder / name), KeyIndex(self._folder / "keys" / name))
+        writer = DeltaWriter(self.location(name), KeyIndex(self._folder / "keys" / name))
         require_merged(writer.merge(*gone_and_come(change, KEYS[name]), {}))
 
     def files(self, name: str) -> list[str]:
-        table = DeltaTable(str(self._folder / name))
+        table = DeltaTable(self.location(name))
         return copied(self._folder / "copies" / f"{name}-{table.version()}.parquet", lambda: pa.table(table.scan()))
 
 
