@@ -37,7 +37,7 @@ from tidemill.sources.lake.publication.iceberg_snapshot import (
 )
 from tidemill.sources.lake.publication.key_index import KeyIndex
 from tidemill.sources.lake.publication.key_positions import changed_keys, without
-from tidemill.sources.lake.publication.lake_publication import Written
+from tidemill.sources.lake.publication.lake_publication import CatalogPlace, Written
 
 __all__ = ["OURS", "IcebergWriter", "Said"]
 
@@ -55,13 +55,13 @@ Make = Callable[[Table], bool]
 
 
 class IcebergWriter:
-    """The Iceberg table of a name in a catalog, an SQLite file; it ``marks`` rows as deleted, or copies the others.
+    """The Iceberg table of a name in a catalog; it ``marks`` rows as deleted, or copies the others.
 
     Where they are is found by ``keys``; a table without them is never merged.
     """
 
     def __init__(
-        self, location: str, catalog: tuple[str, str], keys: KeyIndex | None = None, *, marks: bool = True
+        self, location: str, catalog: CatalogPlace, keys: KeyIndex | None = None, *, marks: bool = True
     ) -> None:
         self._location, self._catalog, self._keys, self._marks = location, catalog, keys, marks
 
