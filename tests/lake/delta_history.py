@@ -144,7 +144,7 @@ def commit(path: str | Path, version: int, *actions: dict[str, Any]) -> None:
 
 
 def mark_rows(path: str, positions: Mapping[str, Positions], *, told: bool = False) -> None:
-    """Mark rows of files as deleted, beside those that are; ``told`` writes them as change data too, as Spark may."""
+    """Mark rows of files as deleted, beside those that are; ``told`` writes them as change data too."""
     table = DeltaTable(path)
     log, marked = DeltaLog(path, table.version()), {one: positions_of(kept) for one, kept in selections(table).items()}
     files = log.files() or {}
