@@ -94,6 +94,7 @@ class Planner:
         datasets = {self.project.inner(dataset.name): dataset for dataset in ordered(self.project)}
         for name, dataset in datasets.items():
             if name not in self._steps or self._steps[name].how == "pending":
+                self._steps.pop(name, None)  # the records of AUTO CDC come before their target
                 with _placed(dataset.place):
                     self._keep(self._step(dataset))
         places = {name: place for place, name in enumerate(datasets, 1)}

@@ -41,7 +41,7 @@ class DataFile:
 
 
 FileSet = Mapping[str, DataFile]
-"""The files of a version by a key that is different if a file is."""
+"""The files of a version, each by a key that it has in every version."""
 
 
 def read_signed(old: FileSet, new: FileSet, table: Table, files: pa_fs.FileSystem) -> tuple[Iterator[pa.Table], int]:
