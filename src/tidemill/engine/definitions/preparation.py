@@ -164,12 +164,16 @@ def prepare(state: EngineState, replaced: ReplacedView) -> PreparedFilter | Prep
 
 
 def filter_step(catalog: Catalog, replaced: ReplacedView) -> ChangedFilter | None:
-    """The filter in which a new view differs from the old one; None if more differs."""
+    """The filter in which a new view differs from the old one; None if more differs.
+
+    Triggers for a relation that only grows are made for that: they keep one end of a MAX, and know that no row refers
+    to one that has just come. The rows between two filters may leave, and have been there for long.
+    """
     old, new = replaced.old, replaced.new
     if not replaced.keeps_columns or replaced.for_growth or any(map(is_registered, new.functions)):
         return None
     found = changed_filter(old.full_program, new.full_program)
-    return None if found is None or found.relation not in catalog else found
+    return None if found is None or found.relation not in catalog or catalog.only_grows(found.relation) else found
 
 
 def rows_passing_one(found: ChangedFilter, fields: Sequence[Field]) -> Relation:
