@@ -18,7 +18,7 @@ import tidemill
 from tests.interruptions import Lines
 from tidemill.engine.check import check
 from tidemill.engine.definitions.pinned_view import PinnedView
-from tidemill.engine.definitions.preparation import PreparedFilter, PreparedRows
+from tidemill.engine.definitions.preparation import Preparation
 from tidemill.model.errors import EpochGone, FellBehind, Unsupported
 from tidemill.program.changed_filters import changed_filter
 
@@ -76,12 +76,13 @@ def is_right(wh: tidemill.Warehouse, told: object = "") -> None:
 def written_meanwhile(write: Callable[[], None]) -> Iterator[None]:
     """Call ``write`` while a view is prepared: after its first rows, and before it is swapped in."""
     with ExitStack() as patched:
-        for kind, name in ((PinnedView, "fill"), (PreparedRows, "run"), (PreparedFilter, "run")):
+        for kind, name in ((PinnedView, "fill"), (PinnedView, "step"), (Preparation, "run")):
             original = getattr(kind, name)
 
-            def and_write(self: Any, original: Callable[[Any], None] = original) -> None:
-                original(self)
+            def and_write(self: Any, *given: Any, original: Callable[..., Any] = original) -> Any:
+                found = original(self, *given)
                 write()
+                return found
 
             patched.enter_context(patch.object(kind, name, and_write))
         yield

@@ -465,6 +465,19 @@ class NativeRuntime:
         self._state.settle()
         return changes
 
+    def change_between(
+        self, stage: Stage, name: str, old: Sequence[WeightedRow], new: Sequence[WeightedRow]
+    ) -> ChangeSet:
+        """The change of a map of an installed stage from the sum of some stored changes to that of others: added to the
+        old ones it gives exactly the new entries, those of DOUBLE too."""
+        before, after = (self._compiled[stage.name].empty_maps()[name] for _ in range(2))
+        with decimal.localcontext(EXACT):
+            before.restore(old)
+            after.restore(new)
+            for key in before.entries.keys() | after.entries.keys():
+                before.set(key, after.entries.get(key))  # type: ignore[arg-type]
+            return ChangeSet(next(map_fields(m) for m in stage.maps if m.name == name), pairs=before.changes())
+
     def check_weights(self) -> None:
         """Check the sums of all that the epoch has touched."""
         self._state.check_weights()
