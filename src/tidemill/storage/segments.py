@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, chain, groupby, takewhile
@@ -27,6 +27,15 @@ from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.mapped.table_index import TableIndexes
 from tidemill.storage.store import ColumnValues
 
+Places = npt.NDArray[np.int64]
+"""Places of rows, ascending."""
+
+FindRows = Callable[[pa.Table], pa.Table]
+"""Finds rows by some of their columns: gives their places in the column ``PLACE``, and what else it says of each."""
+
+PLACE = "_place of the row"
+"""The column of the places that rows have among others."""
+
 
 class Segment(Protocol):
     """Rows of epochs ``first`` to ``last``, visible before epoch ``ended``, at which their map was replaced."""
@@ -42,6 +51,9 @@ class Segment(Protocol):
 
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``."""
+
+    def take(self, schema: pa.Schema, places: Places) -> pa.Table:
+        """The rows at some places, ascending, of those that ``load`` gives, with exactly the columns of ``schema``."""
 
 
 class ArrowChange(Protocol):
@@ -70,6 +82,10 @@ class TableSegment:
         found = None if where is None else self.indexes.find(self.table, schema, where)
         table = self.table.select(schema.names).cast(schema) if found is None else found
         return table if where is None else table.filter(has_values(table, where))
+
+    def take(self, schema: pa.Schema, places: Places) -> pa.Table:
+        """The rows at some places, ascending, with exactly the columns of ``schema``."""
+        return self.table.select(schema.names).take(integer_array(places)).cast(schema)
 
     def followed_by(self, other: TableSegment, changes: int) -> TableSegment:
         """The rows of both, in which there are so many changes."""
@@ -302,6 +318,30 @@ def read_segments(
     """
     tables = [table for part in parts for table in _rows_of(part, schema, since, until, where)]
     return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema)
+
+
+def find_rows(parts: Sequence[Segment], schema: pa.Schema, until: int, columns: pa.Schema, find: FindRows) -> pa.Table:
+    """The rows as of epoch ``until`` that ``find`` finds by some columns, with what it says of them.
+
+    Of a file with none of them nothing else is read, and of others the parts that have some.
+    """
+    parts = [part for part in parts if is_visible_at(part, until)]
+    known = [part.load(columns) for part in parts]
+    found = find(pa.concat_tables([columns.empty_table(), *known])).sort_by(PLACE)
+    places, said = found.column(PLACE).to_numpy(), found.drop_columns([PLACE])
+    tables, begin = [], 0
+    for part, rows in zip(parts, known, strict=True):
+        first, last = np.searchsorted(places, (begin, begin + rows.num_rows))
+        if first < last:
+            here = _beside(part.take(schema, places[first:last] - begin), said.slice(first, last - first))
+            tables.append(_between(here, part, None, until))
+        begin += rows.num_rows
+    return pa.concat_tables([_beside(schema.empty_table(), said.slice(0, 0)), *tables])
+
+
+def _beside(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Rows with further columns."""
+    return pa.table([*rows.columns, *others.columns], names=[*rows.column_names, *others.column_names])
 
 
 def _rows_of(

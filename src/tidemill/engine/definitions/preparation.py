@@ -11,12 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.expressions.scalars import Case, Named, column
-from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.algebra.user_functions import is_registered
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
@@ -26,24 +21,21 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.replaced_view import ReplacedView
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.pinned_view import PinnedView
+from tidemill.engine.definitions.rows_between_filters import rows_between
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.recomputation import views_to_recompute
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import BOOLEAN, Field
-from tidemill.program.changed_filters import ALIAS, ChangedFilter, changed_filter, is_true
+from tidemill.model.types import Field
+from tidemill.program.changed_filters import ChangedFilter, changed_filter
 from tidemill.program.equal_state import has_equal_columns, has_equal_state
 from tidemill.program.maps import Map
 from tidemill.program.reads import reads_state
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["Preparation", "PreparedFilter", "PreparedRows", "filter_step", "padded", "prepare", "rows_passing_one"]
-__all__ += ["signed_rows"]
-
-PASSES = "_passes"
-"""Column that says if a row passes the new filter."""
+__all__ = ["Preparation", "PreparedFilter", "PreparedRows", "filter_step", "padded", "prepare"]
 
 NATIVE = "native"
 
@@ -134,21 +126,11 @@ class PreparedFilter(Preparation):
         self._fields = state.catalog.entry(found.relation).fields
 
     def _begin(self) -> None:
-        change = self.beside.step(self._found.bridge, self._found.relation, self._rows())
+        first, placement = self.beside.contents.first, self._state.placement
+        rows = rows_between(self._found, self._fields, first, placement)
+        change = self.beside.step(self._found.bridge, self._found.relation, rows)
         self._tell(change)
         self.beside.contents.add(self.replaced.new.name, change)
-
-    def _rows(self) -> ChangeSet:
-        """The rows that pass one of the filters alone; raises ``NotAnswered`` if only a runtime can tell them."""
-        relation, snapshot = self._found.relation, self.beside.contents.first
-        query, placement = rows_passing_one(self._found, self._fields), self._state.placement
-        if placement.answers_in_columns(self._state.store.rows(relation)):
-            found = placement.answer_in_columns(query, lambda name, fields: snapshot.read(name, fields))
-        else:
-            rows = snapshot.read(relation, self._fields).select([*(f.name for f in self._fields), WEIGHT])
-            weighted = ChangeSet.of_arrow(rows, self._fields).zset()
-            found = ChangeSet.of(evaluate(query, {relation: weighted}).items(), query.fields)
-        return signed_rows(found, self._fields)
 
 
 class PreparedRows(Preparation):
@@ -258,24 +240,6 @@ def filter_step(catalog: Catalog, replaced: ReplacedView) -> ChangedFilter | Non
         return None
     found = changed_filter(old.full_program, new.full_program)
     return None if found is None or found.relation not in catalog or catalog.only_grows(found.relation) else found
-
-
-def rows_passing_one(found: ChangedFilter, fields: Sequence[Field]) -> Relation:
-    """The rows of a relation that pass one of two filters alone, with a column ``PASSES``, true for the new one."""
-    scan = Scan(found.relation, ALIAS, tuple(fields))
-    old, new = is_true(found.before), is_true(found.after)
-    one = Case(((old, is_true(found.after, negated=True)),), new, BOOLEAN)
-    outputs = [Named(f.name, column(inner)) for f, inner in zip(fields, scan.fields, strict=True)]
-    return Project(Filter(scan, one), (*outputs, Named(PASSES, new)))
-
-
-def signed_rows(found: ChangeSet, fields: Sequence[Field]) -> ChangeSet:
-    """Rows that pass one of two filters, as a change: those that pass the old one alone go."""
-    rows = found.arrow()
-    weights = rows.column(WEIGHT)
-    signed = pc.if_else(rows.column(PASSES), weights, pc.negate(weights))
-    place = rows.schema.get_field_index(WEIGHT)
-    return ChangeSet.of_arrow(rows.set_column(place, WEIGHT, signed).drop_columns([PASSES]), fields)
 
 
 def padded(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:

@@ -27,14 +27,8 @@ from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import FormerColumns, View
-from tidemill.engine.definitions.preparation import (
-    Preparation,
-    filter_step,
-    padded,
-    prepare,
-    rows_passing_one,
-    signed_rows,
-)
+from tidemill.engine.definitions.preparation import Preparation, filter_step, padded, prepare
+from tidemill.engine.definitions.rows_between_filters import rows_passing_one, signed_rows
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -271,7 +265,7 @@ class ViewReplacement:
         if found is None:
             return None
         fields = self._state.catalog.entry(found.relation).fields
-        return found, signed_rows(self._answer(rows_passing_one(found, fields)), fields)
+        return found, signed_rows(self._answer(rows_passing_one(found, fields)).arrow(), fields)
 
     def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
         """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
