@@ -105,8 +105,10 @@ def replace_often(place: Path | str, seed: int, steps: int, backend: str = "pyth
         options = f"WITH (strategy = '{chance.choice(STRATEGIES)}')"
         wh.sql(f"CREATE MATERIALIZED VIEW v {options} AS {QUERIES[0].format(FILTERS[0])}")
         wh.sql(READERS)
+        shape = QUERIES[0]
         for _ in range(steps):
-            query = chance.choice(QUERIES).format(chance.choice(FILTERS)).replace("WHERE n", "WHERE t.n")
+            shape = shape if chance.random() < 0.3 else chance.choice(QUERIES)
+            query = shape.format(chance.choice(FILTERS)).replace("WHERE n", "WHERE t.n")
             query = query.replace("t.n OVER", "n OVER")
             history[wh.epoch] = [f.name for f in wh.view("v").fields], sorted(wh.view("v").rows(), key=str)
             before = {name: wh.view(name).rows() for name in ("sums", "top")}

@@ -39,6 +39,9 @@ __all__ = ["Preparation", "PreparedFilter", "PreparedRows", "filter_step", "padd
 
 NATIVE = "native"
 
+FEW_CHANGED = 100
+"""Rows for each changed one from which triggers are faster than to compute readers again, unless they have windows."""
+
 
 class Preparation(ABC):
     """What is prepared for a replaced view; ``run`` computes it without the lock.
@@ -99,10 +102,12 @@ class Preparation(ABC):
 
     def _again(self, change: ChangeSet) -> Mapping[str, str]:
         """The readers that had better be computed again than told, and why."""
-        if change.rows < LEAST_CHANGED and not self._state.pipeline.index.have_windows:
+        state, name = self._state, self.replaced.new.name
+        few = change.rows < max(LEAST_CHANGED, state.store.rows(name) // FEW_CHANGED)
+        if few and not state.pipeline.index.have_windows:
             return {}
         with self._settled():
-            return views_to_recompute(self._state, {self.replaced.new.name: change}) if self.holds else {}
+            return views_to_recompute(state, {name: change}) if self.holds else {}
 
     def close(self) -> None:
         """Release the snapshots, and what was written."""
