@@ -17,7 +17,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import BIGINT, DOUBLE, Field
-from tidemill.storage import possible_groups, runs
+from tidemill.storage import row_group_statistics, runs
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.segments import PLACE, RecentEpochs, stored_schema, with_epoch
@@ -301,10 +301,10 @@ def test_recent_epochs_are_gathered_in_few_segments_that_stay() -> None:
     assert [part.table.column(EPOCH).to_pylist() for part in tail.parts("t", since=98, until=100)] == [[99, 100]]
 
 
-@pytest.mark.parametrize("most", [possible_groups.MOST_SORTED, 0])
+@pytest.mark.parametrize("most", [row_group_statistics.MOST_SORTED, 0])
 def test_runs_are_excluded_by_their_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Of many values only the ends are compared: then a run is read that has none of them, and never left out."""
-    monkeypatch.setattr(possible_groups, "MOST_SORTED", most)
+    monkeypatch.setattr(row_group_statistics, "MOST_SORTED", most)
     file = tmp_path / "run.parquet"
     runs.write_table(pa.table({"id": [10, 20], "name": ["b", "d"]}), file)
 

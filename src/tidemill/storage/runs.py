@@ -47,7 +47,7 @@ from tidemill.storage.filesystem.row_group_checksums import (
 from tidemill.storage.filesystem.symlinks import refuse_link
 from tidemill.storage.mapped.mapped_run import MappedRun
 from tidemill.storage.mapped.run_lookups import RunLookups
-from tidemill.storage.possible_groups import possible_groups
+from tidemill.storage.row_group_statistics import possible_groups, same_values
 from tidemill.storage.segments import Places, has_values, with_epoch
 from tidemill.storage.store import ColumnValues, RunFile
 
@@ -352,8 +352,12 @@ def read_places(file: Path, schema: pa.Schema, places: Places, holds: str = "") 
         groups, counts = np.unique(np.searchsorted(ends, places, side="right"), return_counts=True)
         before = ends[groups] - np.array(sizes)[groups]  # rows of the file before each group that is read
         read = np.cumsum([0, *np.array(sizes)[groups]])[:-1]  # and rows that are read before it
-        rows = parquet.read_row_groups(groups.tolist(), columns=schema.names)
-        return rows.select(schema.names).take(integer_array(places - np.repeat(before - read, counts))).cast(schema)
+        at = integer_array(places - np.repeat(before - read, counts))
+        same = same_values(parquet, groups.tolist(), (WEIGHT, EPOCH))
+        names = [name for name in schema.names if name not in same]
+        rows = parquet.read_row_groups(groups.tolist(), columns=names).select(names).take(at)
+        columns = [rows.column(f.name) if f.name not in same else pa.repeat(same[f.name], len(at)) for f in schema]
+        return pa.table(columns, names=schema.names).cast(schema)
 
 
 def rows_in(file: os.PathLike[str]) -> int:

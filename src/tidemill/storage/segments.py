@@ -328,20 +328,24 @@ def find_rows(parts: Sequence[Segment], schema: pa.Schema, until: int, columns: 
     parts = [part for part in parts if is_visible_at(part, until)]
     known = [part.load(columns) for part in parts]
     found = find(pa.concat_tables([columns.empty_table(), *known])).sort_by(PLACE)
-    places, said = found.column(PLACE).to_numpy(), found.drop_columns([PLACE])
+    others = pa.schema([field for field in schema if field.name not in columns.names])
+    shown = [*schema.names, *(name for name in found.column_names if name != PLACE)]
     tables, begin = [], 0
     for part, rows in zip(parts, known, strict=True):
-        first, last = np.searchsorted(places, (begin, begin + rows.num_rows))
+        first, last = np.searchsorted(found.column(PLACE), (begin, begin + rows.num_rows))
         if first < last:
-            here = _beside(part.take(schema, places[first:last] - begin), said.slice(first, last - first))
-            tables.append(_between(here, part, None, until))
+            said = found.slice(first, last - first)
+            places = said.column(PLACE).to_numpy() - begin
+            whole = _beside(part.take(others, places), rows.take(integer_array(places)), said)
+            tables.append(_between(whole, part, None, until).select(shown))
         begin += rows.num_rows
-    return pa.concat_tables([_beside(schema.empty_table(), said.slice(0, 0)), *tables])
+    return pa.concat_tables([_beside(schema.empty_table(), found.slice(0, 0)).select(shown), *tables])
 
 
-def _beside(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """Rows with further columns."""
-    return pa.table([*rows.columns, *others.columns], names=[*rows.column_names, *others.column_names])
+def _beside(*tables: pa.Table) -> pa.Table:
+    """The columns of several tables of the same rows."""
+    names = [name for table in tables for name in table.column_names]
+    return pa.table([column for table in tables for column in table.columns], names=names)
 
 
 def _rows_of(

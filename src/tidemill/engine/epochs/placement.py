@@ -232,7 +232,7 @@ class Placement:
 
     def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> NativeRuntime:
         """A temporary runtime in this process over other contents than those of the warehouse."""
-        return NativeRuntime(contents, fields_of, backend=self.backend)
+        return NativeRuntime(contents, fields_of, backend=self.backend, like=self._native)
 
     @property
     def native(self) -> NativeRuntime:

@@ -1,8 +1,9 @@
-"""The row groups of a Parquet file that may have rows with some values, by their statistics."""
+"""What the statistics of a Parquet file say of its row groups: which may have some values, and which have but one."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tidemill.storage.store import ColumnValues
 
-__all__ = ["possible_groups"]
+__all__ = ["possible_groups", "same_values"]
 
 MOST_SORTED = 10_000
 """Number of values that are looked for one by one in the statistics of a run; of more only the ends are."""
@@ -60,3 +61,21 @@ def _may_have(parquet: pq.ParquetFile, group: int, column: int, sought: _Sought)
     if there and (not statistics.has_min_max or type(statistics.min) is not type(there[0])):
         return True
     return bool(there) and sought.lie_within(statistics.min, statistics.max)
+
+
+def same_values(parquet: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> dict[str, int]:
+    """The columns, of whole numbers, that have one value in all of some row groups, with that value."""
+    places = {parquet.schema.column(place).path: place for place in range(len(parquet.schema))}
+    found = {}
+    for name in names:
+        known = [parquet.metadata.row_group(group).column(places[name]).statistics for group in groups]
+        bounds = [_bounds(one) for one in known if one is not None]
+        if len(bounds) == len(known) and len(values := set().union(*bounds)) == 1:
+            found[name] = values.pop()
+    return found
+
+
+def _bounds(statistics: pq.Statistics) -> set[int]:
+    """The least and the greatest value of a column, and nothing else; both unknown if it may have NULL."""
+    known = statistics.has_min_max and statistics.has_null_count and not statistics.null_count
+    return {statistics.min, statistics.max} if known else {0, 1}
