@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,10 @@ class ServerOptions:
     rate: float = 2_000.0
 
 
+FILES = 512
+"""Files of a warehouse that may be open beside connections."""
+
+
 def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
     """A server for an open warehouse; its packages are an extra."""
     try:
@@ -64,6 +69,7 @@ def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
         port=options.port,
         statement_timeout=options.statement_timeout,
         rate=options.rate,
+        connections=_connections(Settings.connections),
         tls=tls,
         users=users,
         audit=None if users is None else _audit(warehouse, users, options.audit),
@@ -75,6 +81,16 @@ def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
         pool = StatementPool(settings.threads, settings.queue, "pgwire statement")
         doors.append(PgServer(wh, users, pool, options.host, options.pg_port, tls))
     return Server(wh, Path(warehouse).name, settings, doors)
+
+
+def _connections(wanted: int) -> int:
+    """So many connections, as far as this process may have files open: its limit is raised for that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(min(wanted, soft - FILES), 64)
 
 
 def _users(warehouse: str, given: Path | None) -> Users | None:

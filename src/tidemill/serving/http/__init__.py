@@ -13,6 +13,7 @@
 - ``content``: rows in the forms that clients accept
 - ``errors``: errors as responses, with their four fields
 - ``authentication``: who asks, and what that allows
+- ``request_limits``: how often one may ask, and how long a request may take to come
 - ``guard``: who may ask, from where, and how much
 
 This package is the only one that imports starlette.

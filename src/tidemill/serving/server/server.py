@@ -155,7 +155,7 @@ class Server:
             "ws": "websockets-sansio",
             "ws_max_size": MOST_SAID,
             "limit_concurrency": self.settings.connections,
-            "http": http_protocol(self.settings.request_seconds),
+            "http": http_protocol(self.settings.request_seconds, self.settings.connections),
             "h11_max_incomplete_event_size": 64 << 10,
         }
 

@@ -23,6 +23,7 @@ async def sql(call: Call) -> Response:
     """The results of all statements of a text, or as Arrow the rows of the last one."""
     kind, given = call.accepted(), await call.json()
     text, parameters, limit = _asked(given)
+    call.service.settings.sizes.require_statement(text)
     found = await call.service.statements.run(run_text, call, text, parameters)
     if kind == ARROW:
         return Response(_last_rows(found, limit), media_type=ARROW)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import TidemillError
 from tidemill.serving.http.authentication import Authentication
+from tidemill.serving.http.request_limits import RequestLimits
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
@@ -40,6 +43,7 @@ class Service:
         self.settings = settings
         self.authentication = Authentication(settings.users or None)
         """Who may ask."""
+        self.limits = RequestLimits(settings)
         self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
@@ -59,6 +63,13 @@ class Service:
     async def observe(self, function: Callable[..., T], *args: Any) -> T:
         """The result of a function that waits for nobody."""
         return await self.observers.run(function, *args)
+
+    async def login_failed(self, address: str, why: TidemillError) -> None:
+        """Note that somebody was not let in, and be slow about it; refused at once if that was too often."""
+        self.limits.failed(address)
+        if self.audit is not None:
+            await self.observe(partial(self.audit.note_login, None, door="http", address=address, error=why))
+        await asyncio.sleep(self.settings.failure_seconds)
 
     def status(self) -> WarehouseStatus:
         """The status of the warehouse; now and then ``sizes`` are brought up to date with it."""
