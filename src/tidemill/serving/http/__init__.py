@@ -5,6 +5,7 @@
 - ``endpoints``: the endpoints, by subject
 - ``service``: what all requests share: the warehouse and the threads between it and the event loop
 - ``conditions``: ``where`` and ``order`` of a request
+- ``cancelling``: statements that end with the client who waits for them
 - ``view_rows``: rows and changes for requests, without the lock of the warehouse
 - ``metrics``: figures for Prometheus
 - ``event_stream``: server-sent events
