@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tidemill.model.errors import BadValue
 from tidemill.serving.access.logins import LOGIN_SECONDS
-from tidemill.serving.http.authentication import LOCAL, NOBODY, Caller, Needs, address_of, cookie_name, level_of
+from tidemill.serving.http.authentication import LOCAL, NOBODY, Caller, Needs, cookie_name, level_of
 from tidemill.serving.http.content import JSON
 from tidemill.serving.http.endpoint import Call, Endpoint, json_response
 from tidemill.serving.http.errors import HttpError
@@ -48,12 +48,12 @@ async def login(call: Call) -> Response:
     scope = call.request.scope
     if secret is None:
         refused = HttpError(401, "the token is nobody's", where="token", hint="Make one: tidemill user token NAME.")
-        await call.service.login_failed(address_of(scope), refused)
+        await call.service.login_failed(call.address, refused)
         raise refused
     cookie = f"{cookie_name(scope)}={secret}"
     caller = authentication.caller(scope, {b"cookie": cookie.encode()})
     if caller is not None and call.service.audit is not None:
-        noted = partial(call.service.audit.note_login, caller.principal.name, door="http", address=address_of(scope))
+        noted = partial(call.service.audit.note_login, caller.principal.name, door="http", address=call.address)
         await call.service.observe(noted)
     response = json_response(_told(caller or NOBODY))
     response.headers["set-cookie"] = f"{cookie}; Max-Age={LOGIN_SECONDS}{_attributes(call)}"

@@ -97,11 +97,10 @@ def run_text(call: Call, session: Session, text: str, parameters: Any) -> list[R
 
 
 def _audit(call: Call, text: str, found: list[Ran], error: TidemillError | None) -> None:
-    audit, client = call.service.audit, call.request.client
+    audit = call.service.audit
     if audit is not None:
         seconds, rows = sum(one.seconds for one in found), sum(len(one.result) for one in found)
-        address = "" if client is None else client.host
-        audit.note(call.principal, text, door="http", address=address, seconds=seconds, rows=rows, error=error)
+        audit.note(call.principal, text, door="http", address=call.address, seconds=seconds, rows=rows, error=error)
 
 
 def _results(found: Sequence[Ran], limit: int | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import TidemillError
-from tidemill.serving.http.authentication import Authentication
+from tidemill.serving.http.authentication import Authentication, Caller
 from tidemill.serving.http.request_limits import RequestLimits
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
@@ -64,6 +64,12 @@ class Service:
         """The result of a function that waits for nobody."""
         return await self.observers.run(function, *args)
 
+    def noting(self, caller: Caller, action: str, address: str) -> Callable[..., None]:
+        """Notes how something has ended that a caller does, by ``error`` and ``rows``; a file is written for that."""
+        if self.audit is None:
+            return _nothing
+        return partial(self.audit.note_action, caller.principal, action, door="http", address=address)
+
     async def login_failed(self, address: str, why: TidemillError) -> None:
         """Note that somebody was not let in, and be slow about it; refused at once if that was too often."""
         self.limits.failed(address)
@@ -104,3 +110,7 @@ class Service:
         self.changes.close()
         for pool in (self.statements, self.reads, self.observers):
             pool.close()
+
+
+def _nothing(**ended: Any) -> None:
+    """Note nothing."""
