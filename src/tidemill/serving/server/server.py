@@ -13,6 +13,8 @@ import uvicorn
 
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError
+from tidemill.serving.access.audit_log import AuditLog
+from tidemill.serving.access.principal import LOCAL_OWNER
 from tidemill.serving.http.application import application
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.server.http_protocol import http_protocol
@@ -35,7 +37,9 @@ MOST_SAID = 16 << 10
 
 
 class Door(Protocol):
-    """Another protocol by which the warehouse is served."""
+    """Another protocol by which the warehouse is served; ``audit_log`` is that of the server, unless it has one."""
+
+    audit_log: AuditLog | None
 
     async def start(self) -> None:
         """Listen from now on."""
@@ -60,6 +64,8 @@ class Server:
         self.settings = settings
         self._doors = doors
         self._service = Service(warehouse, name, settings)
+        for door in doors:
+            door.audit_log = door.audit_log or self._service.audit
         self._socket = _bound(settings.host, settings.port)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -80,6 +86,11 @@ class Server:
     def _address(self, scheme: str, port: int) -> str:
         host = self._socket.getsockname()[0]
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def invite_owner(self) -> str:
+        """The address of the console; where there are users, with a token that lets one browser in as the owner."""
+        logins = self._service.authentication.logins
+        return self.url if logins is None else f"{self.url}/#{logins.invite(LOCAL_OWNER)}"
 
     def start(self) -> None:
         """Serve in a thread; all doors listen from then on. What one cannot do is raised."""
