@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidemill.serving.access.users import Users
     from tidemill.serving.server.server import Server
 
-__all__ = ["ServerOptions", "server_of"]
+__all__ = ["ServerOptions", "server_of", "tls_is_required"]
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,35 @@ def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
     )
     doors = []
     if options.pg_port is not None:
+        from tidemill.serving.pgwire.limits import PgLimits
         from tidemill.serving.pgwire.server import PgServer
 
-        pool = StatementPool(settings.threads, settings.queue, "pgwire statement")
-        doors.append(PgServer(wh, users, pool, options.host, options.pg_port, tls))
+        doors.append(
+            PgServer(
+                wh,
+                users,
+                StatementPool(settings.threads, settings.queue, "pgwire statement"),
+                options.host,
+                options.pg_port,
+                tls,
+                tls_required=tls_is_required(options),
+                limits=PgLimits(statement_timeout=settings.statement_timeout),
+            )
+        )
     return Server(wh, Path(warehouse).name, settings, doors)
+
+
+def tls_is_required(options: ServerOptions) -> bool:
+    """True if clients have to speak TLS where they could do without.
+
+    >>> tls_is_required(ServerOptions("0.0.0.0", tls_certificate=Path("server.pem")))
+    True
+    """
+    from tidemill.serving.access.binding import is_loopback
+
+    if options.tls_required is not None:
+        return options.tls_required
+    return options.tls_certificate is not None and not is_loopback(options.host)
 
 
 def _connections(wanted: int) -> int:
