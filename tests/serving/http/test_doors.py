@@ -79,7 +79,9 @@ def test_both_doors_speak_tls(
         assert len(wh.view("spend").rows()) == 3
 
 
-def test_postgres_without_tls_is_refused_where_it_is_required(certificate: Certificate, tmp_path: Path) -> None:
+def test_postgres_without_tls_is_refused_where_it_is_required(
+    certificate: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def required(host: str, asked: bool | None = None, certificate: Path | None = certificate.certificate) -> bool:
         return tls_is_required(ServerOptions(host, tls_certificate=certificate, tls_required=asked))
 
@@ -87,13 +89,18 @@ def test_postgres_without_tls_is_refused_where_it_is_required(certificate: Certi
     assert not (required("127.0.0.1") or required("0.0.0.0", False) or required("0.0.0.0", certificate=None))
     users = Users.load(tmp_path / "users.json")
     users.add("ann", ["reader"], PASSWORD)
+    token = users.add_token("ann")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.certificate))
     options = ServerOptions("127.0.0.1", 0, 0, users.path, tmp_path / "log", *certificate, tls_required=True)
     with tidemill.open(":memory:", runtime="native") as wh:
         server = server_of(wh, str(tmp_path), options)
         server.start()
         try:
             told = f"host=127.0.0.1 port={port_of(server.addresses[1])} user=ann password='{PASSWORD}'"
-            psycopg.connect(f"{told} sslmode=require").close()
+            with psycopg.connect(f"{told} sslmode=require"), tidemill.connect(server.url, token=token) as shop:
+                figures = shop._connection.get("/metrics", accept="text/plain").decode()
+            assert "tidemill_pgwire_connections 1\n" in figures
+            assert 'tidemill_pending_requests{pool="pgwire"} 0\n' in figures
             with pytest.raises(psycopg.OperationalError, match="connections are taken with TLS alone"):
                 psycopg.connect(f"{told} sslmode=disable")
         finally:

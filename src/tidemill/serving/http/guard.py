@@ -56,6 +56,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])
+        if scope["type"] == "http":
+            send = self._service.times.measured(scope, send)
         try:
             self._admit(scope, headers)
             scope["caller"] = await self._caller(scope, headers)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
@@ -16,6 +16,7 @@ from tidemill.serving.http.request_limits import RequestLimits
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
+from tidemill.serving.http.service.request_times import RequestTimes
 from tidemill.serving.server.settings import Settings
 from tidemill.serving.server.statement_pool import StatementPool
 
@@ -28,6 +29,18 @@ READERS, OBSERVERS = 4, 2
 
 SIZES_SECONDS = 5.0
 """Seconds for which the bytes of relations are not looked up again: folders are listed for that."""
+
+
+class OtherDoor(Protocol):
+    """What is told of a door for another protocol."""
+
+    @property
+    def connections(self) -> int:
+        """The number of its clients."""
+
+    @property
+    def pool(self) -> Any:
+        """The threads that run its statements."""
 
 
 class Service:
@@ -44,6 +57,9 @@ class Service:
         self.authentication = Authentication(settings.users or None)
         """Who may ask."""
         self.limits = RequestLimits(settings)
+        self.times = RequestTimes()
+        self.doors: Sequence[OtherDoor] = ()
+        """The doors beside this one."""
         self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
