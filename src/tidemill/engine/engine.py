@@ -336,8 +336,11 @@ class Engine:
         leader = self._combiner.leader
         shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
         calls = self.calls if self.calls.by_thread else None
-        if shared and calls is not None:
-            calls.commit_point()  # whether the leader has committed it is not seen from here
+        if calls is not None:
+            if shared:
+                calls.commit_point()  # whether the leader has committed it is not seen from here
+            else:
+                calls.wait_for(self.lock)  # until it has the lock a call can be cancelled
         try:
             number = self._combiner.join(run) if shared else self._combiner.lead(run)
         except TidemillError as refused:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     class _Base(asyncio.Protocol):
         """What both of uvicorn's protocols have."""
 
+        connections: set[Any]
         cycle: Any
         loop: asyncio.AbstractEventLoop
         transport: asyncio.Transport
@@ -24,18 +25,23 @@ else:
     _Base = AutoHTTPProtocol
 
 
-def http_protocol(seconds: float) -> type[asyncio.Protocol]:
+def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     """A protocol that closes a connection on which a request has begun, or should have, and is not whole in time.
 
-    Uvicorn waits so long for nothing but the next request of a connection that has had one.
+    Uvicorn waits so long for nothing but the next request of a connection that has had one. It answers a request on a
+    connection too many; where there are more by far, they are closed.
     """
+    most = connections + connections // 8 + 8
 
     class TimedHttp(_Base):
         timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._expect()
+            if len(self.connections) > most:
+                transport.close()
+            else:
+                self._expect()
 
         def data_received(self, data: bytes) -> None:
             before = self.cycle

@@ -19,10 +19,10 @@ class Settings:
     ``threads`` statements run at a time and ``queue`` wait, each for ``statement_timeout`` seconds at the most. A
     statement has ``statement_bytes`` at the most, a body ``body_bytes``, and one that is compressed ``decoded_bytes``
     as rows; posts that wait have ``waiting_bytes`` together. A user may send ``rate`` requests a second, and ``burst``
-    at once. ``connections`` may be open, a request must be there within ``request_seconds``, and its body within
-    ``body_seconds`` and one more for each 16 KB. ``patience`` are the seconds in which requests that run are finished
-    when the server stops. Without ``users`` whoever is on this machine is the owner; ``audit`` is the log of what they
-    do.
+    at once; a token that is nobody's is answered after ``failure_seconds``. ``connections`` may be open, a request must
+    be there within ``request_seconds``, and its body within ``body_seconds`` and one more for each 16 KB. ``patience``
+    are the seconds in which requests that run are finished when the server stops. Without ``users`` whoever is on this
+    machine is the owner; ``audit`` is the log of what they do.
     """
 
     host: str = "127.0.0.1"
@@ -39,6 +39,7 @@ class Settings:
     connections: int = 12_000
     rate: float = 2_000.0
     burst: float = 10_000.0
+    failure_seconds: float = 0.5
     request_seconds: float = 20.0
     body_seconds: float = 30.0
     heartbeat: float = 15.0

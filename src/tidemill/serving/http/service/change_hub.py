@@ -68,6 +68,14 @@ class ChangeHub:
             queue.end()
         return topic, queue
 
+    def queues(self) -> dict[str, list[Queue]]:
+        """The queues of all readers, by view."""
+        found: dict[str, list[Queue]] = {}
+        for topic in map(_topic_of, self._topics.values()):
+            if topic is not None:
+                found.setdefault(topic.view, []).extend(topic.queues)
+        return found
+
     def look(self, topic: Topic) -> None:
         """Bring the position of a topic up to date: epochs without changes for it call nobody."""
         self._ready.put(topic)

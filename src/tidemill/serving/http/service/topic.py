@@ -76,6 +76,11 @@ class Queue:
         self._bytes -= len(changes.data)
         return changes
 
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return self._bytes
+
     def end(self) -> None:
         """Nothing comes any more."""
         self.ended = True
@@ -84,6 +89,7 @@ class Queue:
     def refuse(self) -> None:
         """Nothing comes any more, also of what waits."""
         self.waiting.clear()
+        self._bytes = 0
         self.refused = True
         self.end()
 
