@@ -7,15 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tidemill
+from tests.ways import taking
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
 from tidemill.engine.quarantine.notes import QuarantineWarning
 from tidemill.model.errors import ArithmeticFault, Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE = "CREATE TABLE t (id BIGINT PRIMARY KEY, g INT, a INT, b INT, s STRING)"
 GUARDED = "WITH (on_error = 'quarantine')"
@@ -436,3 +440,22 @@ def test_a_view_in_quarantine_can_be_replaced() -> None:
         assert sorted(wh.view("v").rows()) == [(1, 4), (2, 2)] and wh.table("v_errors").rows() == []
         wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT g FROM t")
         assert "v_errors" not in wh.tables()
+
+
+@pytest.mark.spark
+def test_spark_holds_the_same_rows_back(tmp_path: Path, spark: SparkSession) -> None:
+    """As DataFrames: each view shows what the evaluator says of the rows that are not held."""
+    views = {name: ALL[name] for name in ("sums", "facts")}
+    with taking("frames"), tidemill.open(tmp_path / "wh", spark=spark, runtime="spark") as wh:
+        wh.sql(f"{TABLE}; CREATE TABLE u (g INT PRIMARY KEY, b INT)")
+        for name, query in views.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} {GUARDED} AS {query}")
+        assert {wh._engine.pipeline[name].runtime.name for name in views} == {"spark dataframes"}
+        wh.apply({"u": [(1, (1, 2)), (1, (2, 1))], "t": ROWS})
+        wh.apply({"t": [(1, BAD), (1, GOOD)]})
+        assert {tuple(held_of(wh, name, "t")) for name in views} == {(BAD,)}
+        assert sorted(wh.view("sums").rows()) == [(1, 2, 1), (2, 4, 2)]
+        check_joined(wh, *views)
+        wh.apply({"t": [(-1, BAD), (1, (3, 1, 4, 1, None))]})
+        assert not any(wh._engine.notes(views))
+        check_joined(wh, *views)
