@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, OuterJoin, Project, Scan, Unnest
 from tidemill.algebra.relational.walk import walk_all
+from tidemill.compiler.choose import AUTO
+from tidemill.engine.catalog.view_options import error_policy
 
-__all__ = ["VIEWLET", "joins_rows", "rows_below", "scans_in"]
+__all__ = ["VIEWLET", "joins_rows", "requested_strategy", "rows_below", "scans_in"]
 
 VIEWLET = "viewlet"
 """The strategy whose maps have all rows of a join that its triggers look up."""
@@ -30,6 +32,13 @@ def rows_below(relation: Relation) -> tuple[Aggregate | None, Relation] | None:
 def scans_in(rows: Relation) -> Iterator[Scan]:
     """The scans of a relation, also those in subqueries."""
     return (node for node in walk_all(rows) if isinstance(node, Scan))
+
+
+def requested_strategy(relation: Relation, options: Mapping[str, str], name: str) -> str:
+    """The strategy that a view has by its options: one that sets rows aside has to keep the rows that it joins."""
+    asked = options.get("strategy", AUTO)
+    guarded = asked == AUTO and error_policy(options, name) == "quarantine"
+    return VIEWLET if guarded and joins_rows(relation) else asked
 
 
 def joins_rows(relation: Relation) -> bool:

@@ -20,6 +20,7 @@ from tidemill.compiler.plan import ALTERED, CREATED, DEFAULT_PLAN, Decision
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.equal_views import equal_view
+from tidemill.engine.catalog.joined_rows import requested_strategy
 from tidemill.engine.catalog.seen_columns import EVERYTHING, SeenColumns
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.definitions.stored_statistics import counted_rows, stored_statistics
@@ -81,7 +82,10 @@ def planned_view(
 
 def _logged(state: EngineState, view: View, cause: str) -> View:
     """The view, whose log has what was decided before, with measured costs, and the last decision with its cause."""
-    named = Decision(chosen=view.options.get("strategy", AUTO), reason="its options say so")
+    asked = requested_strategy(view.relation, view.options, view.name)
+    named = Decision(
+        chosen=asked, reason=KEEPS if asked != view.options.get("strategy", AUTO) else "its options say so"
+    )
     (*_, made) = view.plan.log or (named,)
     before = _decisions_about(state, view.name) if cause != CREATED else ()
     return replace(view, plan=view.plan.decided(replace(made, epoch=state.store.epoch, cause=cause), before))
@@ -115,6 +119,9 @@ def _inputs_now(state: EngineState, view: View) -> tuple[int, int]:
     return rows, sum(state.store.counts(name).changes for name in inputs)
 
 
+KEEPS = "it keeps the rows that it joins, so that some of them can be held back"
+
+
 class Planner:
     """Plans views again when their tables have become others."""
 
@@ -139,7 +146,9 @@ class Planner:
             self._due = state.changed_rows + LEAST
 
     def _is_due(self, view: View) -> bool:
-        if view.options.get("strategy", AUTO) != AUTO or not self._definitions.is_refillable(view):
+        if requested_strategy(view.relation, view.options, view.name) != AUTO:
+            return False
+        if not self._definitions.is_refillable(view):
             return False
         rows, changes = _inputs_now(self._state, view)
         has_grown = rows >= max(GROWTH * view.plan.rows, LEAST)
