@@ -76,6 +76,10 @@ class Catalog:
         """The rights of users and roles that are no owners, writers or readers of all."""
         self.analyzed: AnalyzedColumns = {}
         """Statistics of columns, by relation and column."""
+        self.waiting: frozenset[str] = frozenset()
+        """Views that a later step of the same joint commit replaces or drops: they are not maintained until then."""
+        self.behind: frozenset[str] = frozenset()
+        """Those of them whose inputs have changed since, so that their rows and state are those of before."""
         self.written: dict[str, tuple[Table | View, dict[str, Any]]] = {}
         """Entries as they were last written to a manifest, by name: most are the same in the next one."""
 
@@ -86,6 +90,7 @@ class Catalog:
         copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
         copy.builds, copy.analyzed = dict(self.builds), self.analyzed
         copy.grants, copy.written = self.grants, self.written
+        copy.waiting, copy.behind = self.waiting, self.behind
         copy._sort()
         return copy
 
@@ -259,14 +264,24 @@ class Catalog:
         self._sort()
         return True
 
+    def running(self) -> list[View]:
+        """The views that are maintained: all but those that wait for a step of a joint commit."""
+        return [view for view in self.views.values() if view.name not in self.waiting]
+
+    def note_changed(self, names: Iterable[str], *, caught_up: str) -> None:
+        """Note that a step of a joint commit has changed relations, and that a view waits no more."""
+        changed, self.waiting = set(names), self.waiting - {caught_up}
+        reached = {name for name in self.waiting if not changed.isdisjoint(self.views[name].inputs)}
+        self.behind = (self.behind | reached) - {caught_up}
+
     def readers(self, name: str) -> list[View]:
-        """The views that read a table or view directly, in the order of their creation."""
-        return [view for view in self.views.values() if name in view.inputs]
+        """The views that read a table or view directly, in the order of their creation; not those that wait."""
+        return [view for view in self.running() if name in view.inputs]
 
     def with_readers(self, names: Iterable[str]) -> list[str]:
         """Views, and all that read them, directly or through others, in the order of their creation."""
         found = set(names)
-        for view in self.views.values():
+        for view in self.running():
             if not found.isdisjoint(view.inputs):
                 found.add(view.name)
         return [name for name in self.views if name in found]
@@ -276,7 +291,7 @@ class Catalog:
         self.require_not_read_by_builds(name, what)
         own = {name, name + LATE} if name in self.late else {name}
         own |= {name + ERRORS} if name in self.guarded else set()
-        readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
+        readers = [view.name for view in self.running() if not own.isdisjoint(view.inputs)]
         if readers:
             raise Unsupported(
                 f'"{name}" cannot be {what}',
@@ -296,6 +311,7 @@ class Catalog:
         if self.owner_of_errors(name) is not None:
             raise self.not_changed_by_hand(name, "dropped")
         self.require_unread(name)
+        self.waiting, self.behind = self.waiting - {name}, self.behind - {name}
         late, guarded = self.late.get(name), name in self.guarded
         if self.module is not None:
             self.module.require_not_class_table(name)
@@ -385,7 +401,7 @@ class Catalog:
 
     def defined_views(self) -> list[View]:
         """All views, those included that are being built: what these are made of must stay."""
-        return [*self.views.values(), *(build.view for build in self.builds.values())]
+        return [*self.running(), *(build.view for build in self.builds.values())]
 
     def unread_epochs(self, relation: str) -> list[int]:
         """The last epoch that each deferred view over ``relation`` has read."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -47,7 +48,7 @@ from tidemill.program.text import layout_text
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["Alterations"]
+__all__ = ["Alterations", "altered_catalog"]
 
 
 NO_POSITIONS: Mapping[str, str] = MappingProxyType({})
@@ -100,17 +101,12 @@ class Alterations:
                 ending.enter_context(self._publisher.ending(ended))
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self._definitions.remove_all(catalog, gone)
-                self._rewrite_columns(catalog, altered)
-                data = catalog_to_json(catalog)
-                after, outdated = catalog_from_json(data, self._state.registry)
-                outdated = _still_outdated(data, before.views, outdated, _with_renamed_column(altered))
-                _require_fillable(after, outdated, f'"{name}" cannot be altered')
-                _require_same_publications(before.views, outdated, name)
+                _, data, _ = altered_catalog(catalog, altered)
                 alterations = {name: altered.alterations} if altered.alterations else {}
                 number = self._state.store.epoch
                 self._commit(Epoch(number, left, positions, catalog=data, dropped=dropped, altered=alterations))
             rebuilt = self._follow()
-        self._definitions.stop_following([before.views[view] for view in gone])
+        self._epochs.after(partial(self._definitions.stop_following, [before.views[view] for view in gone]))
         return gone, rebuilt
 
     def _require_alterable(self, name: str) -> None:
@@ -169,21 +165,6 @@ class Alterations:
         trial.replace_entry(name, altered.table)
         _require_same_names(before, trial, altered)
         return [view.name for view in before.readers(name) if altered.dropped and not _is_same(trial, view, altered)]
-
-    def _rewrite_columns(self, catalog: Catalog, altered: AlteredTable) -> None:
-        """The table, and what refers to it, with its new columns."""
-        name = altered.table.name
-        for view in catalog.readers(name):
-            catalog.update_view(_seeing(view, altered))
-        for other in list(catalog.tables.values()):
-            if altered.renamed and any(reference.table == name for reference in other.references):
-                catalog.replace_entry(other.name, _referring(other, name, altered.renamed))
-        table = altered.table
-        if altered.renamed:
-            table = _referring(table, name, altered.renamed)
-        catalog.replace_entry(name, table)
-        require_valid_references(name, table, catalog.tables, catalog.views)
-        catalog.analyzed = {other: columns for other, columns in catalog.analyzed.items() if other != name}
 
     # -- names --------------------------------------------------------------------------------------------------
 
@@ -274,6 +255,35 @@ class Alterations:
         if reason:
             hint = "Create another one, and drop this one once nothing reads it."
             raise Unsupported(f'"{old}" cannot be renamed', detail=reason, hint=hint)
+
+
+def altered_catalog(catalog: Catalog, altered: AlteredTable) -> tuple[Catalog, dict[str, Any], list[View]]:
+    """A catalog, which is changed here, with a table that has other columns: compiled again, as it is stored, and the
+    views that must be rebuilt for it."""
+    before, name = dict(catalog.views), altered.table.name
+    _rewrite_columns(catalog, altered)
+    data = catalog_to_json(catalog)
+    after, outdated = catalog_from_json(data, catalog.registry)
+    outdated = _still_outdated(data, before, outdated, _with_renamed_column(altered))
+    _require_fillable(after, outdated, f'"{name}" cannot be altered')
+    _require_same_publications(before, outdated, name)
+    return after, data, outdated
+
+
+def _rewrite_columns(catalog: Catalog, altered: AlteredTable) -> None:
+    """The table, and what refers to it, with its new columns."""
+    name = altered.table.name
+    for view in catalog.readers(name):
+        catalog.update_view(_seeing(view, altered))
+    for other in list(catalog.tables.values()):
+        if altered.renamed and any(reference.table == name for reference in other.references):
+            catalog.replace_entry(other.name, _referring(other, name, altered.renamed))
+    table = altered.table
+    if altered.renamed:
+        table = _referring(table, name, altered.renamed)
+    catalog.replace_entry(name, table)
+    require_valid_references(name, table, catalog.tables, catalog.views)
+    catalog.analyzed = {other: columns for other, columns in catalog.analyzed.items() if other != name}
 
 
 def _is_same(trial: Catalog, view: View, altered: AlteredTable) -> bool:

@@ -67,7 +67,7 @@ def planned_view(
         on_spark=state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
         columns=columns,
     )
-    equal = equal_view(view, state.catalog.views)
+    equal = equal_view(view, {one.name: one for one in state.catalog.running()})
     if equal is None:
         return _looked_at(state, _logged(state, view, cause))
     text, plan = equal.compiled_query, equal.plan.of_view(equal.name, name)
@@ -171,7 +171,7 @@ class Planner:
             reason = f"the plan is kept, another would save too little, {work}"
             return replace(decision, chosen=old.plan.choice, reason=reason, visits=before, bytes=None)
         plan = view.plan.decided(replace(decision, reason=f"planned anew, {work}"), view.plan.log[:-1])
-        self._definitions.replan_view(replace(view, plan=plan, created=old.created, fresh=old.fresh))
+        self._definitions.replan_view(replace(view, plan=plan))
         return None
 
     def _keep(self, decisions: Mapping[str, Decision]) -> None:

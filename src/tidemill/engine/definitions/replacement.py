@@ -54,7 +54,7 @@ from tidemill.runtimes.runtime import NotAnswered
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["ViewReplacement"]
+__all__ = ["ViewReplacement", "why_anew"]
 
 
 TRIES = 3
@@ -100,9 +100,10 @@ class ViewReplacement:
         of the old one.
 
         A view whose rows cannot be computed from what is stored, or that has none, begins anew, if no view reads it.
-        Others write while the new view is computed; if they change what it is made of, it is computed again.
+        Others write while the new view is computed; if they change what it is made of, it is computed again. In a joint
+        commit they wait.
         """
-        for _ in range(TRIES):
+        for _ in range(0 if self._epochs.is_joint else TRIES):
             prepared = self._prepared(name, define, cascade)
             if prepared is None:
                 break
@@ -145,6 +146,7 @@ class ViewReplacement:
             if reason := self._begins_anew(new):
                 self._require_unread(new.name, reason)
                 self._definitions.replace_view(new)
+                self._state.catalog.note_changed([new.name], caught_up=new.name)
                 return []
             replaced = self._compared(new) if prepared is None else prepared.replaced
             gone = self._gone(replaced, cascade)
@@ -154,7 +156,7 @@ class ViewReplacement:
                 ending.enter_context(self._publisher.ending(name))
             dropped = [self._state.catalog.view(name) for name in gone]
             self._swap(replaced, gone, prepared)
-        self._definitions.stop_following(dropped)
+        self._epochs.after(partial(self._definitions.stop_following, dropped))
         return gone
 
     def _compared(self, new: View) -> ReplacedView:
@@ -178,13 +180,8 @@ class ViewReplacement:
         self._state.require_writable()
         old = self._state.catalog.view(new.name)
         self._state.catalog.require_not_read_by_builds(old.name, "replaced")
-        for view in (old, new):
-            if view.partitioning is not None:
-                return "It is made by partitions."
-            if view.quarantines:
-                return "It has on_error = 'quarantine', and rows that are held back belong to one query."
-            if reason := self._state.catalog.unfillable(view):
-                return reason
+        if reason := why_anew(self._state.catalog, old, new):
+            return reason
         require_acyclic(self._state.catalog, new)
         return ""
 
@@ -221,7 +218,7 @@ class ViewReplacement:
         also: Mapping[str, ChangeSet] = NO_CHANGES,
     ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
-        number, step = self._state.store.epoch + 1, None
+        number, step = self._epochs.next_number, None
         if isinstance(prepared, PreparedFilter):
             step = prepared.found, prepared.change()
         elif prepared is None and not also:
@@ -236,6 +233,7 @@ class ViewReplacement:
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
+            catalog.note_changed([n for n, change in swap.changes.items() if change.rows], caught_up=new.name)
             owners = (view.name for view in catalog.views.values() if new in shared_stage_users(view, (new,)))
             moved = catalog.put_after(new.name, {*new.inputs, *owners} - {new.name})
             ended = {*replaced.old.map_names, *replaced.new.map_names} - {*new.map_names}
@@ -281,6 +279,7 @@ class ViewReplacement:
 
     def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
         """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
+        self._state.catalog.waiting -= {replaced.old.name}
         self._state.catalog.update_view(with_fields(replaced.old, program=found.bridge))
         stored, again = self._epochs.within_budget(
             lambda: self._run(found.relation, change, number, only=frozenset({replaced.new.name}))
@@ -319,13 +318,16 @@ class ViewReplacement:
         return _Swap({**changes, **stored, new.name: rows}, maps, (new.name, *again))
 
     def _is_stale(self, view: View) -> bool:
-        return view.refresh.deferred and view.fresh < self._state.store.epoch
+        """True if the rows and the state of a view are those of before changes of its inputs."""
+        late = view.refresh.deferred and view.fresh < self._state.store.epoch
+        return late or view.name in self._state.catalog.behind
 
     def _told_in_old_columns(self, replaced: ReplacedView, rows: ChangeSet) -> ChangeSet:
         """The difference to ``rows``, which have other columns, as readers know it: in the columns of the old view."""
         old, seen = replaced.old, replaced.seen_columns()
         names = [f.name for f in seen]
-        if not replaced.untouched or has_equal_columns(old.full_program, replaced.new.full_program, names):
+        equal = has_equal_columns(old.full_program, replaced.new.full_program, names) and not self._is_stale(old)
+        if not replaced.untouched or equal:
             return ChangeSet.of((), old.fields)
         return self._as_readers_know(replaced, self._difference(old, rows, seen), lambda: rows)
 
@@ -410,9 +412,21 @@ class ViewReplacement:
         state.place(new)
         for reader in replaced.untouched:
             state.place(reader)
-        if moved:
+        if moved or state.joint:  # a view that has waited was placed last
             state.pipeline.arrange(catalog.views)
         state.count_rows()
+
+
+def why_anew(catalog: Catalog, old: View, new: View) -> str:
+    """The reason why the rows of a view cannot be compared with those of one that replaces it; empty if they can."""
+    for view in (old, new):
+        if view.partitioning is not None:
+            return "It is made by partitions."
+        if view.quarantines:
+            return "It has on_error = 'quarantine', and rows that are held back belong to one query."
+        if reason := catalog.unfillable(view):
+            return reason
+    return ""
 
 
 def _state_of(view: View) -> tuple[str, ...]:

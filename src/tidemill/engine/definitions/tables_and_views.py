@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -65,13 +66,31 @@ class RelationDefinitions:
                 catalog.add(table)
                 self._epochs.commit_catalog(positions=initial_head(table))
 
-    def define_named(self, named: NamedDefinitions) -> None:
-        """Store these views that are not materialized, and functions in SQL, in place of those that are stored."""
+    def define_named(self, named: NamedDefinitions, users: Iterable[View] = ()) -> None:
+        """Store these views that are not materialized, and functions in SQL, in place of those that are stored.
+
+        Views that use them and keep their programs are stored as they were compiled with them.
+        """
         with self._settled():
             self._state.require_writable()
             with self._epochs.changing_catalog() as catalog:
                 catalog.named = named
+                for view in users:
+                    catalog.update_view(view)
+                    self._state.place(view)
                 self._epochs.commit_catalog()
+
+    def suspend(self, names: Iterable[str]) -> None:
+        """Begin a joint commit that replaces or drops views: until their turn comes nobody has to wait for them.
+
+        They are not maintained, so what they share with others becomes their own.
+        """
+        waiting = frozenset(names)
+        for name in waiting:
+            self.unshare(self._state.catalog.view(name))
+        self._state.catalog.waiting |= waiting
+        for name in waiting:
+            self._state.pipeline.remove(name)
 
     def define_grants(self, grants: tuple[Grant, ...]) -> None:
         """Store these rights in place of those that are stored."""
@@ -134,7 +153,7 @@ class RelationDefinitions:
             except REVERTIBLE_ERRORS:
                 self._state.reload()  # runtimes hold state of the new view under this name
                 raise
-            self._source_views.drop(old)
+            self._epochs.after(partial(self._source_views.drop, old))
 
     def replan_view(self, view: View) -> None:
         """Maintain a view by another program, which computes the same rows.
@@ -145,6 +164,7 @@ class RelationDefinitions:
             self._state.require_writable()
             self.unshare(self._state.catalog.view(view.name))
             old = self._state.catalog.view(view.name)
+            view = replace(view, created=old.created, fresh=old.fresh, former=old.former)
             reason = self._state.catalog.unfillable(old) or self._state.catalog.unfillable(view)
             if reason:
                 hint = "Use CREATE OR REPLACE MATERIALIZED VIEW."
@@ -192,7 +212,8 @@ class RelationDefinitions:
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
                 self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self.release_all(gone, dropped))
-            self.stop_following(views)
+                self._state.catalog.note_changed(gone, caught_up=name)
+            self._epochs.after(partial(self.stop_following, views))
 
     def stop_following(self, views: Iterable[View]) -> None:
         """Stop what follows the sources of dropped views."""
@@ -230,8 +251,9 @@ class RelationDefinitions:
                 self._epochs.commit_catalog(left)
 
     def sharing(self, view: View, earlier: Mapping[str, View]) -> View:
-        """A new view, without the stages that it shares with earlier ones."""
+        """A new view, without the stages that it shares with earlier ones; those that wait are not up to date."""
         catalog = self._state.catalog
+        earlier = {name: other for name, other in earlier.items() if name not in catalog.waiting}
         return share_stages(view, earlier, self._state.store, streams_of(catalog.tables | catalog.as_streams()))
 
     def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:

@@ -1,14 +1,13 @@
 """``tidemill.plan``, ``tidemill.deploy`` and ``tidemill.diff``: a folder of SQL files as a warehouse.
 
-A deployment holds the warehouse from its first step to its last, so no change of rows comes between. Every step is one
-commit. A process that ends on the way leaves the steps that it has done, and the next deployment plans the rest: the
-plan is the difference of what is there and what is to be there.
+A deployment is one commit: a process that ends on the way has changed nothing. Only views that get their first rows in
+epochs of their own, from a source or in the background, are created before it or begun after it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +20,10 @@ from tidemill.engine.catalog.publication import PUBLICATION_OPTIONS
 from tidemill.engine.copies.backup import clone
 from tidemill.engine.engine import Engine
 from tidemill.engine.open_warehouse import open as open_warehouse
-from tidemill.engine.projects.plan import DeployPlan, DeployStep, plan_project
+from tidemill.engine.projects.plan import TABLES, VIEW, plan_project
 from tidemill.engine.projects.project import Definition, read_project
 from tidemill.engine.projects.row_diff import WarehouseDiff, compare_rows
+from tidemill.engine.projects.steps import DeployPlan, DeployStep
 from tidemill.engine.statements.execute import execute
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import InvalidArgument
@@ -106,12 +106,14 @@ def _dry_run(
 
 
 def _unpublished(project: dict[str, Definition]) -> dict[str, Definition]:
-    """The project without lake tables that views are published as: a clone publishes nothing."""
+    """The project without lake tables that views are published as, since a clone publishes nothing; all views are filled
+    at once."""
+    left_out = {*PUBLICATION_OPTIONS, "build"}
 
     def plain(one: Definition) -> Definition:
         if not isinstance(one.statement, sql.CreateView):
             return one
-        options = {key: text for key, text in one.statement.options.items() if key not in PUBLICATION_OPTIONS}
+        options = {key: text for key, text in one.statement.options.items() if key not in left_out}
         return replace(one, statement=replace(one.statement, options=options))
 
     return {name: plain(one) for name, one in project.items()}
@@ -134,23 +136,30 @@ def _carried_out(
     engine: Engine, project: dict[str, Definition], drop: bool, progress: Callable[[DeployStep], None] | None
 ) -> tuple[DeployPlan, tuple[str, ...]]:
     """Carry out the plan for a project; returns it, and the names of what was done."""
-    with engine.settled():
-        found = plan_project(engine, project, drop=drop)
-        done = []
-        gone = [step.name for step in found.steps if step.action in ("drop", "rebuild")]
-        order = [name for name in engine.catalog.views if name in gone]
-        for name in reversed(order):
-            fault("during-deploy")
-            engine.definitions.drop(name)
-            engine.publications.drop(name)
-        for step in found.steps:
+    found = plan_project(engine, project, drop=drop)
+    done: list[str] = []
+
+    def carry_out(steps: Iterable[DeployStep]) -> None:
+        for step in steps:
             if progress is not None:
                 progress(step)
-            if step.statement is not None:
-                fault("during-deploy")
-                execute(engine, step.statement)
+            fault("during-deploy")
+            for statement in step.statements:
+                execute(engine, statement)
             done.append(step.name)
-        fault("during-deploy")
+
+    carry_out(step for step in found.steps if step.apart == "before")
+    if any(not step.apart for step in found.steps):
+        with engine.joint():
+            # What came meanwhile, such as the views over sources that were just created, may have changed the plan.
+            steps = [step for step in plan_project(engine, project, drop=drop).steps if not step.apart]
+            first = [step for step in steps if step.action == "alter" or step.kind in TABLES]
+            carry_out(first)
+            views = [step for step in steps if step.kind == VIEW and step.statements and step not in first]
+            engine.definitions.suspend(step.name for step in views if step.action != "create")
+            carry_out(step for step in steps if step not in first)
+            fault("during-deploy")
+    carry_out(step for step in found.steps if step.apart == "after")
     return found, tuple(done)
 
 

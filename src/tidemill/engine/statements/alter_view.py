@@ -19,6 +19,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements.builds import start_build
+from tidemill.engine.statements.redefine import put_in_place
 from tidemill.model.errors import Unsupported
 
 __all__ = ["alter_view", "replace_view"]
@@ -31,8 +32,8 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
         query = NamedQuery(statement.name, statement.query)
         temporary = statement.name in engine.session.definitions.queries
         asked = sql.CreateNamedQuery(statement.place, query, temporary, or_replace=True)
-        named.create_named_query(engine, asked)
-        return Result(message=f"altered view {statement.name}")
+        made = named.create_named_query(engine, asked)
+        return Result(message=made.message.replace("created", "altered", 1))
     old = engine.catalog.view(statement.name)
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{old.name}"')
@@ -40,11 +41,7 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
         view = _replacing(engine, statement)
         if is_built_in_background(view):
             return start_build(engine, view, replacing=True)
-    define = partial(_replacing, engine, statement)
-    dropped = engine.replacements.replace(old.name, define, cascade=statement.cascade)
-    for name in (*dropped, old.name):
-        engine.publications.drop(name)
-    engine.publications.follow(engine.catalog.view(old.name))
+    dropped = put_in_place(engine, old.name, partial(_replacing, engine, statement), cascade=statement.cascade)
     told = f"; dropped {', '.join(dropped)}" if dropped else ""
     return Result(message=f"{'altered' if statement.alters else 'replaced'} view {old.name}{told}")
 
@@ -84,6 +81,6 @@ def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
             )
     options = {**old.options, **statement.options}
     view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED, columns=old.columns)
-    engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
+    engine.definitions.replan_view(view)
     strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
     return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")

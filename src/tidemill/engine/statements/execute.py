@@ -27,7 +27,7 @@ from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explain import explanation_of
 from tidemill.engine.partitions.late_replay import replay_late_changes
-from tidemill.engine.projects.plan import plan_definition, users_of
+from tidemill.engine.projects.plan import materialized_users, plan_definition
 from tidemill.engine.projects.project import definition_of
 from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
@@ -41,6 +41,7 @@ from tidemill.engine.statements.implicit_casts import ImplicitCastWarning, impli
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.parameters import refuse_parameters
+from tidemill.engine.statements.redefine import publish_anew, unpublish
 from tidemill.engine.statements.release import release_errors
 from tidemill.engine.statements.select import select, select_oql
 from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
@@ -92,8 +93,7 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     if is_built_in_background(view):
         return start_build(engine, view, replacing=False)
     engine.definitions.create_view(view)
-    engine.publications.drop(view.name)
-    engine.publications.follow(view)
+    publish_anew(engine, view.name)
     notes = implicit_number_notes(view)
     for note in notes:
         warnings.warn(note, ImplicitCastWarning, stacklevel=4)
@@ -148,8 +148,7 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
             engine.definitions.drop(table.name, readers=readers)
             engine.lakes.drop(table.name)
-    for gone in (name, *readers):
-        engine.publications.drop(gone)
+    unpublish(engine, (name, *readers))
     return Result(message=f"dropped {', '.join((name, *readers))}")
 
 
@@ -160,8 +159,7 @@ def _drop_named_query(engine: Engine, statement: sql.Drop) -> Result:
     gone = engine.catalog.with_readers(used) if statement.cascade and stored else []
     if gone:
         engine.definitions.drop(gone[-1], readers=gone[:-1])
-        for view in gone:
-            engine.publications.drop(view)
+        unpublish(engine, gone)
     named.drop_named_query(engine, statement.name)
     return Result(message=f"dropped {', '.join((statement.name, *gone))}")
 
@@ -219,7 +217,7 @@ def explain_definition(engine: Engine, statement: sql.ExplainDefinition) -> Resu
             hint="Write EXPLAIN CREATE MATERIALIZED VIEW name AS query, or EXPLAIN VIEW name.",
         )
     step = plan_definition(engine, definition)
-    used_by = ", ".join(users_of(engine, definition))
+    used_by = ", ".join(materialized_users(engine, definition))
     row = (step.action, step.kind, step.name, step.reason, step.rows, step.bytes, step.visits, used_by)
     return Result([row], _EXPLAINED)
 

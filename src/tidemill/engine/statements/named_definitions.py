@@ -40,6 +40,7 @@ from tidemill.engine.statements.builds import describe_build
 from tidemill.engine.statements.changes import apply_rows
 from tidemill.engine.statements.details import details_of
 from tidemill.engine.statements.parameters import refuse_markers
+from tidemill.engine.statements.redefine import redefine
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void
@@ -71,14 +72,17 @@ def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resu
         refuse_temporary(engine, query.text, f'view "{query.name}"')
     named = replace(named, queries={**named.queries, query.name: query})
     require_readable(query, engine.rights.relations, named)
+    followed: list[str] = []
     if statement.temporary:
         session.set_queries({**session.definitions.queries, query.name: query})
     else:
-        if query.name in catalog.named.queries:
-            require_unused(catalog.defined_views(), catalog.named, query.name, "replaced")
         stored = replace(catalog.named, queries={**catalog.named.queries, query.name: query})
-        engine.definitions.define_named(stored)
-    return Result(message=f"created view {query.name}")
+        followed = redefine(engine, stored, query.name)
+    return Result(message=f"created view {query.name}{_told(followed)}")
+
+
+def _told(followed: Sequence[str]) -> str:
+    return f"; replaced {', '.join(followed)}" if followed else ""
 
 
 def drop_named_query(engine: Engine, name: str) -> Result | None:
@@ -168,14 +172,13 @@ def _create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     if not statement.temporary:
         refuse_temporary(engine, function.body, f'function "{function.name}"')
     function = DefinitionScope(engine.rights.relations, replace(named, variables={})).check(function)
+    followed: list[str] = []
     if statement.temporary:
         session.set_functions({**session.definitions.functions, function.name: function})
     else:
-        if function.name in catalog.named.functions:
-            require_unused(catalog.defined_views(), catalog.named, function.name, "replaced", "function")
         stored = replace(catalog.named, functions={**catalog.named.functions, function.name: function})
-        engine.definitions.define_named(stored)
-    return Result(message=f"created function {function.name}")
+        followed = redefine(engine, stored, function.name, "function")
+    return Result(message=f"created function {function.name}{_told(followed)}")
 
 
 def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:
