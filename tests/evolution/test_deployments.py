@@ -64,7 +64,7 @@ def deploy_often(tmp_path: Path, seed: int, steps: int) -> int:
         done += 1
         assert not tidemill.plan(folder, place), (told, str(tidemill.plan(folder, place)), str(report))
         with tidemill.open(place, runtime="native", backend="python") as wh:
-            assert all(one.ok for one in wh.verify(against="evaluator")), told
+            assert not (wrong := [one for one in wh.verify(against="evaluator") if not one.ok]), (told, wrong)
             now = shown(wh)
             assert now == from_scratch(folder, wh, tmp_path / f"fresh{step}"), (told, str(report))
             if step:
@@ -72,7 +72,7 @@ def deploy_often(tmp_path: Path, seed: int, steps: int) -> int:
                 follow(wh, before, now, epoch, (told, str(report)))
             for _ in range(chance.randrange(3) if step else 4):
                 wh.apply(changes(chance, wh))
-            assert all(one.ok for one in wh.verify(against="evaluator")), (told, str(report))
+            assert not (wrong := [one for one in wh.verify(against="evaluator") if not one.ok]), (told, wrong)
             epoch, before = wh.epoch, shown(wh)
             history[epoch] = before
             for earlier, views in history.items():
@@ -90,9 +90,7 @@ def rows_at(wh: tidemill.Warehouse, name: str, epoch: int) -> Any:
     return [f.name for f in then.fields], sorted(then.rows(), key=str)
 
 
-def follow(
-    wh: tidemill.Warehouse, before: dict[str, Any], now: dict[str, Any], since: int, told: object
-) -> None:
+def follow(wh: tidemill.Warehouse, before: dict[str, Any], now: dict[str, Any], since: int, told: object) -> None:
     """Changes of views that keep their columns lead from the rows of before to those of now."""
     for name in before.keys() & now.keys():
         if before[name][0] != now[name][0] or rows_at(wh, name, since) is None:

@@ -233,7 +233,8 @@ class ViewReplacement:
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
-            catalog.note_changed([n for n, change in swap.changes.items() if change.rows], caught_up=new.name)
+            changed = [name for name, change in swap.changes.items() if change.rows]
+            catalog.note_changed([*changed, *swap.replaced], caught_up=new.name)
             owners = (view.name for view in catalog.views.values() if new in shared_stage_users(view, (new,)))
             moved = catalog.put_after(new.name, {*new.inputs, *owners} - {new.name})
             ended = {*replaced.old.map_names, *replaced.new.map_names} - {*new.map_names}

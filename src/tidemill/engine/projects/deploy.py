@@ -106,8 +106,8 @@ def _dry_run(
 
 
 def _unpublished(project: dict[str, Definition]) -> dict[str, Definition]:
-    """The project without lake tables that views are published as, since a clone publishes nothing; all views are filled
-    at once."""
+    """The project without lake tables that views are published as, since a clone publishes nothing. All views are
+    filled at once."""
     left_out = {*PUBLICATION_OPTIONS, "build"}
 
     def plain(one: Definition) -> Definition:

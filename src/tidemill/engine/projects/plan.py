@@ -79,8 +79,8 @@ class _ProjectPlan:
     """A plan that is being made; ``trial`` is the catalog after the steps so far.
 
     ``others`` are views that the project does not name and that stay: they follow what they read like its own.
-    ``changed`` are the definitions that are new or other ones, ``forced`` the views that must be computed again whatever
-    their programs are, each with the reason.
+    ``changed`` are the definitions that are new or other ones, ``forced`` the views that must be computed again even if
+    their programs are the same, each with the reason.
     """
 
     def __init__(self, engine: Engine, project: Mapping[str, Definition], *, drop: bool) -> None:
@@ -177,8 +177,9 @@ class _ProjectPlan:
         try:
             step = self._view(new, new.statement) if isinstance(new.statement, sql.CreateView) else self._named(new)
         except SqlError as error:
-            if new.name in self.others and error.hint == "":
-                error.hint = "The view is not in the project. Add it, or let it be dropped."
+            if new.name in self.others:
+                told = f'View "{new.name}" is not in the project: add it, or let it be dropped.'
+                error.hint = f"{error.hint} {told}".strip()
             raise
         if step is not None:
             self.steps.append(step)

@@ -32,7 +32,7 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
         query = NamedQuery(statement.name, statement.query)
         temporary = statement.name in engine.session.definitions.queries
         asked = sql.CreateNamedQuery(statement.place, query, temporary, or_replace=True)
-        made = named.create_named_query(engine, asked)
+        made = named.create_named_query(engine, asked, cascade=statement.cascade)
         return Result(message=made.message.replace("created", "altered", 1))
     old = engine.catalog.view(statement.name)
     if isinstance(statement.tree, ParsedText):

@@ -47,10 +47,10 @@ from tidemill.model.types import STRING, Field, Type, Void
 from tidemill.sources.lake.lake_table import version_shown
 
 
-def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
-    """Add a view that is not materialized, once its query was checked."""
+def create_named_query(engine: Engine, statement: sql.CreateNamedQuery, *, cascade: bool = False) -> Result:
+    """Add a view that is not materialized, once its query was checked; those that use it follow."""
     with _definitions_kept(engine, statement.temporary):
-        return _create_named_query(engine, statement)
+        return _create_named_query(engine, statement, cascade)
 
 
 def _definitions_kept(engine: Engine, temporary: bool) -> AbstractContextManager[None]:
@@ -59,7 +59,7 @@ def _definitions_kept(engine: Engine, temporary: bool) -> AbstractContextManager
     return nullcontext() if temporary else engine.settled()
 
 
-def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
+def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery, cascade: bool) -> Result:
     query, catalog, session = statement.query, engine.catalog, engine.session
     refuse_markers("view", query.text)
     known = session.definitions.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
@@ -77,12 +77,8 @@ def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resu
         session.set_queries({**session.definitions.queries, query.name: query})
     else:
         stored = replace(catalog.named, queries={**catalog.named.queries, query.name: query})
-        followed = redefine(engine, stored, query.name)
-    return Result(message=f"created view {query.name}{_told(followed)}")
-
-
-def _told(followed: Sequence[str]) -> str:
-    return f"; replaced {', '.join(followed)}" if followed else ""
+        followed = redefine(engine, stored, query.name, cascade=cascade)
+    return Result(message="; ".join([f"created view {query.name}", *followed]))
 
 
 def drop_named_query(engine: Engine, name: str) -> Result | None:
@@ -178,7 +174,7 @@ def _create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     else:
         stored = replace(catalog.named, functions={**catalog.named.functions, function.name: function})
         followed = redefine(engine, stored, function.name, "function")
-    return Result(message=f"created function {function.name}{_told(followed)}")
+    return Result(message="; ".join([f"created function {function.name}", *followed]))
 
 
 def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:

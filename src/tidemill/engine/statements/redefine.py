@@ -6,7 +6,7 @@ its rows to the views that read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
@@ -22,7 +22,7 @@ __all__ = ["publish_anew", "put_in_place", "redefine", "unpublish"]
 
 
 def put_in_place(engine: Engine, name: str, define: Callable[[], View], *, cascade: bool = False) -> list[str]:
-    """Replace a view, and go on to publish it; returns the views that were dropped, which needed what it has no more."""
+    """Replace a view, and go on to publish it; returns the views that were dropped, which needed columns of it."""
     dropped = engine.replacements.replace(name, define, cascade=cascade)
     unpublish(engine, dropped)
     publish_anew(engine, name)
@@ -49,20 +49,32 @@ def publish_anew(engine: Engine, name: str) -> None:
     engine.epochs.after(begin)
 
 
-def redefine(engine: Engine, named: NamedDefinitions, name: str, kind: str = "view") -> list[str]:
-    """Store definitions, of which that of ``name`` is another one; returns the views that are computed again by it."""
+def redefine(
+    engine: Engine, named: NamedDefinitions, name: str, kind: str = "view", *, cascade: bool = False
+) -> list[str]:
+    """Store definitions, of which that of ``name`` is another one; tells of the views that follow it.
+
+    With ``cascade`` views that mean nothing with it are dropped, with all that read them.
+    """
     catalog = engine.catalog
     require_unused((build.view for build in catalog.builds.values()), catalog.named, name, "replaced", kind)
-    users = users_of(catalog.running(), name, catalog.named)
-    after = _recompiled(engine, named, users, f'{kind} "{name}"')
-    same = [new for old, new in zip(users, after, strict=True) if has_program_of(old, new)]
-    others = [old for old, new in zip(users, after, strict=True) if not has_program_of(old, new)]
-    with engine.joint() if others else engine.settled():
-        engine.definitions.suspend(view.name for view in others)
-        engine.definitions.define_named(named, [with_text_of(engine.catalog.view(new.name), new) for new in same])
+    users = {view.name: view for view in users_of(catalog.running(), name, catalog.named)}
+    after = _recompiled(engine, named, users, f'{kind} "{name}"', cascade=cascade)
+    same = {name: new for name, new in after.items() if has_program_of(users[name], new)}
+    gone = catalog.with_readers(users.keys() - after.keys())
+    others = [view for name, view in users.items() if name not in same and name not in gone]
+    with engine.joint() if others or gone else engine.settled():
+        engine.definitions.suspend([*gone, *(view.name for view in others)])
+        if gone:
+            engine.definitions.drop(gone[-1], readers=gone[:-1])
+            unpublish(engine, gone)
+        kept = [with_text_of(engine.catalog.view(name), new) for name, new in same.items() if name not in gone]
+        engine.definitions.define_named(named, kept)
         for view in others:
-            put_in_place(engine, view.name, partial(_defined, engine, view))
-    return [view.name for view in others]
+            if view.name in engine.catalog:
+                gone += put_in_place(engine, view.name, partial(_defined, engine, view), cascade=cascade)
+    replaced = [view.name for view in others if view.name not in gone]
+    return [f"{done} {', '.join(some)}" for done, some in (("replaced", replaced), ("dropped", gone)) if some]
 
 
 def _defined(engine: Engine, view: View) -> View:
@@ -70,22 +82,26 @@ def _defined(engine: Engine, view: View) -> View:
     return planned_view(engine.state, view.name, view.query, view.options, columns=columns)
 
 
-def _recompiled(engine: Engine, named: NamedDefinitions, users: Sequence[View], what: str) -> list[View]:
-    """The views that use a definition, as they are with it; refused before anything is done if they cannot be."""
-    trial = engine.catalog.copy()
-    trial.named, trial.waiting = named, frozenset(view.name for view in users)
-    found = []
-    for view in users:
-        trial.waiting -= {view.name}
+def _recompiled(
+    engine: Engine, named: NamedDefinitions, users: Mapping[str, View], what: str, *, cascade: bool
+) -> dict[str, View]:
+    """The views that use a definition, as they are with it; refused before anything is done if one cannot be."""
+    trial, found = engine.catalog.copy(), dict[str, View]()
+    trial.named, trial.waiting = named, frozenset(users)
+    for name, view in users.items():
+        trial.waiting -= {name}
         try:
             new = recompiled(trial, view)
-            ReplacedView.of(trial, new).require_readers()
+            if not cascade:
+                ReplacedView.of(trial, new).require_readers()
         except SqlError as error:
+            if cascade:
+                continue
             raise Unsupported(
                 f"{what} cannot be replaced",
-                detail=f'View "{view.name}" uses it: {error}',
-                hint="Replace or drop that view first.",
+                detail=f'View "{name}" uses it, and cannot follow: {error.what}. {error.detail}'.strip(),
+                hint=f"Replace or drop {name} first.",
             ) from error
         trial.update_view(new)
-        found.append(new)
+        found[name] = new
     return found
