@@ -269,7 +269,8 @@ class Engine:
     @property
     def committed(self) -> Catalog:
         """The catalog as of the last commit, even if an exception has left an epoch of this thread unfinished."""
-        self._recover_own()
+        if self.transaction.abandoned:
+            self._recover_own()
         return self.state.catalog
 
     def _recover_own(self) -> None:
@@ -376,12 +377,25 @@ class Engine:
         self._run_due()
         return results
 
-    def _apply_sent(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> CommittedEpoch:
-        if self.calls.by_thread:
-            require_changes(self.rights, changes, None)
-        if not self.transaction.settled:
-            self.events.settle()
-        return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
+    def _apply_sent(self, sent: SentChanges, positions: Mapping[str, str]) -> CommittedEpoch:
+        """Commit an epoch of what was sent, with the rights of its session."""
+
+        def run() -> CommittedEpoch:
+            changes = sent.made()
+            if self.calls.by_thread:
+                require_changes(self.rights, changes, None)
+            if not self.transaction.settled:
+                self.events.settle()
+            return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
+
+        if sent.session is None:
+            return run()
+
+        def refused_plainly() -> CommittedEpoch:
+            with with_plain_refusals(self.rights):
+                return run()
+
+        return self.run_in(sent.session, refused_plainly)
 
     def change(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch; or, in a transaction, add to its changes, and return the last epoch."""

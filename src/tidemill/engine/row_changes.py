@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,7 +61,7 @@ class KeyedChanges(NamedTuple):
 
     Changes with a ``key`` are made once: the same key again, also after a restart, gives the epoch of the first time,
     as long as it is among the last 16,384 keys. ``content`` tells what was sent with it, such as a digest: with another
-    one the key is refused.
+    one the key is refused. They are made with the rights of ``session``, if there is one.
     """
 
     changes: Mapping[str, Any]
@@ -68,6 +69,7 @@ class KeyedChanges(NamedTuple):
     content: str = ""
     mode: str = CHANGES
     positions: Mapping[str, str] = MappingProxyType({})
+    session: RowChanges | None = None
 
 
 @public_class
@@ -149,11 +151,14 @@ class RowChanges:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
 
-    def apply_each(self, sent: Sequence[Mapping[str, Any] | KeyedChanges]) -> list[int | TidemillError]:
+    def apply_each(
+        self, sent: Sequence[Mapping[str, Any] | KeyedChanges], *, together: bool = False
+    ) -> list[int | TidemillError]:
         """Commit several epochs that share one sync: of each its number, or the error by which it was refused.
 
         Each item is what ``apply`` takes, or ``KeyedChanges``. They are independent: one that is refused changes
-        nothing, and the others go on.
+        nothing, and the others go on. With ``together`` weighted rows of several items may be one epoch, which is
+        cheaper by far where each has few rows; where that is refused, each item is tried by itself.
 
         >>> import tidemill
         >>> with tidemill.open(":memory:") as wh:
@@ -165,16 +170,17 @@ class RowChanges:
         """
         found: list[int | TidemillError | None] = []
         ready: list[SentChanges] = []
-        for one in sent:
+        for given in sent:
+            one = given if isinstance(given, KeyedChanges) else KeyedChanges(given)
             try:
-                ready.append(self._sent(one if isinstance(one, KeyedChanges) else KeyedChanges(one)))
+                ready.append(self._engine.run_in(_state_of(one), partial(self._sent, one, together)))
                 found.append(None)
             except TidemillError as refused:
                 found.append(refused)
         results = iter(self._engine.apply_each(ready))
         return [_result_of(next(results)) if one is None else one for one in found]
 
-    def _sent(self, one: KeyedChanges) -> SentChanges:
+    def _sent(self, one: KeyedChanges, together: bool) -> SentChanges:
         engine = self._engine
         if one.positions:
             require_changes(engine.rights, {}, one.positions)
@@ -182,7 +188,8 @@ class RowChanges:
             return self._sent_keys(one)
         taken = self._take(one.changes)
         if one.mode == CHANGES:
-            return SentChanges(lambda: taken, one.positions, one.key, one.content)
+            share = together and not one.positions and one.session is None
+            return SentChanges(lambda: taken, one.positions, one.key, one.content, share, _state_of(one))
         if one.mode != UPSERT:
             raise InvalidArgument(f'there is no mode "{one.mode}"', hint=f"Modes: {', '.join(MODES)}.")
         engine.committed.require_own_rows(taken)
@@ -190,7 +197,7 @@ class RowChanges:
         def made() -> Mapping[str, ChangeSet]:
             return {name: upserted_changes(engine, engine.catalog.table(name), each) for name, each in taken.items()}
 
-        return SentChanges(made, one.positions, one.key, one.content)
+        return SentChanges(made, one.positions, one.key, one.content, session=_state_of(one))
 
     def _sent_keys(self, one: KeyedChanges) -> SentChanges:
         """The rows with some primary keys, to be deleted."""
@@ -202,7 +209,7 @@ class RowChanges:
         def made() -> Mapping[str, ChangeSet]:
             return {table.name: deleted_by_key(engine, table, rows) for table, rows in found}
 
-        return SentChanges(made, one.positions, one.key, one.content)
+        return SentChanges(made, one.positions, one.key, one.content, session=_state_of(one))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Insert rows, each in the place of the one with its primary key; returns the epoch.
@@ -312,7 +319,7 @@ class RowChanges:
     def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
         catalog, taken = self._engine.committed, dict[str, ChangeSet]()
         for name, data in changes.items():
-            table = catalog.table(name) if self._session is None else self._table(name)
+            table = self._table(name) if self._engine.calls.by_thread else catalog.table(name)
             is_spark = type(data) is not list and type(data).__module__.startswith("pyspark.")
             taken[table.name] = self._take_frame(table, data) if is_spark else changes_of(data, table)
         return taken
@@ -416,6 +423,10 @@ def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: 
         )
     pairs = ((1, made(row)) for row in rows)
     return list(pairs) if isinstance(rows, list) else pairs
+
+
+def _state_of(one: KeyedChanges) -> SessionState | None:
+    return None if one.session is None else one.session._session
 
 
 def _result_of(result: int | Exception) -> int | TidemillError:

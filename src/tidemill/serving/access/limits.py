@@ -34,13 +34,22 @@ class RateLimit:
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def wait(self, key: str, cost: float = 1.0) -> float:
+        """The seconds after which a bucket has a request; 0 if it has one."""
+        with self._lock:
+            return max(0.0, (cost - self._left(key, self._clock())) / self._rate)
+
+    def _left(self, key: str, now: float) -> float:
+        left, at = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + (now - at) * self._rate)
+
     def take(self, key: str, cost: float = 1.0) -> float:
         """Take a request from a bucket; returns 0, or the seconds after which there is one."""
         with self._lock:
             now = self._clock()
-            left, at = self._buckets.pop(key, (self._burst, now))
-            left = min(self._burst, left + (now - at) * self._rate)
+            left = self._left(key, now)
             enough = left >= cost
+            self._buckets.pop(key, None)
             self._buckets[key] = (left - cost if enough else left, now)
             if len(self._buckets) > MOST_KEYS:
                 self._buckets.popitem(last=False)  # who has not asked for longest

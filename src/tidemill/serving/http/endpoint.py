@@ -14,7 +14,7 @@ from tidemill.engine.sessions.session import Session
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.access.principal import Principal
-from tidemill.serving.http.authentication import Needs, require
+from tidemill.serving.http.authentication import Caller, Needs, require
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.render import json_line
@@ -63,10 +63,15 @@ class Call:
     def __init__(self, request: Request, endpoint: Endpoint) -> None:
         self.request = request
         self.service: Service = request.app.state.service
-        self.principal: Principal = request.scope["principal"]
+        self.caller: Caller = request.scope["caller"]
         self.values = _values(request, endpoint.query)
         self._session: Session | None = None
         self._gives = endpoint.gives
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.caller.principal
 
     @property
     def warehouse(self) -> Warehouse:
@@ -136,7 +141,7 @@ def route_of(endpoint: Endpoint, answer: Callable[[Call], Awaitable[Response]]) 
     async def answered(request: Request) -> Response:
         call: Call | None = None
         try:
-            require(request.scope["principal"], endpoint.level)
+            require(request.scope["caller"].principal, endpoint.level)
             call = Call(request, endpoint)
             return await answer(call)
         except TidemillError as error:

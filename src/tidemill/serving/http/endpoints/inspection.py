@@ -105,8 +105,8 @@ async def table_definition(call: Call) -> Response:
     """The statement that creates a table."""
 
     def found() -> str:
-        name = call.warehouse.table(call.path("name")).name
-        return str(call.warehouse.sql(f"SHOW CREATE TABLE `{name}`").rows()[0][0])
+        name = call.reader.table(call.path("name")).name
+        return str(call.reader.sql(f"SHOW CREATE TABLE `{name}`").rows()[0][0])
 
     return json_response({"definition": await call.service.statements.run(found)})
 
@@ -137,6 +137,12 @@ ENDPOINTS = (
         query=(Parameter("skip", bool, "Go on without the rows at fault."),),
     ),
     Endpoint("POST", "/v1/views/{name}/refresh", refresh, "Bring a deferred view up to date."),
-    Endpoint("GET", "/v1/tables/{name}/definition", table_definition, "The statement that creates a table."),
+    Endpoint(
+        "GET",
+        "/v1/tables/{name}/definition",
+        table_definition,
+        "The statement that creates a table.",
+        needs=Needs.ANY,
+    ),
     Endpoint("GET", "/v1/forecast", forecast, "What the next minute of maintenance is expected to cost, by view."),
 )

@@ -8,7 +8,8 @@ import time
 from starlette.responses import Response
 
 from tidemill.engine.warehouse import Warehouse
-from tidemill.model.errors import BadValue
+from tidemill.model.errors import BadValue, UnknownName
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.content import ARROW, NDJSON
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.ingest.bodies import BODIES
@@ -31,6 +32,8 @@ KEY = {"Idempotency-Key": "The same key again gives the epoch of the first time;
 async def wait(call: Call) -> Response:
     """Wait until the warehouse, or a view, shows an epoch."""
     number, view = call.path("number"), call["view"]
+    if view is not None:
+        view = (await call.service.observe(call.reader.view, view)).name
     if not number.isdigit():
         raise BadValue(f"{number[:60]!r} is not an epoch", where="the path")
     timeout = LONGEST_WAIT if call["timeout"] is None else min(call["timeout"], LONGEST_WAIT)
@@ -46,8 +49,10 @@ def epoch_shown(warehouse: Warehouse, view: str | None) -> int:
     """The epoch that the warehouse shows, or a view, which may be behind."""
     if view is None:
         return warehouse.epoch
-    name = warehouse.view(view).name
-    return next(one.epoch for one in warehouse.status().views if one.name == name)
+    found = [one.epoch for one in warehouse.status().views if one.name == view]
+    if not found:
+        raise UnknownName(f'there is no view "{view}"')
+    return found[0]
 
 
 ENDPOINTS = (
@@ -77,6 +82,7 @@ ENDPOINTS = (
         "/v1/epochs/{number}/wait",
         wait,
         "Wait until an epoch is shown; 202 if it is not there after `timeout`.",
+        needs=Needs.ANY,
         query=(
             Parameter("view", str, "By this view, which may be behind."),
             Parameter("timeout", float, "Seconds; at most, and by default, 60."),

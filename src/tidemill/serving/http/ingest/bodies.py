@@ -17,6 +17,8 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BINARY
 from tidemill.serving.http.content import ARROW, CSV, JSON, NDJSON
 from tidemill.serving.http.errors import HttpError
+from tidemill.serving.http.ingest.arrow_streams import read_stream
+from tidemill.serving.http.ingest.decoded_bytes import DecodedBytes
 from tidemill.sources.ingest.debezium import read_debezium
 from tidemill.sources.ingest.frames import changes_of, weight_of
 from tidemill.sources.ingest.pairs import read_pairs
@@ -40,31 +42,34 @@ BODIES: Mapping[str, str] = {
 _exact = json.JSONDecoder(parse_float=Decimal).decode
 
 
-def rows_in(body: bytes, kind: str, table: Table) -> ChangeSet:
-    """The changes of ``table`` that a body of some type has."""
+def rows_in(body: bytes, kind: str, table: Table, limit: DecodedBytes) -> ChangeSet:
+    """The changes of ``table`` that a body of some type has, as far as they are within a limit."""
     read = _READERS.get(kind)
     if read is None:
         hint = f"Content-Type: {', '.join(_READERS)}"
         raise HttpError(415, f"there is no such form of rows: {kind[:100] or 'none was named'}", hint=hint)
-    return read(body, table)
+    if kind != ARROW:
+        limit.take_rows(body.count(b"{" if kind == JSON else b"\n"))
+    return read(body, table, limit)
 
 
-def changes_in(body: bytes, kind: str, tables: Tables) -> dict[str, ChangeSet]:
+def changes_in(body: bytes, kind: str, tables: Tables, limit: DecodedBytes) -> dict[str, ChangeSet]:
     """The changes of several tables: lines of JSON that name their table, or a stream of Arrow for each, whose schema
     names it, one after the other.
     """
     if kind == ARROW:
-        return _arrow_streams(body, tables)
+        return _arrow_streams(body, tables, limit)
     if kind not in (NDJSON, JSON):
         raise HttpError(415, "changes of several tables come as JSON lines or Arrow", hint=f"{NDJSON}, {ARROW}")
+    limit.take_rows(body.count(b"\n"))
     return read_pairs(_text(body).split("\n"), tables, name="line")
 
 
-def _arrow_streams(body: bytes, tables: Tables) -> dict[str, ChangeSet]:
+def _arrow_streams(body: bytes, tables: Tables, limit: DecodedBytes) -> dict[str, ChangeSet]:
     found: dict[str, ChangeSet] = {}
     source = pa.BufferReader(body)
     while source.tell() < len(body):
-        part = _arrow_table(source, "changes")
+        part = read_stream(source, limit, "changes")
         name = (part.schema.metadata or {}).get(b"table", b"").decode("utf-8", "replace").lower()
         if name not in tables:
             raise UnknownName(f'there is no table "{name[:100]}"', hint='The schema names it, as "table".')
@@ -72,11 +77,11 @@ def _arrow_streams(body: bytes, tables: Tables) -> dict[str, ChangeSet]:
     return found
 
 
-def _json(body: bytes, table: Table) -> ChangeSet:
+def _json(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     try:
         found = _exact(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        return _lines(body, table)
+        return _lines(body, table, limit)
     if any(field.type == BINARY for field in table.fields):
         rows = found if isinstance(found, list) else [found]
         return _records(read_json(map(json.dumps, map(_plain, rows)), table), table)
@@ -87,7 +92,7 @@ def _plain(row: Any) -> Any:
     return {name: str(v) if isinstance(v, Decimal) else v for name, v in row.items()} if isinstance(row, dict) else row
 
 
-def _lines(body: bytes, table: Table) -> ChangeSet:
+def _lines(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     text = _text(body)
     if any(field.type == BINARY for field in table.fields):
         return _records(read_json(text.split("\n"), table), table)
@@ -123,7 +128,7 @@ def _pairs(rows: Iterable[Any], table: Table) -> ChangeSet:
     return changes_of(pairs, table)
 
 
-def _csv(body: bytes, table: Table) -> ChangeSet:
+def _csv(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     return _records(read_csv(io.StringIO(_text(body), newline=""), table), table)
 
 
@@ -143,22 +148,11 @@ def _records(records: Iterable[TextRecord], table: Table) -> ChangeSet:
     return ChangeSet.of(pairs, table.fields)
 
 
-def _arrow(body: bytes, table: Table) -> ChangeSet:
-    return changes_of(_arrow_table(pa.BufferReader(body), table.name), table)
+def _arrow(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
+    return changes_of(read_stream(pa.BufferReader(body), limit, table.name), table)
 
 
-def _arrow_table(source: pa.BufferReader, where: str) -> pa.Table:
-    try:
-        with pa.ipc.open_stream(source) as reader:
-            found = reader.read_all()
-        found.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        detail = str(error).partition("\n")[0][:200]
-        raise BadValue("the body is not a stream of Arrow", where=where, detail=detail) from None
-    return found
-
-
-def _debezium(body: bytes, table: Table) -> ChangeSet:
+def _debezium(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     """Changes by key where the table has one: then old rows need not be in the records."""
     by_key = _key_only(table) if table.primary_key else None
     found = read_debezium(_text(body).split("\n"), {table.name: table}, lookup=by_key, name="line")
@@ -181,7 +175,7 @@ def _text(body: bytes) -> str:
         raise BadValue("the body is not UTF-8", where=f"byte {error.start + 1}") from None
 
 
-_READERS: Mapping[str, Callable[[bytes, Table], ChangeSet]] = {
+_READERS: Mapping[str, Callable[[bytes, Table, DecodedBytes], ChangeSet]] = {
     JSON: _json,
     NDJSON: _lines,
     CSV: _csv,

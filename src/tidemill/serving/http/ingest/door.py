@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -10,10 +11,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.row_changes import KeyedChanges, key_table
+from tidemill.engine.sessions.session import Session
 from tidemill.model.errors import BadValue, TidemillError
-from tidemill.serving.http.authentication import Needs, require
+from tidemill.serving.access.principal import Principal
+from tidemill.serving.http.authentication import Caller, Needs, level_of
+from tidemill.serving.http.content import ARROW
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.ingest.bodies import DEBEZIUM, changes_in, rows_in
+from tidemill.serving.http.ingest.decoded_bytes import DecodedBytes
 from tidemill.serving.http.service.service import Service
 
 __all__ = ["PREFIX", "TableDoor"]
@@ -44,7 +49,6 @@ class TableDoor:
             await self._app(scope, receive, send)
             return
         try:
-            require(scope["principal"], Needs.WRITE)
             body = await _body(receive)
             answer = await self._taken(scope, body)
         except TidemillError as refused:
@@ -58,34 +62,47 @@ class TableDoor:
 
     async def _taken(self, scope: Scope, body: bytes) -> bytes:
         headers: Headers = dict(scope["headers"])
+        caller: Caller = scope["caller"]
+        sender = _sender(self._service, caller.principal)
         path, query = scope["path"], scope["query_string"]
         mode = _mode(query) if query else "changes"
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
-        key, content = _key(headers, body, scope["raw_path"] + b"?" + query)
-        read = self._several if path == SEVERAL else self._one
-        if len(body) <= SMALL_BODY:
-            found, mode = read(path, body, kind, mode)
-        else:
-            found, mode = await self._service.reads.run(read, path, body, kind, mode)
+        key, content = _key(headers, body, scope["raw_path"] + b"?" + query, caller.principal)
+        limit = DecodedBytes(self._service.settings.decoded_bytes)
+        read = partial(self._several if path == SEVERAL else self._one, sender, path, body, kind, mode, limit)
+        found, mode = read() if len(body) <= SMALL_BODY and kind != ARROW else await self._service.reads.run(read)
         rows = sum([change.rows for change in found.values()])
-        epoch = await self._service.posts.apply(KeyedChanges(found, key, content, mode), rows, len(body))
+        changes = KeyedChanges(found, key, content, mode, session=sender)
+        epoch = await self._service.posts.apply(changes, rows, max(len(body), limit.taken))
         return b'{"epoch": %d, "rows": %d}' % (epoch, rows)
 
-    def _one(self, path: str, body: bytes, kind: str, mode: str) -> tuple[dict[str, ChangeSet], str]:
+    def _one(
+        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, limit: DecodedBytes
+    ) -> tuple[dict[str, ChangeSet], str]:
         """The changes of one table, and their mode: records of Debezium go by key where there is one."""
-        table = self._service.warehouse.table(path.removeprefix(PREFIX)).definition
+        name = path.removeprefix(PREFIX)
+        if sender is not None:
+            name = sender.table(name).name
+        table = self._service.warehouse.table(name).definition
         if kind == DEBEZIUM and table.primary_key:
             mode = "upsert"
-        found = rows_in(body, kind, key_table(table) if mode == "delete" else table)
+        found = rows_in(body, kind, key_table(table) if mode == "delete" else table, limit)
         return {table.name: found}, mode
 
-    def _several(self, path: str, body: bytes, kind: str, mode: str) -> tuple[dict[str, ChangeSet], str]:
+    def _several(
+        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, limit: DecodedBytes
+    ) -> tuple[dict[str, ChangeSet], str]:
         """The changes of several tables, and their mode."""
         warehouse = self._service.warehouse
-        tables = {name: warehouse.table(name).definition for name in warehouse.tables()}
+        tables = {name: warehouse.table(name).definition for name in (sender or warehouse).tables()}
         if mode == "delete":
             tables = {name: key_table(table) for name, table in tables.items()}
-        return changes_in(body, kind, tables), mode
+        return changes_in(body, kind, tables, limit), mode
+
+
+def _sender(service: Service, principal: Principal) -> Session | None:
+    """The session with whose rights rows are sent; None for who may change all rows."""
+    return None if level_of(principal) >= Needs.WRITE else principal.session(service.warehouse, "http rows")
 
 
 async def _body(receive: Receive) -> bytes:
@@ -109,11 +126,12 @@ def _mode(query: bytes) -> str:
     return given.get("mode", "changes")
 
 
-def _key(headers: Headers, body: bytes, path: bytes) -> tuple[str, str]:
-    """The key of a request, and a digest of what was sent with it."""
+def _key(headers: Headers, body: bytes, path: bytes, principal: Principal) -> tuple[str, str]:
+    """The key of a request, which is its user's own, and a digest of what was sent with it."""
     key = headers.get(b"idempotency-key")
     if key is None:
         return "", ""
     if not 0 < len(key) <= LONGEST_KEY:
         raise BadValue("a key has 1 to 256 characters", where="Idempotency-Key")
-    return key.decode("latin-1"), blake2b(path + b"\n" + body, digest_size=8).hexdigest()
+    own = f"{principal.name}: " if principal.name else ""
+    return own + key.decode("latin-1"), blake2b(path + b"\n" + body, digest_size=8).hexdigest()

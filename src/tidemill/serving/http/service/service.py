@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.access.audit_log import AuditLog
+from tidemill.serving.http.authentication import Authentication
+from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
 from tidemill.serving.server.settings import Settings
@@ -37,14 +38,15 @@ class Service:
         self.warehouse = warehouse
         self.name = name
         self.settings = settings
-        self.users = settings.users or None
-        """Who may ask; None where whoever is on this machine is the owner."""
-        self.audit = None if settings.audit is None else AuditLog(settings.audit)
+        self.authentication = Authentication(settings.users or None)
+        """Who may ask."""
+        self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
         self.changes = ChangeHub(warehouse, self.statements, settings.subscribers)
         """Who reads changes live."""
+        self.callers = CallerWatch(self.authentication, self.changes.end_changed_rights)
         self.posts = PostQueue(warehouse, settings.waiting_posts, settings.waiting_bytes)
         """Rows that were sent and wait for their epoch."""
         self.stopped = asyncio.Event()
@@ -52,7 +54,7 @@ class Service:
         self.sizes: Mapping[str, int | None] = {}
         """Bytes of relations, as they were when they were last looked up."""
         self._sized = -SIZES_SECONDS
-        self._words: dict[str, list[str]] | None = None
+        self._words: dict[str, dict[str, list[str]]] = {}
 
     async def observe(self, function: Callable[..., T], *args: Any) -> T:
         """The result of a function that waits for nobody."""
@@ -68,16 +70,16 @@ class Service:
             self.sizes = {one.name: one.bytes for one in (*found.tables, *found.views)}
         return found
 
-    async def words(self) -> dict[str, list[str]]:
-        """The functions and keywords of SQL, for completion."""
-        if self._words is None:
-            self._words = await self.observe(self._all_words)
-        return self._words
+    async def words(self, kind: str) -> dict[str, list[str]]:
+        """The functions of a kind (``ALL`` or ``SYSTEM``) and the keywords of SQL, for completion."""
+        if kind not in self._words:
+            self._words[kind] = await self.observe(self._all_words, kind)
+        return self._words[kind]
 
-    def _all_words(self) -> dict[str, list[str]]:
+    def _all_words(self, kind: str) -> dict[str, list[str]]:
         from tidemill.compiler.frontends.script.keywords import keywords
 
-        functions = [name for (name,) in self.warehouse.sql("SHOW FUNCTIONS")]
+        functions = [name for (name,) in self.warehouse.sql(f"SHOW {kind} FUNCTIONS")]
         return {"functions": functions, "keywords": list(keywords())}
 
     def stop(self) -> None:

@@ -90,7 +90,7 @@ async def _changes(
     """
     pause, seen = FIRST_PAUSE, -1
     try:
-        while not session.cancelled.is_set():
+        while not session.is_over:
             epoch = session.session.epoch
             if epoch != seen:
                 seen, pause = epoch, FIRST_PAUSE
