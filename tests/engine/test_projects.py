@@ -311,7 +311,7 @@ def test_views_that_read_each_other_the_other_way_round(chain: Path, tmp_path: P
           CREATE MATERIALIZED VIEW best AS SELECT MAX(total) AS most FROM spend;
         """,
     )
-    assert planned(chain, tmp_path) == dict(every="drop", large="replace", spend="replace", best="replace")
+    assert planned(chain, tmp_path) == {"every": "drop", "large": "replace", "spend": "replace", "best": "replace"}
     deploy(chain, tmp_path)
     with opened(tmp_path) as wh:
         wh.apply({"orders": [(+1, (4, "ann", 90)), (-1, (2, "bob", 7))]})
@@ -368,8 +368,10 @@ def test_tables_with_other_columns(chain: Path, tmp_path: Path) -> None:
     write(
         chain,
         a_views=CHAIN.format("", "customer, total"),
-        b__tables="CREATE TABLE orders (id INT PRIMARY KEY, customer STRING NOT NULL, amount BIGINT DEFAULT 3, note STRING);"
-        "CREATE TABLE fresh (a INT)",
+        b__tables="""
+          CREATE TABLE orders (id INT PRIMARY KEY, customer STRING NOT NULL, amount BIGINT DEFAULT 3, note STRING);
+          CREATE TABLE fresh (a INT);
+        """,
     )
     found = tidemill.plan(chain, tmp_path / "w")
     (orders,) = [step for step in found.steps if step.name == "orders"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import tidemill
 from tests.evolution.projects import TABLES, random_project, write_project
+from tidemill.engine.projects.deploy import DeployReport
 from tidemill.model.errors import EpochGone, FellBehind, SqlError
 
 Row = tuple[Any, ...]
@@ -33,52 +35,74 @@ def shown(wh: tidemill.Warehouse) -> dict[str, Any]:
     return {n: ([f.name for f in wh.view(n).fields], sorted(wh.view(n).rows(), key=str)) for n in wh.views()}
 
 
-def from_scratch(folder: Path, wh: tidemill.Warehouse, place: Path) -> dict[str, Any]:
-    """All views of a project that is deployed in an empty warehouse, and then gets the rows."""
-    tidemill.deploy(folder, place, runtime="native")
-    with tidemill.open(place, runtime="native", backend="python") as fresh:
-        fresh.apply({name: [(1, row) for row in wh.table(name).rows()] for name in ("t", "s")})
-        return shown(fresh)
+class Deployments:
+    """A warehouse that gets random versions of a project, with changes between."""
 
+    def __init__(self, place: Path, seed: int) -> None:
+        place.mkdir(exist_ok=True)
+        self.folder, self.warehouse, self.fresh = place / "models", place / "w", place / "fresh"
+        self.chance = random.Random(seed)
+        self.version, self.done, self.told = 0, 0, (seed, 0)
+        self.epoch, self.shown = 0, dict[str, Any]()
+        self.history: dict[int, dict[str, Any]] = {}
 
-def deploy_often(tmp_path: Path, seed: int, steps: int) -> int:
-    """Deploy random versions of a project, with changes between; returns how many could be."""
-    chance, done, version = random.Random(seed), 0, 0
-    tmp_path.mkdir(exist_ok=True)
-    folder, place = tmp_path / "models", tmp_path / "w"
-    history: dict[int, dict[str, Any]] = {}
-    for step in range(steps):
-        version = min(version + (chance.random() < 0.2), len(TABLES) - 1)
-        write_project(folder, random_project(chance, version))
-        told = (seed, step)
+    def opened(self) -> tidemill.Warehouse:
+        return tidemill.open(self.warehouse, runtime="native", backend="python")
+
+    def step(self) -> None:
+        """Deploy another version, or be refused, and then change rows."""
+        self.told = self.told[0], self.told[1] + 1
+        self.version = min(self.version + (self.chance.random() < 0.2), len(TABLES) - 1)
+        write_project(self.folder, random_project(self.chance, self.version))
+        report, said = None, ""
         try:
-            report = tidemill.deploy(folder, place, runtime="native")
+            report = tidemill.deploy(self.folder, self.warehouse, runtime="native")
         except SqlError as refused:
-            if step:  # what it was is not touched
-                with tidemill.open(place, runtime="native", backend="python") as wh:
-                    assert (wh.epoch, shown(wh)) == (epoch, before), (told, refused)
-            else:
-                assert not place.exists() or not tidemill.open(place, read_only=True, runtime="native").views()
-                return 0
-            continue
-        done += 1
-        assert not tidemill.plan(folder, place), (told, str(tidemill.plan(folder, place)), str(report))
-        with tidemill.open(place, runtime="native", backend="python") as wh:
-            assert not (wrong := [one for one in wh.verify(against="evaluator") if not one.ok]), (told, wrong)
-            now = shown(wh)
-            assert now == from_scratch(folder, wh, tmp_path / f"fresh{step}"), (told, str(report))
-            if step:
-                assert wh.epoch == epoch + bool(report.plan), told
-                follow(wh, before, now, epoch, (told, str(report)))
-            for _ in range(chance.randrange(3) if step else 4):
-                wh.apply(changes(chance, wh))
-            assert not (wrong := [one for one in wh.verify(against="evaluator") if not one.ok]), (told, wrong)
-            epoch, before = wh.epoch, shown(wh)
-            history[epoch] = before
-            for earlier, views in history.items():
+            said = str(refused)
+        with self.opened() as wh:
+            if report is None:  # what it was is not touched
+                assert (wh.epoch, shown(wh)) == (self.epoch, self.shown), (self.told, said)
+                return
+            self.done += 1
+            self.is_what_the_project_says(wh, report)
+            for _ in range(self.chance.randrange(3) if self.history else 4):
+                wh.apply(changes(self.chance, wh))
+            self.is_right(wh)
+            self.epoch, self.shown = wh.epoch, shown(wh)
+            self.history[self.epoch] = self.shown
+            for earlier, views in self.history.items():
                 for name in views.keys() & {*wh.views()}:
-                    assert rows_at(wh, name, earlier) in (views[name], None), (told, earlier, name)
-    return done
+                    assert rows_at(wh, name, earlier) in (views[name], None), (self.told, earlier, name)
+
+    def is_right(self, wh: tidemill.Warehouse) -> None:
+        wrong = [one for one in wh.verify(against="evaluator") if not one.ok]
+        assert not wrong, (self.told, wrong)
+
+    def is_what_the_project_says(self, wh: tidemill.Warehouse, report: DeployReport) -> None:
+        """The views are those of a warehouse that was deployed from scratch, and changes lead to them."""
+        self.is_right(wh)
+        found = tidemill.plan(self.folder, self.warehouse)
+        assert not found, (self.told, str(found), str(report))
+        now = shown(wh)
+        assert now == self.from_scratch(wh), (self.told, str(report))
+        assert wh.epoch == self.epoch + bool(report.plan), self.told
+        follow(wh, self.shown, now, self.epoch, (self.told, str(report)))
+
+    def from_scratch(self, wh: tidemill.Warehouse) -> dict[str, Any]:
+        """All views of the project in an empty warehouse, which then gets the rows."""
+        shutil.rmtree(self.fresh, ignore_errors=True)
+        tidemill.deploy(self.folder, self.fresh, runtime="native")
+        with tidemill.open(self.fresh, runtime="native", backend="python") as fresh:
+            fresh.apply({name: [(1, row) for row in wh.table(name).rows()] for name in ("t", "s")})
+            return shown(fresh)
+
+
+def deploy_often(place: Path, seed: int, steps: int) -> int:
+    """Deploy random versions of a project; returns how many were not refused."""
+    deployments = Deployments(place, seed)
+    for _ in range(steps):
+        deployments.step()
+    return deployments.done
 
 
 def rows_at(wh: tidemill.Warehouse, name: str, epoch: int) -> Any:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -88,6 +92,48 @@ def test_readers_of_its_users_keep_the_columns_that_they_see(wh: tidemill.Wareho
     with pytest.raises(Unsupported, match='View "sums" uses it.*top reads n'):
         wh.sql("CREATE OR REPLACE VIEW p AS SELECT k, CAST(n AS STRING) AS n, twice(n) AS m FROM t")
     is_right(wh)
+
+
+def test_others_that_wait_for_the_lock_are_not_waited_for(wh: tidemill.Warehouse) -> None:
+    """Another thread replaces a view that a definition is about to replace, and has the lock of that view."""
+    engine, statement = wh._engine, "ALTER VIEW sums AS SELECT k, SUM(n) AS n FROM q WHERE k > 1 GROUP BY k"
+    other, suspend = Thread(target=wh.sql, args=(statement,)), engine.definitions.suspend
+
+    def and_let_another_begin(names: Iterable[str]) -> None:
+        suspend(names)
+        other.start()
+        until = time.monotonic() + 60
+        while (lock := engine.source_views.alone("sums")).acquire(blocking=False):
+            lock.release()
+            assert time.monotonic() < until
+
+    with patch.object(engine.definitions, "suspend", and_let_another_begin):
+        wh.sql(REPLACE)
+    other.join(60)
+    assert not other.is_alive() and wh.view("top").rows() == [(27,)] and len(wh.view("sums").rows()) == 1
+    is_right(wh)
+
+
+def test_readers_see_all_of_it_or_nothing(wh: tidemill.Warehouse) -> None:
+    """Another thread reads epochs, and rows as of one, while a definition is replaced."""
+    engine, before, seen = wh._engine, wh.epoch, list[object]()
+    replace = engine.replacements.replace
+
+    def and_look(*given: Any, **named: Any) -> list[str]:
+        done = replace(*given, **named)
+
+        def look() -> None:
+            seen.extend([wh.epoch, wh.at(before).view("sums").rows(), wh.status().epoch])
+
+        reader = Thread(target=look)
+        reader.start()
+        reader.join(60)
+        return done
+
+    with patch.object(engine.replacements, "replace", and_look):
+        rows = wh.view("sums").rows()
+        wh.sql(REPLACE)
+    assert seen == [before, rows, before] and wh.epoch == before + 1
 
 
 @pytest.mark.parametrize(

@@ -158,14 +158,7 @@ class Engine:
         )
         self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.replacements = ViewReplacement(
-            state,
-            self.epochs,
-            self.settled,
-            self._filler,
-            self.source_views,
-            self.publisher,
-            self.definitions,
-            answer,
+            state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer
         )
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)

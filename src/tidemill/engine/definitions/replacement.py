@@ -41,7 +41,6 @@ from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, v
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.partitions.change_bounds import require_bounded
 from tidemill.engine.refresh.fill import NO_CHANGES, ViewFiller
-from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import EpochGone, SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
@@ -81,7 +80,6 @@ class ViewReplacement:
         epochs: EpochCommitter,
         settled: Settled,
         filler: ViewFiller,
-        source_views: SourceViews,
         publisher: Publisher,
         definitions: RelationDefinitions,
         answer: Callable[[Relation], ChangeSet],
@@ -90,7 +88,6 @@ class ViewReplacement:
         self._epochs = epochs
         self._settled = settled
         self._filler = filler
-        self._source_views = source_views
         self._publisher = publisher
         self._definitions = definitions
         self._answer = answer
@@ -112,14 +109,14 @@ class ViewReplacement:
                 gone = self._swap_in(new, cascade, prepared) if self._ran(prepared) else None
                 if gone is not None:
                     return gone
-        with self._source_views.alone(name), self._settled():  # writers wait until it is computed
+        with self._definitions.alone(name), self._settled():  # writers wait until it is computed
             gone = self._swap_in(define(), cascade, None)
         assert gone is not None
         return gone
 
     def _prepared(self, name: str, define: Callable[[], View], cascade: bool) -> Prepared | None:
         """What can be computed before the view is swapped in; refuses what cannot be replaced."""
-        with self._source_views.alone(name), self._settled():
+        with self._definitions.alone(name), self._settled():
             new = define()
             if self._begins_anew(new):
                 return None
@@ -140,7 +137,7 @@ class ViewReplacement:
 
     def _swap_in(self, new: View, cascade: bool, prepared: Prepared | None) -> list[str] | None:
         """Put a view in its place; None if it was prepared for what has changed meanwhile."""
-        with self._source_views.alone(new.name), self._settled(), ExitStack() as ending:
+        with self._definitions.alone(new.name), self._settled(), ExitStack() as ending:
             if prepared is not None and not prepared.holds:
                 return None
             if reason := self._begins_anew(new):
@@ -171,7 +168,7 @@ class ViewReplacement:
 
         Readers get the difference; ``left`` is stored with it.
         """
-        with self._source_views.alone(view.name), self._settled():
+        with self._definitions.alone(view.name), self._settled():
             self._definitions.unshare(self._state.catalog.view(view.name))
             self._swap(ReplacedView.of(self._state.catalog, view), (), None, left)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -57,6 +57,11 @@ class RelationDefinitions:
         self._source_views = source_views
         self._publisher = publisher
         self._logs = logs
+
+    def alone(self, name: str) -> AbstractContextManager[object]:
+        """Context in which nobody else maintains, replaces or drops a view; a joint commit has the whole warehouse, so
+        it must not wait for who waits for that."""
+        return nullcontext() if self._epochs.is_joint else self._source_views.alone(name)
 
     def create_table(self, table: Table) -> None:
         """Add an empty table or a stream."""
@@ -132,7 +137,7 @@ class RelationDefinitions:
         Whatever fails before the commit (a query that cannot be maintained, a faulty row, an interrupt), the old view
         stays as it was: the store has not changed, so memory is reloaded from it.
         """
-        with self._source_views.alone(view.name), self._settled():
+        with self.alone(view.name), self._settled():
             self._state.require_writable()
             old = self._state.catalog.view(view.name)
             self._state.catalog.require_unread(view.name, "replaced")
@@ -160,7 +165,7 @@ class RelationDefinitions:
 
         Its maps are filled first, then swapped in by one commit; whatever fails before it leaves the old ones.
         """
-        with self._source_views.alone(view.name), self._settled():
+        with self.alone(view.name), self._settled():
             self._state.require_writable()
             self.unshare(self._state.catalog.view(view.name))
             old = self._state.catalog.view(view.name)
@@ -203,7 +208,7 @@ class RelationDefinitions:
         gone = [*readers, name]
         with ExitStack() as held:
             for one in gone:
-                held.enter_context(self._source_views.alone(one))
+                held.enter_context(self.alone(one))
             held.enter_context(self._settled())
             for one in gone:
                 held.enter_context(self._publisher.ending(one))

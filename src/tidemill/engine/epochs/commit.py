@@ -139,6 +139,7 @@ class EpochCommitter:
                 state.joint = True
                 yield joint
                 fault("before-joint")
+                self._calls.commit_point()
                 self._transaction.begin()
             fault("after-joint")
             state.shown = state.catalog

@@ -136,7 +136,7 @@ def _carried_out(
     engine: Engine, project: dict[str, Definition], drop: bool, progress: Callable[[DeployStep], None] | None
 ) -> tuple[DeployPlan, tuple[str, ...]]:
     """Carry out the plan for a project; returns it, and the names of what was done."""
-    found = plan_project(engine, project, drop=drop)
+    planned_over, found = engine.committed, plan_project(engine, project, drop=drop)
     done: list[str] = []
 
     def carry_out(steps: Iterable[DeployStep]) -> None:
@@ -151,8 +151,9 @@ def _carried_out(
     carry_out(step for step in found.steps if step.apart == "before")
     if any(not step.apart for step in found.steps):
         with engine.joint():
-            # What came meanwhile, such as the views over sources that were just created, may have changed the plan.
-            steps = [step for step in plan_project(engine, project, drop=drop).steps if not step.apart]
+            # The views over sources that were just created, and other threads, may have changed the plan.
+            now = found if engine.catalog is planned_over else plan_project(engine, project, drop=drop)
+            steps = [step for step in now.steps if not step.apart]
             first = [step for step in steps if step.action == "alter" or step.kind in TABLES]
             carry_out(first)
             views = [step for step in steps if step.kind == VIEW and step.statements and step not in first]

@@ -63,6 +63,7 @@ def redefine(
     same = {name: new for name, new in after.items() if has_program_of(users[name], new)}
     gone = catalog.with_readers(users.keys() - after.keys())
     others = [view for name, view in users.items() if name not in same and name not in gone]
+    _require_no_sources([*others, *map(catalog.view, gone)], f'{kind} "{name}"')
     with engine.joint() if others or gone else engine.settled():
         engine.definitions.suspend([*gone, *(view.name for view in others)])
         if gone:
@@ -75,6 +76,17 @@ def redefine(
                 gone += put_in_place(engine, view.name, partial(_defined, engine, view), cascade=cascade)
     replaced = [view.name for view in others if view.name not in gone]
     return [f"{done} {', '.join(some)}" for done, some in (("replaced", replaced), ("dropped", gone)) if some]
+
+
+def _require_no_sources(views: Iterable[View], what: str) -> None:
+    """Refuse to replace or drop views over sources, which are followed meanwhile."""
+    for view in views:
+        if view.remote_subplans:
+            raise Unsupported(
+                f"{what} cannot be replaced",
+                detail=f'View "{view.name}" uses it, and reads sources, whose rows are not kept.',
+                hint=f"Drop {view.name} first.",
+            )
 
 
 def _defined(engine: Engine, view: View) -> View:
