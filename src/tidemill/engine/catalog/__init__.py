@@ -14,6 +14,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``altered_table``: a table with other columns; ``seen_columns``: the columns that a view saw when it was created
 - ``replaced_view``: a view with another query, and what follows for the views that read it
 - ``recompiled_view``: a view over other definitions, by the text that it has
+- ``staged_view``: a view of a stage that takes the place of another
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``equal_views``: views with the same query under other names
 - ``entries``: sources, feeds, constraints, functions, statistics and object classes

@@ -14,6 +14,7 @@ from tidemill.compiler.staging.append_only import only_grows
 from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.grants import Grant
@@ -69,6 +70,10 @@ class Catalog:
         """The lake tables among the tables, by name: their rows come from elsewhere."""
         self.builds: dict[str, BuildEntry] = {}
         """The views that are being built in the background, which nobody can read yet."""
+        self.deploy_stages: dict[str, DeployStage] = {}
+        """Versions of views that live beside the present ones, by the name of the stage."""
+        self.promoted: Mapping[str, str] = {}
+        """The views of a stage that take the place of others in this joint commit, by the names of these."""
         self.module: ObjectModule | None = None
         self.named = NamedDefinitions()
         """Views that are not materialized, and functions in SQL."""
@@ -89,6 +94,7 @@ class Catalog:
         copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
         copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
         copy.builds, copy.analyzed = dict(self.builds), self.analyzed
+        copy.deploy_stages, copy.promoted = dict(self.deploy_stages), self.promoted
         copy.grants, copy.written = self.grants, self.written
         copy.waiting, copy.behind = self.waiting, self.behind
         copy._sort()
@@ -263,6 +269,16 @@ class Catalog:
         self._entries |= moved
         self._sort()
         return True
+
+    @property
+    def staged(self) -> dict[str, str]:
+        """The views and functions of stages, by the names that they have there, with the stage of each."""
+        return {name: stage.name for stage in self.deploy_stages.values() for name in stage.staged.values()}
+
+    def shown_views(self) -> list[View]:
+        """The views that are listed: all but those of stages."""
+        staged = self.staged
+        return [view for view in self.views.values() if view.name not in staged]
 
     def running(self) -> list[View]:
         """The views that are maintained: all but those that wait for a step of a joint commit."""

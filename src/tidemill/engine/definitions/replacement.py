@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from functools import partial
 
@@ -26,6 +26,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
+from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import FormerColumns, View
 from tidemill.engine.definitions.preparation import (
     PreparedFilter,
@@ -64,11 +65,15 @@ Prepared = PreparedFilter | PreparedRows
 
 @dataclass(frozen=True)
 class _Swap:
-    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end."""
+    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end.
+
+    A view that comes from a stage brings maps, which are ``renamed``.
+    """
 
     changes: Mapping[str, ChangeSet]
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 class ViewReplacement:
@@ -216,17 +221,22 @@ class ViewReplacement:
     ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
         number, step = self._epochs.next_number, None
+        staged = staged_for(self._state.catalog, replaced.new)
         if isinstance(prepared, PreparedFilter):
             step = prepared.found, prepared.change()
-        elif prepared is None and not also:
+        elif prepared is None and staged is None and not also:
             step = self._step_by_filter(replaced)
         beside = prepared if isinstance(prepared, PreparedRows) else None
         with self._epochs.changing_catalog() as catalog:
             left, dropped = self._definitions.remove_all(catalog, gone)
             self._definitions.release_all(gone, dropped)
             require_bounded(catalog, replaced.new)
-            new = self._shared(replaced, number)
-            swap = self._made(replaced, number, step, beside)
+            new = self._with_history(replaced, number) if staged else self._shared(replaced, number)
+            if staged is None:
+                swap = self._made(replaced, number, step, beside)
+            else:
+                swap = self._from_stage(replaced, number, staged)
+                catalog.drop(staged.name)
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
@@ -241,6 +251,7 @@ class ViewReplacement:
                 catalog=catalog_to_json(catalog),
                 dropped=(*dropped, *{*swap.dropped, *(ended & {*replaced.old.map_names})}),
                 replaced=swap.replaced,
+                renamed=swap.renamed,
             )
             fault("before-swap")
             self._epochs.commit(
@@ -263,6 +274,20 @@ class ViewReplacement:
         if replaced.old.full_program == replaced.new.full_program and not self._is_stale(replaced.old):
             return _Swap({})
         return self._beside(replaced, number)
+
+    def _from_stage(self, replaced: ReplacedView, number: int, staged: View) -> _Swap:
+        """The view as a stage has it: its state is taken as it is, and its rows are compared with those of before."""
+        old, new = replaced.old, replaced.new
+        rows = self._filler.stored_rows(staged)
+        state = {name: after for name, after in maps_after_promotion(staged, new).items() if name != staged.name}
+        # What has these names now goes first.
+        self._epochs.commit(Epoch(number, dropped=_state_of(old)), ends=False)()
+        if replaced.keeps_columns:
+            told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
+            stored, again = self._told(replaced, told, number)
+            return _Swap({**stored, new.name: told}, (staged.name,), again, state)
+        stored, again = self._told(replaced, self._told_in_old_columns(replaced, rows), number)
+        return _Swap({**stored, new.name: rows}, (staged.name,), (new.name, *again), state)
 
     # -- by a filter --------------------------------------------------------------------------------------------
 
@@ -354,16 +379,20 @@ class ViewReplacement:
 
     def _shared(self, replaced: ReplacedView, number: int) -> View:
         """The new view as the catalog has it: with a history, and without stages that earlier views have."""
-        old, catalog, store = replaced.old, self._state.catalog, self._state.store
+        new, catalog = self._with_history(replaced, number), self._state.catalog
+        below = set(catalog.with_readers([new.name]))
+        return self._definitions.sharing(new, {n: view for n, view in catalog.views.items() if n not in below})
+
+    def _with_history(self, replaced: ReplacedView, number: int) -> View:
+        """The new view with the epoch that it exists since, and the columns of before."""
+        old, store = replaced.old, self._state.store
         former = tuple(one for one in old.former if one.until >= store.oldest)
         created = old.created
         if not replaced.keeps_columns:
             former = (*former, FormerColumns(number - 1, old.fields))
             if not all(map(_is_spelled, old.fields)):  # no catalog could say what columns it had
                 former, created = (), number
-        new = with_fields(replaced.new, created=created, fresh=number, former=former)
-        below = set(catalog.with_readers([old.name]))
-        return self._definitions.sharing(new, {n: view for n, view in catalog.views.items() if n not in below})
+        return with_fields(replaced.new, created=created, fresh=number, former=former)
 
     def _told(
         self, replaced: ReplacedView, change: ChangeSet, number: int

@@ -80,7 +80,8 @@ def has_stored_rows(catalog: Catalog, name: str) -> bool:
 
 def shown_relations(catalog: Catalog) -> list[str]:
     """The tables, streams and views that users have created."""
-    return [name for name in (*catalog.tables, *catalog.views) if SUBPLAN_SIGN not in name]
+    names = (*catalog.tables, *(view.name for view in catalog.shown_views()))
+    return [name for name in names if SUBPLAN_SIGN not in name]
 
 
 def counted_rows(catalog: Catalog, store: Store, name: str) -> int:

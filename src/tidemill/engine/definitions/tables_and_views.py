@@ -13,14 +13,17 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.passes import streams_of
 from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.entries.grants import Grant
+from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
     shared_stage_users,
     transfer_shared_stages,
     transferred_contents,
 )
+from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
@@ -85,6 +88,23 @@ class RelationDefinitions:
                     self._state.place(view)
                 self._epochs.commit_catalog()
 
+    def define_stage(self, stage: DeployStage) -> None:
+        """Store a stage, whose views are there, in place of the one of its name."""
+        with self._settled(), self._epochs.changing_catalog() as catalog:
+            catalog.deploy_stages[stage.name] = stage
+            self._epochs.commit_catalog()
+
+    def end_stage(self, stage: DeployStage, named: NamedDefinitions) -> None:
+        """Remove a stage, with those of its views that are still there; the other definitions are then ``named``."""
+        left = [name for name in self._state.catalog.views if name in stage.staged.values()]
+        with self._settled():
+            if left:
+                self.drop(left[-1], readers=left[:-1])
+            with self._epochs.changing_catalog() as catalog:
+                catalog.named, catalog.promoted = named, {}
+                del catalog.deploy_stages[stage.name]
+                self._epochs.commit_catalog()
+
     def suspend(self, names: Iterable[str]) -> None:
         """Begin a joint commit that replaces or drops views: until their turn comes nobody has to wait for them.
 
@@ -111,6 +131,9 @@ class RelationDefinitions:
         with self._settled():
             self._state.require_writable()
             require_bounded(self._state.catalog, view)
+            if (staged := staged_for(self._state.catalog, view)) is not None:
+                self._take_from_stage(view, staged)
+                return
             pending = self._filler.retained_rows(view)
             try:
                 with self._epochs.changing_catalog() as catalog:
@@ -130,6 +153,15 @@ class RelationDefinitions:
             except BaseException:
                 self.drop(view.name)
                 raise
+
+    def _take_from_stage(self, view: View, staged: View) -> None:
+        """Add a view that a stage has: its rows, its history and its state stay, under its name."""
+        with self._epochs.changing_catalog() as catalog:
+            catalog.drop(staged.name)
+            catalog.add(replace(view, created=staged.created, fresh=staged.fresh))
+            renamed = maps_after_promotion(staged, view)
+            epoch = Epoch(self._epochs.next_number, catalog=catalog_to_json(catalog), renamed=renamed)
+            self._epochs.commit(epoch, then=lambda: self._state.place(catalog.view(view.name)))()
 
     def replace_view(self, view: View) -> None:
         """Replace the view of the same name, which no other view may read: the new one is built first, then swapped in.

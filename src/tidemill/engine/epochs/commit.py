@@ -250,7 +250,7 @@ class EpochCommitter:
         if self._joint is not None:
             self._joint.done += [] if done is None else [done]
             # State that misses an epoch is told from that which has it by numbers, and these all have one.
-            for runtime in state.placement.started if epoch.changes else ():
+            for runtime in state.placement.started if epoch.changes or epoch.renamed else ():
                 runtime.free()
         if ends:
             self._transaction.end()

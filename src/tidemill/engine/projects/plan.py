@@ -8,7 +8,7 @@ its state stays, and it gets the difference. Else it is rebuilt in its place, an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tidemill.compiler.choose_plan import program_estimate
@@ -21,6 +21,7 @@ from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.definition import view_definition
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.named_definitions import require_readable, words_in, words_of
 from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program_of, users_of, with_text_of
 from tidemill.engine.catalog.replaced_view import has_columns_of, made_for_growth
@@ -36,15 +37,20 @@ from tidemill.engine.projects.steps import DeployPlan, DeployStep
 from tidemill.engine.refresh.fill import cannot_replace
 from tidemill.model.errors import NameTaken, SqlError, TextLocation, Unsupported
 
-__all__ = ["TABLES", "VIEW", "materialized_users", "plan_definition", "plan_project"]
+__all__ = ["TABLES", "VIEW", "ProjectPlan", "materialized_users", "plan_definition", "plan_project"]
 
 VIEW, NAMED, TABLES = "materialized view", "view", ("table", "stream")
 """Kinds of definitions."""
 
 
-def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: bool = True) -> DeployPlan:
-    """The plan for a project; with ``drop`` views that it does not name are dropped, tables never are."""
-    return _ProjectPlan(engine, project, drop=drop).plan()
+def plan_project(
+    engine: Engine, project: Mapping[str, Definition], *, drop: bool = True, stage: DeployStage | None = None
+) -> DeployPlan:
+    """The plan for a project; with ``drop`` views that it does not name are dropped, tables never are.
+
+    If the project is that of a ``stage``, only what that drops goes.
+    """
+    return ProjectPlan(engine, project, drop=drop, stage=stage).plan()
 
 
 def plan_definition(engine: Engine, definition: Definition) -> DeployStep:
@@ -75,21 +81,29 @@ def materialized_users(engine: Engine, definition: Definition) -> list[str]:
     return catalog.with_readers(view.name for view in direct)
 
 
-class _ProjectPlan:
+class ProjectPlan:
     """A plan that is being made; ``trial`` is the catalog after the steps so far.
 
     ``others`` are views that the project does not name and that stay: they follow what they read like its own.
     ``changed`` are the definitions that are new or other ones, ``forced`` the views that must be computed again even if
-    their programs are the same, each with the reason.
+    their programs are the same, each with the reason. Views of stages are such others that must not be computed again,
+    but for those of the ``stage`` whose project it is.
     """
 
-    def __init__(self, engine: Engine, project: Mapping[str, Definition], *, drop: bool) -> None:
+    def __init__(
+        self, engine: Engine, project: Mapping[str, Definition], *, drop: bool, stage: DeployStage | None = None
+    ) -> None:
         self.engine = engine
         self.trial = engine.committed.copy()
         self.project = dict(project)
-        self.others = {} if drop else _kept(self.trial, project)
+        self.promoted = frozenset(stage.staged.values() if stage is not None else ())
+        self.trial.waiting = self.promoted
+        dropped = set(stage.dropped) if stage is not None else self.trial.views.keys() if drop else set[str]()
+        self.others = _kept(self.trial, {*project, *(dropped - self.trial.staged.keys()), *self.promoted})
         self.changed: dict[str, str] = {}
-        self.forced: dict[str, str] = {}
+        # What a stage has was compared with what there is: that is taken, also where the difference would do.
+        staged = {} if stage is None else {name: own for name, own in stage.staged.items() if own in self.trial.views}
+        self.forced: dict[str, str] = dict.fromkeys(staged, "it is in the stage")
         self.altered: dict[str, DeployStep] = {}
         self.steps: list[DeployStep] = []
 
@@ -106,9 +120,10 @@ class _ProjectPlan:
             if one.kind not in TABLES:
                 self._definition(one)
         unchanged = names - len({step.name for step in self.steps} & self.project.keys())
-        stays = self.trial.relations.keys() | self.trial.named.queries.keys()
+        stays = (self.trial.relations.keys() | self.trial.named.queries.keys()) - self.trial.staged.keys()
         left = [name for name in known if name in stays and name not in self.project and re.fullmatch(r"\w+", name)]
-        return DeployPlan(tuple(sorted(self.steps, key=_turn)), unchanged, tuple(left))
+        stages = tuple(before.deploy_stages) if not self.promoted else ()
+        return DeployPlan(tuple(sorted(self.steps, key=_turn)), unchanged, tuple(left), stages)
 
     def _require_not_built(self) -> None:
         """Refuse another definition of a view that is being built; the same one is as good as there."""
@@ -153,7 +168,8 @@ class _ProjectPlan:
         """Drop the views that the project does not name, and those that it has in another form: stored or not."""
         trial = self.trial
         kinds = {name: one.kind for name, one in self.project.items()}
-        gone = [name for name in trial.views if name not in self.others and kinds.get(name) != VIEW]
+        stay = self.others.keys() | self.promoted
+        gone = [name for name in trial.views if name not in stay and kinds.get(name) != VIEW]
         named = [name for name in trial.named.queries if kinds.get(name) == VIEW]
         trial.waiting = frozenset(trial.views)  # who reads them is looked at when its turn comes
         for name, kind in [*((name, VIEW) for name in reversed(gone)), *((name, NAMED) for name in named)]:
@@ -164,7 +180,7 @@ class _ProjectPlan:
         for name in gone:
             trial.drop(name)
         queries = {name: query for name, query in trial.named.queries.items() if name not in named}
-        trial.named, trial.waiting = replace(trial.named, queries=queries), frozenset()
+        trial.named, trial.waiting = replace(trial.named, queries=queries), self.promoted
 
     # -- views and functions ------------------------------------------------------------------------------------
 
@@ -177,10 +193,14 @@ class _ProjectPlan:
         try:
             step = self._view(new, new.statement) if isinstance(new.statement, sql.CreateView) else self._named(new)
         except SqlError as error:
+            if stage := self.trial.staged.get(new.name):
+                raise _read_by_stage(stage) from error
             if new.name in self.others:
                 told = f'View "{new.name}" is not in the project: add it, or let it be dropped.'
                 error.hint = f"{error.hint} {told}".strip()
             raise
+        if step is not None and new.name in self.trial.staged:
+            raise _read_by_stage(self.trial.staged[new.name])
         if step is not None:
             self.steps.append(step)
 
@@ -282,11 +302,19 @@ def _turn(step: DeployStep) -> tuple[int, ...]:
     return turn, step.kind not in TABLES, step.action != "alter", step.action != "drop"
 
 
-def _kept(catalog: Catalog, project: Mapping[str, Definition]) -> dict[str, Definition]:
-    """The views of a warehouse that a project does not name, as definitions."""
+def _read_by_stage(stage: str) -> Unsupported:
+    return Unsupported(
+        f'stage "{stage}" cannot go on with these definitions',
+        detail="Its views read definitions that change, and would be other ones.",
+        hint=f"PROMOTE STAGE {stage} first, or DROP STAGE {stage}.",
+    )
+
+
+def _kept(catalog: Catalog, others: Collection[str]) -> dict[str, Definition]:
+    """The views of a warehouse but some, as definitions."""
     found = {}
     for name, view in catalog.views.items():
-        if name not in project:
+        if name not in others:
             (statement,) = parse(view_definition(view), name=f"view {name}")
             definition = definition_of(statement)
             assert definition is not None

@@ -40,11 +40,15 @@ class DeployStep:
 
 @dataclass(frozen=True)
 class DeployPlan:
-    """The steps of a deployment in their order, and tables and views that the project does not name and that stay."""
+    """The steps of a deployment in their order, and tables and views that the project does not name and that stay.
+
+    ``stages`` are those that there are, which wait to be promoted or dropped.
+    """
 
     steps: tuple[DeployStep, ...]
     unchanged: int = 0
     left: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -55,4 +59,5 @@ class DeployPlan:
             lines.append("the warehouse has what the project says")
         if self.left:
             lines.append(f"not in the project, and left: {', '.join(self.left)}")
+        lines += [f"stage {stage} waits to be promoted" for stage in self.stages]
         return "\n".join(lines)

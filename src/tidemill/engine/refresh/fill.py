@@ -171,16 +171,19 @@ class ViewFiller:
         self._state.place(view)
         return {name: rows for name, rows in loaded.items() if name in view.map_names}
 
-    def _copied(self, view: View) -> dict[str, ChangeSet]:
-        """The rows of a view that has those of another, in columns, as that one stores them."""
-        store, source = self._state.store, view.shares[view.name]
-        rows = store.read(source, view.fields)
-        if not rows.num_rows:
-            return {}
-        summed = consolidate(rows, Map(source, view.fields), store.epoch, whole=True)
+    def stored_rows(self, view: View, source: str = "") -> ChangeSet:
+        """The rows of a view in columns, summed, as they are stored under its name or another."""
+        store, name = self._state.store, source or view.name
+        rows = store.read(name, view.fields)
+        summed = consolidate(rows, Map(name, view.fields), store.epoch, whole=True) if rows.num_rows else ()
         names = [*(f.name for f in view.fields), WEIGHT]
         table = pa.concat_tables([rows.schema.empty_table(), *(part for part, *_ in summed)]).select(names)
-        return {view.name: ChangeSet.of_arrow(table, view.fields)}
+        return ChangeSet.of_arrow(table, view.fields)
+
+    def _copied(self, view: View) -> dict[str, ChangeSet]:
+        """The rows of a view that has those of another, as that one stores them."""
+        rows = self.stored_rows(view, view.shares[view.name])
+        return {view.name: rows} if rows.rows else {}
 
     def _load_placed(
         self, view: str, number: int, work: int, continues: bool, hidden: Mapping[str, ChangeSet] = NO_CHANGES

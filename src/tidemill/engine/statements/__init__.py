@@ -5,6 +5,7 @@
 - ``alter_view``: CREATE OR REPLACE of views, ALTER VIEW
 - ``redefine``: the same of views that are not materialized, and functions, with the views that use them
 - ``builds``: views built in the background, SHOW BUILDS
+- ``deploy_stages``: SHOW STAGES, PROMOTE and DROP STAGE
 - ``script``: a text of statements, run with its parameters
 - ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
 - ``point_read``: rows of one key, from memory and at once

@@ -12,6 +12,7 @@ from tidemill.compiler.frontends.script.build_statements import ChangeBuild, Sho
 from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
 from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
@@ -36,6 +37,7 @@ from tidemill.engine.statements.alter import alter_table, rename
 from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
+from tidemill.engine.statements.deploy_stages import drop_stage, promote_stage, require_no_stage, show_stages
 from tidemill.engine.statements.grants import grant, require_right, revoke, show_grants
 from tidemill.engine.statements.implicit_casts import ImplicitCastWarning, implicit_number_notes
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
@@ -59,6 +61,8 @@ def execute(engine: Engine, statement: sql.Statement) -> Result:
         require_right(engine, statement)
     if engine.transactions.by_owner:
         require_allowed(engine, statement)
+    if engine.catalog.deploy_stages:
+        require_no_stage(engine, statement)
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
     try:
@@ -289,6 +293,9 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     ShowGrants: show_grants,
     sql.Select: answer,
     ShowBuilds: show_builds,
+    ShowStages: show_stages,
+    PromoteStage: lambda engine, statement: promote_stage(engine, statement, execute),
+    DropStage: drop_stage,
     sql.ShowFeeds: show.show_feeds,
     sql.ShowCreate: show.show_create,
     sql.ShowPartitions: show.show_partitions,

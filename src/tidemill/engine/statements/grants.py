@@ -6,6 +6,7 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ShowBuilds
 from tidemill.compiler.frontends.script.grants import EVERYTHING, GrantPrivileges, RevokePrivileges, ShowGrants
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.stage_statements import ShowStages
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.engine.access.row_conditions import check_condition
 from tidemill.engine.catalog.entries.grants import Grant
@@ -27,7 +28,7 @@ FOR_EVERYBODY = (
 
 FOR_READERS = (
     *(sql.ExplainView, sql.ExplainDefinition, sql.ShowCreate, sql.ShowPartitions, sql.ShowPlans, sql.ShowStatistics),
-    *(sql.SelectOql, sql.DescribeHistory, ShowBuilds, ShowCosts, ShowRefreshes, ShowState),
+    *(sql.SelectOql, sql.DescribeHistory, ShowBuilds, ShowCosts, ShowRefreshes, ShowStages, ShowState),
 )
 """Statements that tell of all tables and views."""
 

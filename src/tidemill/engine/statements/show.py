@@ -164,11 +164,13 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
     rows: list[tuple[object, ...]] = []
     known: dict[tuple[str, int], Unseen] = {}
     rights = engine.rights
-    for view in engine.catalog.views.values():
+    for view in engine.catalog.shown_views():
         if not rights.reads_all:
             rows += [(view.name, *[None] * 8)] if rights.sees(view.name) else []
             continue
-        placed = engine.pipeline[view.name]
+        placed = engine.pipeline.find(view.name)
+        if placed is None:  # another thread is replacing it
+            continue
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
         fresh = view.fresh if view.refresh.deferred else engine.store.epoch
         refresh = view.options.get("refresh", "immediate")

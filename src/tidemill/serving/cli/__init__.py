@@ -9,7 +9,7 @@
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``copy_commands``: ``backup``, ``restore``, ``clone``
 - ``user_commands``: ``user add``, ``list``, ``remove``, ``roles``, ``password``, ``token``
-- ``project_commands``: ``plan``, ``deploy``, ``diff``
+- ``project_commands``: ``plan``, ``deploy``, ``promote``, ``drop-stage``, ``diff``
 - ``serve_command``: ``serve``; ``ui_command``: ``ui``, the console in a browser; ``console_link``: its address
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder

@@ -12,6 +12,7 @@
 - ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE
 - ``alter_readers``: ALTER TABLE and ALTER VIEW
 - ``build_statements``: SHOW BUILDS, PAUSE, RESUME and CANCEL BUILD
+- ``stage_statements``: SHOW STAGES, PROMOTE and DROP STAGE
 - ``create_table``: columns of CREATE TABLE and CREATE STREAM
 - ``lake_tables``: CREATE TABLE ... USING format LOCATION
 - ``options``: (key = value, ...)

@@ -41,6 +41,7 @@ from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
 from tidemill.compiler.frontends.script.release_reader import read_release_errors
 from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
+from tidemill.compiler.frontends.script.stage_statements import ShowStages, read_drop_stage, read_promote_stage
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
@@ -449,6 +450,9 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("PAUSE", "BUILD"): read_change_build,
     ("RESUME", "BUILD"): read_change_build,
     ("CANCEL", "BUILD"): read_change_build,
+    ("SHOW", "STAGES"): without_operands(ShowStages),
+    ("PROMOTE", "STAGE"): read_promote_stage,
+    ("DROP", "STAGE"): read_drop_stage,
     ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
     ("SHOW", "PLANS"): read_show_plans,
     ("SHOW", "REFRESHES"): read_show_refreshes,
