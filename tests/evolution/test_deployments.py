@@ -89,7 +89,9 @@ class Deployments:
                 wh.apply(changes(self.chance, wh))
             self.is_right(wh)
             expected, present = self.from_scratch(wh), shown(wh)
-            assert {n[6:]: rows_at(wh, n, wh.epoch) for n in staged.done} == {n[6:]: expected[n[6:]] for n in staged.done}
+            assert {n[6:]: rows_at(wh, n, wh.epoch) for n in staged.done} == {
+                n[6:]: expected[n[6:]] for n in staged.done
+            }
             self.epoch, self.shown = wh.epoch, present
         found = tidemill.diff(self.warehouse, f"{self.warehouse}@blue")
         differ = {name for name in present.keys() | expected.keys() if present.get(name) != expected.get(name)}
