@@ -54,7 +54,8 @@ READ = {"/v1/views/{name}", "/v1/views/{name}/changes"}
 """The ways by which the rows of a view come; /v1/sql has notes of every statement."""
 
 OTHERS = """
-    / /assets/{name} /healthz /readyz /metrics /v1/openapi.json /v1/status /v1/status/stream /v1/catalog /v1/builds
+    / /assets/{name} /healthz /readyz /metrics /v1/openapi.json /v1/me /v1/status /v1/status/stream /v1/catalog
+    /v1/builds
     /v1/tables/{name} /v1/tables/{name}/definition /v1/views/{name}/definition /v1/views/{name}/explain /v1/sources
     /v1/views/{name}/certificate /v1/views/{name}/plans /v1/views/{name}/errors /v1/views/{name}/refreshes
     /v1/views/{name}/costs /v1/epochs/{number}/wait /v1/forecast /v1/refreshes /v1/costs /v1/statistics
