@@ -33,7 +33,7 @@ VIEW_OPTIONS = {
     "vacuum": "how long files of old versions of the published table stay, such as 7 days, or off",
     "epochs_table": "where the table of epochs is, or off",
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
-    "catalog_name": "the name of that catalog",
+    "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
     "require": "incremental: refuse the view if it would be computed again",
     "on_error": "refuse, quarantine or null: what a row does that cannot be computed",
 }

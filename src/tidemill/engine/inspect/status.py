@@ -156,7 +156,7 @@ def _view(
     sizes: bool,
 ) -> RelationStatus:
     placed = engine.pipeline.find(view.name)
-    note = quarantine_note(catalog, engine.store.positions, view)
+    note = quarantine_note(catalog, engine.state.quarantine.marks, view)
     late = staleness_of(catalog, engine.store, view, known)
     return RelationStatus(
         view.name,

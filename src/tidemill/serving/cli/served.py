@@ -88,7 +88,11 @@ def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
                 options.pg_port,
                 tls,
                 tls_required=tls_is_required(options),
-                limits=PgLimits(statement_timeout=settings.statement_timeout),
+                limits=PgLimits(
+                    statement_bytes=settings.statement_bytes,
+                    statement_timeout=settings.statement_timeout,
+                    patience=settings.patience,
+                ),
             )
         )
     return Server(wh, Path(warehouse).name, settings, doors)

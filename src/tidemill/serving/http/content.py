@@ -91,8 +91,8 @@ def _taken(sink: io.BytesIO) -> bytes:
 
 
 def rows_response(kind: str, table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Response:
-    """Rows in the form that was asked for; ``facts`` such as the epoch are in JSON, or else in headers."""
-    headers = {f"tidemill-{name}": str(value) for name, value in facts.items()}
+    """Rows in the form that was asked for; ``facts`` such as the epoch are in JSON, and unless empty in headers."""
+    headers = {f"tidemill-{name}": _fact(value) for name, value in facts.items() if value != []}
     return pieces_response(_ENCODERS[kind](table, fields, facts), kind, table.num_rows, headers)
 
 
@@ -144,7 +144,12 @@ def _as_csv(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) 
 
 def _as_arrow(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Iterator[bytes]:
     types = json_line([str(field.type) for field in fields])
-    return arrow_pieces(table, {"types": types, **{name: str(value) for name, value in facts.items()}})
+    return arrow_pieces(table, {"types": types, **{name: _fact(value) for name, value in facts.items()}})
+
+
+def _fact(value: Any) -> str:
+    """A fact in a header: a list as JSON, in ASCII."""
+    return json.dumps(value) if isinstance(value, list) else str(value)
 
 
 _ENCODERS: Mapping[str, Callable[[pa.Table, Sequence[Field], Mapping[str, Any]], Iterator[str] | Iterator[bytes]]] = {

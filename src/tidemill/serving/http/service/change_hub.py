@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from tidemill.engine.quarantine.notes import hearing
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import Busy, FellBehind, TidemillError
 from tidemill.serving.access.principal import Principal
@@ -119,7 +120,8 @@ class ChangeHub:
                     ready[self._ready.get_nowait()] = None
                 except Empty:
                     break
-            found = [(topic, *self._taken(topic)) for topic in ready if topic is not None]
+            with hearing():  # batches have their notes
+                found = [(topic, *self._taken(topic)) for topic in ready if topic is not None]
             try:
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(_publish, found)
