@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,17 @@ def test_a_request_that_does_not_come_ends_its_connection(start: Start) -> None:
     assert said(served, chunked).startswith(b"HTTP/1.1 408")
     table = post.replace(b"/v1/sql", b"/v1/tables/orders")
     assert said(served, table).startswith(b"HTTP/1.1 408")
+
+
+def test_headers_have_a_length(start: Start) -> None:
+    served = start()
+    begun = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+    assert said(served, begun + b"y" * 30_000 + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200")
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as one, suppress(ConnectionError):
+        one.sendall(begun)
+        for _ in range(100):
+            one.sendall(b"y" * 10_000)
+        assert one.recv(100) == b""
 
 
 def test_a_slow_stream_is_not_a_slow_request(start: Start) -> None:

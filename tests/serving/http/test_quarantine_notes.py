@@ -58,7 +58,7 @@ OTHERS = """
     /v1/builds
     /v1/tables/{name} /v1/tables/{name}/definition /v1/views/{name}/definition /v1/views/{name}/explain /v1/sources
     /v1/views/{name}/certificate /v1/views/{name}/plans /v1/views/{name}/errors /v1/views/{name}/refreshes
-    /v1/views/{name}/costs /v1/epochs/{number}/wait /v1/forecast /v1/refreshes /v1/costs /v1/statistics
+    /v1/views/{name}/costs /v1/epochs/{number}/wait /v1/me /v1/forecast /v1/refreshes /v1/costs /v1/statistics
 """
 """Those by which none come; the status says it of each view."""
 

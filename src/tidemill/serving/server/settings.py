@@ -6,7 +6,6 @@ import ssl
 from dataclasses import dataclass
 
 from tidemill.serving.access.audit_log import AuditLog
-from tidemill.serving.access.limits import SizeLimits
 from tidemill.serving.access.users import Users
 
 __all__ = ["Settings"]
@@ -47,8 +46,3 @@ class Settings:
     tls: ssl.SSLContext | None = None
     users: Users | None = None
     audit: AuditLog | None = None
-
-    @property
-    def sizes(self) -> SizeLimits:
-        """The most that one request may bring."""
-        return SizeLimits(self.statement_bytes, self.body_bytes)
