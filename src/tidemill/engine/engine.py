@@ -24,11 +24,14 @@ from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.calls.session_state import SessionState
-from tidemill.engine.catalog.altered_table import AlteredTable
+from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.alterations import Alterations
+from tidemill.engine.definitions.altering import Altering
+from tidemill.engine.definitions.existing_rows import ExistingRows
 from tidemill.engine.definitions.planning import Planner
+from tidemill.engine.definitions.renaming import Renaming
 from tidemill.engine.definitions.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
@@ -156,7 +159,17 @@ class Engine:
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
-        self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
+        altering = Altering(state, self.epochs, self._filler)
+        self.renaming = Renaming(state, self.epochs, self.settled, self.publisher, altering)
+        self.alterations = Alterations(
+            state,
+            self.epochs,
+            self.settled,
+            self.publisher,
+            self.definitions,
+            altering,
+            ExistingRows(state, answer),
+        )
         self.replacements = ViewReplacement(
             state,
             self.epochs,
@@ -449,7 +462,7 @@ class Engine:
         return "" if known is None else self.placement.choose(rows, known.runtime_needs)[1]
 
     def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
-        self.alterations.alter_columns(altered, positions=positions)
+        self.alterations.alter(altered, positions=positions)
 
     def _reload(self) -> None:
         """Load what is stored after an exception, which may have come before altered views were rebuilt."""

@@ -249,6 +249,18 @@ class Catalog:
         }
         self._sort()
 
+    def alter_table(self, table: Table) -> None:
+        """Put an altered table in the place of the one of its name, and its table of late changes beside it."""
+        before, after = late_table(self.tables[table.name]), late_table(table)
+        self.replace_entry(table.name, table)
+        if after is None and before is not None:
+            del self._entries[before.name]
+        elif after is not None:
+            if before is None and (after.name in self._entries or after.name in self.named.queries):
+                raise NameTaken(f'"{after.name}" exists already', detail="Late changes would be stored there.")
+            self._entries[after.name] = after
+        self._sort()
+
     def put_after(self, name: str, inputs: Iterable[str]) -> bool:
         """Move a view, and all that read it, behind its new inputs; false if it comes after them already."""
         if all(self._ranks.get(one, -1) < self._ranks[name] for one in inputs):

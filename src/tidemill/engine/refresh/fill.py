@@ -101,8 +101,15 @@ class ViewFiller:
     def rebuild(self, outdated: Sequence[View]) -> list[str]:
         """Compute views anew whose stored state belongs to another program; the transaction stays open."""
         for view in outdated:
-            self.fill(view, rebuilt=True, ends=False)
+            self.fill(view, self._stored_rows(view), rebuilt=True, ends=False)
         return [view.name for view in outdated]
+
+    def _stored_rows(self, view: View) -> dict[str, ChangeSet]:
+        """The rows of those inputs of a view that have retention, as they are stored; empty if none has any."""
+        read = self._state.quarantine.since
+        changes = {name: read(name, None) for name in self._state.catalog.inputs_with_retention(view)}
+        rows = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in changes.items()}
+        return rows if any(map(len, rows.values())) else {}
 
     def _is_read_back(self, view: View, stored: Mapping[str, ChangeSet]) -> bool:
         """True if the changes that follow read some of what was loaded from the store: all state of a view on Spark or

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from sqlglot import exp
 
-from tidemill.algebra.expressions.scalars import Scalar, column
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.expressions.scalars import column as column_of
+from tidemill.algebra.relational.walk import substitute
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
-from tidemill.model.errors import TidemillError
+from tidemill.compiler.frontends.sql.table_references import quoted
+from tidemill.model.errors import TidemillError, Unsupported
 from tidemill.model.schema import CheckConstraint, Table
 
 
@@ -22,7 +27,7 @@ def translate_check(node: exp.Expr, source: SqlText, table: Table) -> Scalar:
     It is a property of that row alone: subqueries, aggregates, window functions and functions that users have
     registered are refused.
     """
-    scope = Scope(tuple(Binding(table.name, field.name, column(field)) for field in table.fields))
+    scope = Scope(tuple(Binding(table.name, field.name, column_of(field)) for field in table.fields))
     try:
         condition = ExpressionTranslator(EXPRESSION_RULES, source, scope).condition(node)
         refuse_untranslated(node, source)
@@ -42,3 +47,37 @@ def check_condition(table: Table, check: CheckConstraint) -> Scalar:
     """
     source = SqlText.of(f"SELECT {check.text}", check.name)
     return translate_check(source.parse().expressions[0], source, table)
+
+
+def with_renamed_column(check: CheckConstraint, before: Table, after: Table, column: str, to: str) -> CheckConstraint:
+    """A check of a table in which a column has another name; the rest of its text stays as it was written.
+
+    >>> from tidemill.model.types import INT, Field
+    >>> tables = [Table("t", (Field(name, INT),)) for name in ("a", "total")]
+    >>> with_renamed_column(CheckConstraint("t_check", "t.a > 0 OR a IS NULL"), *tables, "a", "total").text
+    't.`total` > 0 OR `total` IS NULL'
+    """
+    source, text = SqlText.of(f"SELECT {check.text}", check.name), f"SELECT {check.text}"
+    places = sorted(_places_of(source.parse(), before, column), reverse=True)
+    for start, end in places:
+        text = f"{text[:start]}{quoted(to)}{text[end + 1 :]}"
+    new = replace(check, text=text.removeprefix("SELECT "))
+    (field,) = (field for field in after.fields if field.name == to)
+    if check_condition(after, new) != substitute(check_condition(before, check), {column: column_of(field)}):
+        raise Unsupported(
+            f'column "{column}" of "{before.name}" cannot be renamed',
+            detail=f'The check "{check.name}" would mean something else.',
+            hint=f"ALTER TABLE {before.name} DROP CONSTRAINT {check.name} first, and add it again.",
+        )
+    return new
+
+
+def _places_of(tree: exp.Expr, table: Table, column: str) -> Iterator[tuple[int, int]]:
+    """The places at which a text names a column of its table, alone, after the table or before a member."""
+    names = {field.name for field in table.fields}
+    for node in tree.find_all(exp.Column):
+        parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
+        qualified = len(parts) > 1 and parts[0].name.lower() == table.name and parts[1].name.lower() in names
+        named = parts[1 if qualified else 0]
+        if named.name.lower() == column:
+            yield named.meta["start"], named.meta["end"]

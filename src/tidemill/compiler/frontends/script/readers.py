@@ -10,13 +10,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.alter_readers import (
-    read_alter_table,
-    read_alter_view,
-    read_cascade,
-    take_cascade,
-)
-from tidemill.compiler.frontends.script.build_statements import ShowBuilds, read_change_build
+from tidemill.compiler.frontends.script.alter_readers import read_alter_stream, read_alter_table, read_cascade
+from tidemill.compiler.frontends.script.alter_view_reader import read_alter_view, take_cascade
+from tidemill.compiler.frontends.script.build_statements import read_change_build
 from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
 from tidemill.compiler.frontends.script.definition_readers import (
     read_create_function,
@@ -40,7 +36,7 @@ from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_l
 from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
 from tidemill.compiler.frontends.script.release_reader import read_release_errors
-from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
+from tidemill.compiler.frontends.script.show_readers import SHOW_READERS, read_view_name
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
@@ -251,7 +247,7 @@ def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
 def read_explain(cursor: StatementCursor, place: TextLocation) -> st.ExplainView | st.ExplainDefinition:
     """``EXPLAIN [MATERIALIZED] VIEW name``, or ``EXPLAIN CREATE ...``."""
     if not cursor.sees("CREATE"):
-        return st.ExplainView(place, _view_name(cursor))
+        return st.ExplainView(place, read_view_name(cursor))
     statement = read_statement(StatementCursor(cursor.source, cursor.tokens[cursor.position :]))
     cursor.position = len(cursor.tokens)
     return st.ExplainDefinition(place, statement)
@@ -261,13 +257,7 @@ def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView
     """``REFRESH [MATERIALIZED] VIEW name``, or ``REFRESH TABLE name [REBUILD]``."""
     if cursor.accept("TABLE"):
         return st.RefreshTable(place, cursor.name("table"), cursor.accept("REBUILD"))
-    return st.RefreshView(place, _view_name(cursor))
-
-
-def _view_name(cursor: StatementCursor) -> str:
-    cursor.accept("MATERIALIZED")
-    cursor.expect("VIEW")
-    return cursor.name("view")
+    return st.RefreshView(place, read_view_name(cursor))
 
 
 def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayLate:
@@ -275,18 +265,6 @@ def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayL
     name = cursor.name("table or stream")
     where = ParsedText(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
     return st.ReplayLate(place, name, where)
-
-
-def read_show_partitions(cursor: StatementCursor, place: TextLocation) -> st.ShowPartitions:
-    """``SHOW PARTITIONS name``."""
-    return st.ShowPartitions(place, cursor.name("table or view"))
-
-
-def read_show_create(cursor: StatementCursor, place: TextLocation) -> st.ShowCreate:
-    """``SHOW CREATE TABLE name`` and ``SHOW CREATE [MATERIALIZED] VIEW name``."""
-    if cursor.accept("TABLE"):
-        return st.ShowCreate(place, "table", cursor.name("table"))
-    return st.ShowCreate(place, "view", _view_name(cursor))
 
 
 def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
@@ -304,24 +282,6 @@ def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
     return st.Analyze(place, tuple(names))
 
 
-def read_show_plans(cursor: StatementCursor, place: TextLocation) -> st.ShowPlans:
-    """``SHOW PLANS [FOR view]``."""
-    return st.ShowPlans(place, cursor.name("view") if cursor.accept("FOR") else None)
-
-
-def read_show_statistics(cursor: StatementCursor, place: TextLocation) -> st.ShowStatistics:
-    """``SHOW STATISTICS [FOR name]``."""
-    return st.ShowStatistics(place, cursor.name("table or view") if cursor.accept("FOR") else None)
-
-
-def read_show_functions(cursor: StatementCursor, place: TextLocation) -> st.ShowFunctions:
-    """``SHOW [USER | SYSTEM | ALL] FUNCTIONS [LIKE 'pattern']``."""
-    kind = cursor.tokens[1].text.lower()
-    cursor.accept("LIKE")
-    pattern = cursor.next("a pattern").text if cursor.token is not None else None
-    return st.ShowFunctions(place, "all" if kind == "functions" else kind, pattern)
-
-
 def read_describe_function(cursor: StatementCursor, place: TextLocation) -> st.DescribeFunction:
     """``DESCRIBE FUNCTION [EXTENDED] name``."""
     cursor.accept("EXTENDED")
@@ -335,13 +295,6 @@ def read_describe_table(cursor: StatementCursor, place: TextLocation) -> st.Desc
     cursor.accept("TABLE")
     extended = cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
     return st.DescribeTable(place, cursor.name("table or view"), extended=extended)
-
-
-def read_show_columns(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
-    """``SHOW COLUMNS IN name``."""
-    if not cursor.accept("FROM"):
-        cursor.expect("IN")
-    return st.DescribeTable(place, cursor.name("table or view"), names_only=True)
 
 
 _ONE_SCHEMA = "A warehouse is one schema, called default: use a warehouse for each."
@@ -387,11 +340,6 @@ def read_use(cursor: StatementCursor, place: TextLocation) -> st.UseSchema:
     return st.UseSchema(place)
 
 
-def without_operands(statement: type[st.Statement]) -> StatementReader:
-    """The reader of a statement that is its first words alone."""
-    return lambda cursor, place: statement(place)
-
-
 STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     **dict.fromkeys(REFUSED_STATEMENTS, refuse_with_hint),
     ("CREATE", "TABLE"): read_create_table,
@@ -422,17 +370,13 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("SET", "VAR"): read_set_variable,
     ("SET", "VARIABLE"): read_set_variable,
     ("SET",): refuse_set,
-    ("SHOW", "FUNCTIONS"): read_show_functions,
-    **{("SHOW", kind, "FUNCTIONS"): read_show_functions for kind in ("USER", "SYSTEM", "ALL")},
     ("DESCRIBE", "FUNCTION"): read_describe_function,
     ("DESC", "FUNCTION"): read_describe_function,
     ("DESCRIBE",): read_describe_table,
     ("DESC",): read_describe_table,
-    ("SHOW", "COLUMNS"): read_show_columns,
-    ("SHOW", "SCHEMAS"): without_operands(st.ShowSchemas),
-    ("SHOW", "DATABASES"): without_operands(st.ShowSchemas),
     ("USE",): read_use,
     ("ALTER", "TABLE"): read_alter_table,
+    ("ALTER", "STREAM"): read_alter_stream,
     ("ALTER",): read_alter_view,
     ("ANALYZE",): read_analyze,
     ("DEFINE",): read_define,
@@ -443,22 +387,10 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("REPLAY", "LATE"): read_replay_late,
     ("RELEASE", "ERRORS"): read_release_errors,
     **GRANT_READERS,
-    ("SHOW", "PARTITIONS"): read_show_partitions,
-    ("SHOW", "CREATE"): read_show_create,
-    ("SHOW", "BUILDS"): without_operands(ShowBuilds),
     ("PAUSE", "BUILD"): read_change_build,
     ("RESUME", "BUILD"): read_change_build,
     ("CANCEL", "BUILD"): read_change_build,
-    ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
-    ("SHOW", "PLANS"): read_show_plans,
-    ("SHOW", "REFRESHES"): read_show_refreshes,
-    ("SHOW", "COSTS"): read_show_costs,
-    ("SHOW", "STATE"): read_show_state,
-    ("SHOW", "SOURCES"): without_operands(st.ShowSources),
-    ("SHOW", "STATISTICS"): read_show_statistics,
-    ("SHOW", "TABLES"): without_operands(st.ShowTables),
-    ("SHOW", "VIEWS"): without_operands(st.ShowViews),
-    ("SHOW", "MATERIALIZED", "VIEWS"): without_operands(st.ShowViews),
+    **SHOW_READERS,
     ("INSERT",): read_insert,
     ("UPDATE",): read_update,
     ("DELETE",): read_delete,
