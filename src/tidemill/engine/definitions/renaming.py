@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.changes.changeset import Epoch
+from tidemill.compiler.frontends.script.check_conditions import with_renamed_table
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions, NamedQuery, names_in
 from tidemill.compiler.frontends.sql.table_references import quoted, replace_tables
 from tidemill.engine.catalog.catalog import Catalog
@@ -140,10 +141,17 @@ def _rename_entry(catalog: Catalog, entry: Table | View, names: Mapping[str, str
         if any(reference.table == old for reference in table.references):
             references = (replace(r, table=new) if r.table == old else r for r in table.references)
             catalog.replace_entry(table.name, replace(table, references=tuple(references)))
-    catalog.replace_entry(old, replace(catalog.entry(old), name=new))
+    catalog.replace_entry(old, _called(catalog.entry(old), new))
     catalog.named = _named_over(catalog.named, texts)
     catalog.feeds = {n: replace(f, table=new) if f.table == old else f for n, f in catalog.feeds.items()}
     catalog.analyzed = {names.get(name, name): columns for name, columns in catalog.analyzed.items()}
+
+
+def _called(entry: Table | View, name: str) -> Table | View:
+    """A table or view with another name, which the checks of a table have before columns, too."""
+    if isinstance(entry, View):
+        return replace(entry, name=name)
+    return replace(entry, name=name, checks=tuple(with_renamed_table(check, entry, name) for check in entry.checks))
 
 
 def _named_over(named: NamedDefinitions, texts: Mapping[str, str]) -> NamedDefinitions:

@@ -94,7 +94,7 @@ def _added_columns(cursor: StatementCursor) -> change.AddColumns:
             "a column is added with NOT NULL and DEFAULT only",
             where=place,
             detail="Keys and checks are constraints of the table.",
-            hint="Add the column, and then the constraint: ALTER TABLE name ADD CHECK (...), UNIQUE (...) or FOREIGN KEY.",
+            hint="Add the column, and then the constraint: ALTER TABLE name ADD CHECK (...) or UNIQUE (...).",
         )
     return change.AddColumns(table.fields, dict(table.defaults), if_not_exists, places)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -57,11 +57,7 @@ def with_renamed_column(check: CheckConstraint, before: Table, after: Table, col
     >>> with_renamed_column(CheckConstraint("t_check", "t.a > 0 OR a IS NULL"), *tables, "a", "total").text
     't.`total` > 0 OR `total` IS NULL'
     """
-    source, text = SqlText.of(f"SELECT {check.text}", check.name), f"SELECT {check.text}"
-    places = sorted(_places_of(source.parse(), before, column), reverse=True)
-    for start, end in places:
-        text = f"{text[:start]}{quoted(to)}{text[end + 1 :]}"
-    new = replace(check, text=text.removeprefix("SELECT "))
+    new = _edited(check, [(name, to) for _, name in _names(check, before) if name.name.lower() == column])
     (field,) = (field for field in after.fields if field.name == to)
     if check_condition(after, new) != substitute(check_condition(before, check), {column: column_of(field)}):
         raise Unsupported(
@@ -72,12 +68,30 @@ def with_renamed_column(check: CheckConstraint, before: Table, after: Table, col
     return new
 
 
-def _places_of(tree: exp.Expr, table: Table, column: str) -> Iterator[tuple[int, int]]:
-    """The places at which a text names a column of its table, alone, after the table or before a member."""
-    names = {field.name for field in table.fields}
-    for node in tree.find_all(exp.Column):
+def with_renamed_table(check: CheckConstraint, before: Table, to: str) -> CheckConstraint:
+    """A check of a table that has another name.
+
+    >>> from tidemill.model.types import INT, Field
+    >>> with_renamed_table(CheckConstraint("t_check", "t.a > 0"), Table("t", (Field("a", INT),)), "sales").text
+    '`sales`.a > 0'
+    """
+    return _edited(check, [(qualifier, to) for qualifier, _ in _names(check, before) if qualifier is not None])
+
+
+def _names(check: CheckConstraint, table: Table) -> Iterator[tuple[exp.Identifier | None, exp.Identifier]]:
+    """Where the text of a check names a column of its table, before a member or not, and the table before it."""
+    columns = {field.name for field in table.fields}
+    for node in SqlText.of(f"SELECT {check.text}", check.name).parse().find_all(exp.Column):
         parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
-        qualified = len(parts) > 1 and parts[0].name.lower() == table.name and parts[1].name.lower() in names
-        named = parts[1 if qualified else 0]
-        if named.name.lower() == column:
-            yield named.meta["start"], named.meta["end"]
+        if len(parts) > 1 and parts[0].name.lower() == table.name and parts[1].name.lower() in columns:
+            yield parts[0], parts[1]
+        else:
+            yield None, parts[0]
+
+
+def _edited(check: CheckConstraint, edits: Sequence[tuple[exp.Identifier, str]]) -> CheckConstraint:
+    """A check with other names in its text."""
+    text = f"SELECT {check.text}"
+    for start, end, name in sorted(((old.meta["start"], old.meta["end"], new) for old, new in edits), reverse=True):
+        text = f"{text[:start]}{quoted(name)}{text[end + 1 :]}"
+    return replace(check, text=text.removeprefix("SELECT "))
