@@ -30,6 +30,7 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.alterations import Alterations
 from tidemill.engine.definitions.altering import Altering
 from tidemill.engine.definitions.existing_rows import ExistingRows
+from tidemill.engine.definitions.option_changes import OptionChanges
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.renaming import Renaming
 from tidemill.engine.definitions.replacement import ViewReplacement
@@ -180,7 +181,10 @@ class Engine:
             self.definitions,
             answer,
         )
-        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
+        self.options = OptionChanges(
+            state, self.epochs, self.settled, self.source_views, self.definitions, self.refresh
+        )
+        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.source_views, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)

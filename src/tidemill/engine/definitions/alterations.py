@@ -62,6 +62,10 @@ class Alterations:
         self._altering = altering
         self._existing = existing
 
+    def require_alterable(self, name: str) -> None:
+        """Refuse tables that are not altered by themselves, whatever the change is."""
+        self._altering.require_alterable(name)
+
     def alter(
         self, altered: AlteredTable, *, cascade: bool = False, positions: Mapping[str, str] = NO_POSITIONS
     ) -> tuple[list[str], list[str]]:

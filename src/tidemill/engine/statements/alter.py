@@ -7,9 +7,10 @@ from tidemill.compiler.frontends.script.table_changes import AddColumns, TableCh
 from tidemill.engine.catalog.altered.change import altered_table
 from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.entries.constraints import missing_parents
+from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
-from tidemill.model.errors import UnknownName
+from tidemill.model.errors import UnknownName, Unsupported
 
 __all__ = ["alter_table", "rename"]
 
@@ -23,6 +24,7 @@ def alter_table(engine: Engine, statement: sql.AlterTable) -> Result:
         _require_kind(engine, statement, table.name)
         if table.name in engine.catalog.lakes:
             raise engine.catalog.lakes[table.name].not_altered_here()
+        engine.alterations.require_alterable(table.name)
         altered = altered_table(table, statement.change, is_empty=not engine.store.rows(table.name))
         if altered.table == table:
             return Result(message=f"{table.name} is so already")
@@ -63,6 +65,22 @@ def _listed(names: list[str]) -> str:
     """
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def alter_sync(engine: Engine, statement: sql.AlterSync) -> Result:
+    """Sync the views over a source, or ingest the files of a feed, at other times."""
+    other = [option for option in statement.options if option != "sync"]
+    if other or not statement.options:
+        raise Unsupported(
+            f'option "{other[0]}" of {statement.kind} "{statement.name}" cannot be altered' if other else "no option",
+            where=statement.place,
+            detail=f"What a {statement.kind} is connected to, and how it is read, stays as it is.",
+            hint=f"ALTER {statement.kind.upper()} takes SET (sync = ...). For others DROP it, and CREATE it again.",
+        )
+    sync_interval(statement.options)
+    alter = engine.sources.sync_source if statement.kind == "source" else engine.sources.sync_feed
+    alter(statement.name, statement.options["sync"])
+    return Result(message=f"altered {statement.kind} {statement.name}")
 
 
 def rename(engine: Engine, statement: sql.Rename) -> Result:

@@ -32,7 +32,7 @@ from tidemill.engine.projects.project import definition_of
 from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
-from tidemill.engine.statements.alter import alter_table, rename
+from tidemill.engine.statements.alter import alter_sync, alter_table, rename
 from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
@@ -271,6 +271,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateTable: create_table,
     sql.CreateLakeTable: create_lake_table,
     sql.CreateView: create_view,
+    sql.AlterSync: alter_sync,
     sql.AlterTable: alter_table,
     sql.AlterView: alter_view,
     sql.Rename: rename,

@@ -16,7 +16,7 @@ def read_alter_view(cursor: StatementCursor, place: TextLocation) -> st.Statemen
     """``ALTER [MATERIALIZED] VIEW name SET (options)``, ``RESET (names)``, ``RENAME TO name`` or ``AS query``."""
     cursor.accept("MATERIALIZED")
     if not cursor.accept("VIEW"):
-        raise cursor.expected("TABLE, STREAM or VIEW")
+        raise cursor.expected("TABLE, STREAM, VIEW, SOURCE or FEED")
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("view")
     if cursor.accept("RENAME"):

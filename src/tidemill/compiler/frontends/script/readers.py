@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn, get_args
+from typing import Literal, NoReturn, get_args
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -53,7 +53,7 @@ from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, rea
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
-    "CREATE, ALTER TABLE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, "
+    "CREATE, ALTER, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN, "
     "BEGIN, COMMIT, ROLLBACK, REFRESH, REPLAY LATE, RELEASE ERRORS, DECLARE, SET VAR, EXECUTE IMMEDIATE, "
     "DESCRIBE FUNCTION, USE, GRANT, REVOKE, SHOW"
 )
@@ -214,6 +214,14 @@ def read_create_feed(cursor: StatementCursor, place: TextLocation) -> st.CreateF
         raise ParseError("a folder was expected here", where=where, hint="Write it in quotes: FROM 'inbox'.")
     options = read_options(cursor) if cursor.accept("OPTIONS") else {}
     return st.CreateFeed(place, name, table, folder.text, options, if_not_exists)
+
+
+def read_alter_sync(cursor: StatementCursor, place: TextLocation) -> st.AlterSync:
+    """``ALTER SOURCE | FEED name SET (sync = ...)``."""
+    kind: Literal["source", "feed"] = "source" if cursor.tokens[1].text.upper() == "SOURCE" else "feed"
+    name = cursor.name(kind)
+    cursor.expect("SET")
+    return st.AlterSync(place, kind, name, read_options(cursor))
 
 
 def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
@@ -377,6 +385,8 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("USE",): read_use,
     ("ALTER", "TABLE"): read_alter_table,
     ("ALTER", "STREAM"): read_alter_stream,
+    ("ALTER", "SOURCE"): read_alter_sync,
+    ("ALTER", "FEED"): read_alter_sync,
     ("ALTER",): read_alter_view,
     ("ANALYZE",): read_analyze,
     ("DEFINE",): read_define,

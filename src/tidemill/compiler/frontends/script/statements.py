@@ -128,6 +128,15 @@ class CreateFeed(Statement):
 
 
 @dataclass(frozen=True)
+class AlterSync(Statement):
+    """``ALTER SOURCE`` and ``ALTER FEED``: when views over a source are synced, or files are ingested."""
+
+    kind: Literal["source", "feed"]
+    name: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class CreateNamedQuery(Statement):
     """``CREATE [TEMPORARY] VIEW``: a query that is read under a name, and not materialized."""
 
