@@ -27,12 +27,8 @@ from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.definitions.alterations import Alterations
-from tidemill.engine.definitions.altering import Altering
-from tidemill.engine.definitions.existing_rows import ExistingRows
-from tidemill.engine.definitions.option_changes import OptionChanges
+from tidemill.engine.definitions.definition_changes import DefinitionChanges
 from tidemill.engine.definitions.planning import Planner
-from tidemill.engine.definitions.renaming import Renaming
 from tidemill.engine.definitions.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
@@ -160,17 +156,6 @@ class Engine:
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
-        altering = Altering(state, self.epochs, self._filler)
-        self.renaming = Renaming(state, self.epochs, self.settled, self.publisher, altering)
-        self.alterations = Alterations(
-            state,
-            self.epochs,
-            self.settled,
-            self.publisher,
-            self.definitions,
-            altering,
-            ExistingRows(state, answer),
-        )
         self.replacements = ViewReplacement(
             state,
             self.epochs,
@@ -181,8 +166,16 @@ class Engine:
             self.definitions,
             answer,
         )
-        self.options = OptionChanges(
-            state, self.epochs, self.settled, self.source_views, self.definitions, self.refresh
+        self.altering = DefinitionChanges(
+            state,
+            self.epochs,
+            self.settled,
+            self._filler,
+            self.source_views,
+            self.publisher,
+            self.definitions,
+            answer,
+            self.refresh,
         )
         self.sources = SourceDefinitions(state, self.epochs, self.settled, self.source_views, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
@@ -406,7 +399,7 @@ class Engine:
         """Commit the changes of this thread's transaction as one epoch; None if it has none."""
         with self.settled(), with_plain_refusals(self.rights):
             pending = self.transactions.end()
-            pending.require_sound()
+            pending.require_sound(ended=True)
             pending.require_unchanged()
             changes = pending.changes()
             for name, change in changes.items():
@@ -466,7 +459,7 @@ class Engine:
         return "" if known is None else self.placement.choose(rows, known.runtime_needs)[1]
 
     def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
-        self.alterations.alter(altered, positions=positions)
+        self.altering.tables.alter(altered, positions=positions)
 
     def _reload(self) -> None:
         """Load what is stored after an exception, which may have come before altered views were rebuilt."""

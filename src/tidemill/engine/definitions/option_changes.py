@@ -149,19 +149,15 @@ class OptionChanges:
         return False
 
     def _commit(self, old: View, new: View) -> None:
-        """Commit a view whose program is the same. One that is refreshed or placed otherwise shares no stages."""
-        if _way(new) != _way(old):
+        """Commit a view whose state is the same. One that is maintained in another way shares no stages."""
+        is_same = new.full_program == old.full_program
+        if not is_same or _way(new) != _way(old):
             self._definitions.unshare(old)
         state, now = self._state, self._state.store.epoch
         old = state.catalog.view(old.name)
+        view = replace(old, options=new.options, partitioning=new.partitioning, plan=new.plan) if is_same else new
         becomes_late = new.refresh.deferred and not old.refresh.deferred
-        view = replace(
-            old,
-            options=new.options,
-            partitioning=new.partitioning,
-            plan=new.plan,
-            fresh=now if becomes_late else old.fresh,
-        )
+        view = replace(view, fresh=now if becomes_late else old.fresh)
         gone = (view.name + ERRORS,) if old.quarantines and not view.quarantines else ()
         with self._epochs.changing_catalog() as catalog:
             catalog.update_view(view)

@@ -24,11 +24,11 @@ def alter_table(engine: Engine, statement: sql.AlterTable) -> Result:
         _require_kind(engine, statement, table.name)
         if table.name in engine.catalog.lakes:
             raise engine.catalog.lakes[table.name].not_altered_here()
-        engine.alterations.require_alterable(table.name)
+        engine.altering.tables.require_alterable(table.name)
         altered = altered_table(table, statement.change, is_empty=not engine.store.rows(table.name))
         if altered.table == table:
             return Result(message=f"{table.name} is so already")
-        dropped, rebuilt = engine.alterations.alter(altered, cascade=statement.cascade)
+        dropped, rebuilt = engine.altering.tables.alter(altered, cascade=statement.cascade)
     for view in dropped:
         engine.publications.drop(view)
     told = [f"altered {statement.kind} {table.name}"]
@@ -90,11 +90,11 @@ def rename(engine: Engine, statement: sql.Rename) -> Result:
     if statement.if_exists and name not in engine.catalog and name not in named.queries:
         return Result(message=f"there is no {name}")
     if statement.kind == "view" and name in named.queries:
-        engine.renaming.rename_query(name, statement.to)
+        engine.altering.names.rename_query(name, statement.to)
         return Result(message=f"renamed {name} to {statement.to}")
     entry = engine.catalog.view(name) if statement.kind == "view" else engine.catalog.table(name)
     _require_kind(engine, statement, entry.name)
     if statement.kind == "view" and name in engine.session.definitions.queries:
         raise UnknownName(f'"{name}" is a temporary view', where=statement.place, hint="Create another one.")
-    engine.renaming.rename(entry.name, statement.to)
+    engine.altering.names.rename(entry.name, statement.to)
     return Result(message=f"renamed {name} to {statement.to}")

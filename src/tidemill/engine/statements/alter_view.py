@@ -92,7 +92,7 @@ def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
             detail="It is not materialized: a name for a query.",
             hint="CREATE MATERIALIZED VIEW has them.",
         )
-    change = engine.options.alter(engine.catalog.view(statement.name).name, statement.options, statement.reset)
+    change = engine.altering.options.alter(engine.catalog.view(statement.name).name, statement.options, statement.reset)
     name = change.view.name
     if change.is_none:
         return Result(message=f"{name} is so already")
