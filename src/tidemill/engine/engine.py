@@ -279,7 +279,8 @@ class Engine:
     @property
     def committed(self) -> Catalog:
         """The catalog as of the last commit, even if an exception has left an epoch of this thread unfinished."""
-        self._recover_own()
+        if self.transaction.abandoned:
+            self._recover_own()
         return self.state.catalog
 
     def _recover_own(self) -> None:

@@ -149,11 +149,14 @@ class RowChanges:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
 
-    def apply_each(self, sent: Sequence[Mapping[str, Any] | KeyedChanges]) -> list[int | TidemillError]:
+    def apply_each(
+        self, sent: Sequence[Mapping[str, Any] | KeyedChanges], *, together: bool = False
+    ) -> list[int | TidemillError]:
         """Commit several epochs that share one sync: of each its number, or the error by which it was refused.
 
         Each item is what ``apply`` takes, or ``KeyedChanges``. They are independent: one that is refused changes
-        nothing, and the others go on.
+        nothing, and the others go on. With ``together`` weighted rows of several items may be one epoch, which is
+        cheaper by far where each has few rows; where that is refused, each item is tried by itself.
 
         >>> import tidemill
         >>> with tidemill.open(":memory:") as wh:
@@ -167,14 +170,14 @@ class RowChanges:
         ready: list[SentChanges] = []
         for one in sent:
             try:
-                ready.append(self._sent(one if isinstance(one, KeyedChanges) else KeyedChanges(one)))
+                ready.append(self._sent(one if isinstance(one, KeyedChanges) else KeyedChanges(one), together))
                 found.append(None)
             except TidemillError as refused:
                 found.append(refused)
         results = iter(self._engine.apply_each(ready))
         return [_result_of(next(results)) if one is None else one for one in found]
 
-    def _sent(self, one: KeyedChanges) -> SentChanges:
+    def _sent(self, one: KeyedChanges, together: bool) -> SentChanges:
         engine = self._engine
         if one.positions:
             require_changes(engine.rights, {}, one.positions)
@@ -182,7 +185,8 @@ class RowChanges:
             return self._sent_keys(one)
         taken = self._take(one.changes)
         if one.mode == CHANGES:
-            return SentChanges(lambda: taken, one.positions, one.key, one.content)
+            share = together and not one.positions
+            return SentChanges(lambda: taken, one.positions, one.key, one.content, share)
         if one.mode != UPSERT:
             raise InvalidArgument(f'there is no mode "{one.mode}"', hint=f"Modes: {', '.join(MODES)}.")
         engine.committed.require_own_rows(taken)

@@ -1,4 +1,4 @@
-"""Posts that wait for the one thread that commits them: each is an epoch of its own, and all that wait share a sync.
+"""Posts that wait for the one thread that commits them: those that wait together share an epoch, and its sync.
 
 The queue is bounded in posts and bytes: who comes when it is full is told to come again, so neither memory nor the time
 that a post waits can grow without end.
@@ -71,7 +71,7 @@ class PostQueue:
     def _run(self) -> None:
         while group := self._next_group():
             try:
-                results = self._warehouse.apply_each([post.changes for post in group])
+                results = self._warehouse.apply_each([post.changes for post in group], together=True)
             except TidemillError as failed:
                 results = [failed for _ in group]
             try:
