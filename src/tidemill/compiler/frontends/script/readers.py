@@ -252,13 +252,31 @@ def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
     raise cursor.expected(wanted)
 
 
-def read_explain(cursor: StatementCursor, place: TextLocation) -> st.ExplainView | st.ExplainDefinition:
-    """``EXPLAIN [MATERIALIZED] VIEW name``, or ``EXPLAIN CREATE ...``."""
-    if not cursor.sees("CREATE"):
+def read_explain(
+    cursor: StatementCursor, place: TextLocation
+) -> st.ExplainView | st.ExplainDefinition | st.ExplainQuery:
+    """``EXPLAIN [MATERIALIZED] VIEW name``, ``EXPLAIN CREATE | ALTER VIEW ...``, or ``EXPLAIN query``.
+
+    Of Spark's EXTENDED, CODEGEN, COST and FORMATTED there is one form.
+    """
+    if cursor.sees("VIEW") or cursor.sees("MATERIALIZED"):
         return st.ExplainView(place, read_view_name(cursor))
-    statement = read_statement(StatementCursor(cursor.source, cursor.tokens[cursor.position :]))
+    any(cursor.accept(word) for word in ("EXTENDED", "CODEGEN", "COST", "FORMATTED"))
+    if cursor.token is None:
+        raise cursor.expected("a query, VIEW, CREATE or ALTER VIEW")
+    inner = StatementCursor(cursor.source, cursor.tokens[cursor.position :])
+    where = inner.place
+    statement = read_statement(inner)
     cursor.position = len(cursor.tokens)
-    return st.ExplainDefinition(place, statement)
+    if isinstance(statement, st.Select):
+        return st.ExplainQuery(place, statement.query)
+    if isinstance(statement, st.CreateView | st.AlterView) or inner.tokens[0].text.upper() == "CREATE":
+        return st.ExplainDefinition(place, statement)
+    raise Unsupported(
+        "this statement cannot be explained",
+        where=where,
+        hint="EXPLAIN takes a query, VIEW name, CREATE ... and ALTER VIEW ... SET or AS.",
+    )
 
 
 def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView | st.RefreshTable:

@@ -336,9 +336,16 @@ class ExplainView(Statement):
 
 @dataclass(frozen=True)
 class ExplainDefinition(Statement):
-    """``EXPLAIN CREATE ...``: what the statement would do."""
+    """``EXPLAIN CREATE ...`` and ``EXPLAIN ALTER VIEW ...``: what the statement would do."""
 
     statement: Statement
+
+
+@dataclass(frozen=True)
+class ExplainQuery(Statement):
+    """``EXPLAIN SELECT ...``: how the query would be answered."""
+
+    query: ParsedText
 
 
 @dataclass(frozen=True)
@@ -450,7 +457,7 @@ def trees_of(statement: Statement) -> Iterator[ParsedText]:
         case Insert(query=tree, conflict=conflict):
             yield tree
             yield from () if conflict is None else conflict.trees
-        case Select(query=tree) | CreateTableAs(query=tree):
+        case Select(query=tree) | ExplainQuery(query=tree) | CreateTableAs(query=tree):
             yield tree
         case SetVariables(assignments=settings):
             yield from (tree for _, tree in settings if tree is not None)
