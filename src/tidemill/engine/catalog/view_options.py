@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO, strategy_options
@@ -79,6 +79,18 @@ def require_known_options(name: str, options: Iterable[str]) -> None:
             meanings = "; ".join(f"{key}: {values}" for key, values in known.items())
             hint = f'Did you mean "{close[0]}"?' if close else f"Options are {meanings}."
             raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=_ELSEWHERE.get(option, hint))
+
+
+def require_alterable_options(name: str, options: Collection[str]) -> None:
+    """Refuse options that there are none of, or that say something about what is there already."""
+    require_known_options(name, options)
+    for option in options:
+        if option in FIXED_OPTIONS:
+            raise Unsupported(
+                f'option "{option}" of view "{name}" cannot be altered',
+                detail=FIXED_OPTIONS[option],
+                hint="Use CREATE OR REPLACE MATERIALIZED VIEW, with all of its options.",
+            )
 
 
 _ELSEWHERE = {"sync": "It is an option of sources and feeds: ALTER SOURCE name SET (sync = 'continuous')."}

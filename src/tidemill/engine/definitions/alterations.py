@@ -126,6 +126,8 @@ class Alterations:
     def _require_possible(self, catalog: Catalog, altered: AlteredTable) -> None:
         """Refuse what rows, late changes or readers of a table do not allow."""
         name = altered.table.name
+        if altered.constraints:
+            require_valid_references(name, altered.table, {**catalog.tables, name: altered.table}, catalog.views)
         self._existing.require_fit(altered)
         if altered.late is not None:
             self._existing.require_fit(altered.late)

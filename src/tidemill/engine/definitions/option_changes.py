@@ -16,7 +16,7 @@ from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS, Publication, with_publication
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_options import FIXED_OPTIONS, PLAN_OPTIONS, error_policy, require_known_options
+from tidemill.engine.catalog.view_options import PLAN_OPTIONS, error_policy, require_alterable_options
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
@@ -76,7 +76,7 @@ class OptionChanges:
         with self._source_views.alone(name), self._settled():
             self._state.require_writable()
             before = self._state.catalog.view(name)
-            _require_alterable(before, (*given, *reset))
+            require_alterable_options(before.name, (*given, *reset))
             wanted = self._options(before, given, reset)
             planned = not {*PLAN_OPTIONS}.isdisjoint((*given, *reset))
             if wanted == before.options and not planned:
@@ -191,15 +191,3 @@ def _steps(before: Mapping[str, str], wanted: Mapping[str, str], planned: bool) 
     if not steps or steps[-1][0] != wanted:
         steps.append((wanted, False))
     return steps
-
-
-def _require_alterable(view: View, options: Collection[str]) -> None:
-    """Refuse options that there are none of, or that say something about what is there already."""
-    require_known_options(view.name, options)
-    for option in options:
-        if option in FIXED_OPTIONS:
-            raise Unsupported(
-                f'option "{option}" of view "{view.name}" cannot be altered',
-                detail=FIXED_OPTIONS[option],
-                hint="Use CREATE OR REPLACE MATERIALIZED VIEW, with all of its options.",
-            )

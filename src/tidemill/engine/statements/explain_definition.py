@@ -9,7 +9,7 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS
-from tidemill.engine.catalog.view_options import require_known_options
+from tidemill.engine.catalog.view_options import require_alterable_options
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.plan import plan_definition, users_of
 from tidemill.engine.projects.project import definition_of
@@ -49,7 +49,7 @@ def _whole(engine: Engine, statement: sql.Statement) -> sql.Statement:
         case sql.CreateView(alters=True, name=name):
             return replace(statement, alters=False, options=_options_of(engine, name))
         case sql.AlterView(name=name, options=given, reset=reset):
-            require_known_options(name, (*given, *reset))
+            require_alterable_options(name, (*given, *reset))
             gone = {*reset, *(PUBLICATION_OPTIONS if "publish" in reset else ())}
             kept = {option: text for option, text in _options_of(engine, name).items() if option not in gone}
             (stored,) = parse(view_definition(engine.catalog.view(name)), name=name)
