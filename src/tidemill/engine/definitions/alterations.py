@@ -113,7 +113,7 @@ class Alterations:
                 outdated = still_outdated(data, before.views, outdated, with_renamed_columns(altered))
                 require_fillable(before, outdated, f"{names} cannot be altered")
                 _require_same_publications(before.views, outdated, names)
-                alterations = {one.table.name: one.alterations for one in changed if one.alterations}
+                alterations = {one.table.name: one.alterations for one in changed if one.is_stored_otherwise}
                 moved = dict(positions)
                 for one in altered:
                     moved |= bound_positions(self._state.store, one.before, one.table)

@@ -23,6 +23,7 @@ from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.partitions.change_bounds import require_bounded
 from tidemill.engine.quarantine.marks import mark_of_errors
+from tidemill.engine.refresh.fill import errors_that_end
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.model.errors import Unsupported
 from tidemill.program.text import layout_text
@@ -84,9 +85,14 @@ class OptionChanges:
             self._require_possible(before, wanted)
             if before.refresh.deferred and not replace(before, options=wanted).refresh.deferred:
                 self._refresh(name)
-            refilled = False
-            for options, plans in _steps(before.options, wanted, planned):
-                refilled |= self._step(self._state.catalog.view(name), options, plans)
+            old = self._state.catalog.view(name)
+            new = self._as_of_now(old, self._compiled(old, wanted, plans=planned))
+            by_program = planned or "null" in (error_policy(one.options, one.name) for one in (old, new))
+            refilled = by_program and layout_text(new.full_program) != layout_text(old.full_program)
+            if refilled:
+                self._definitions.replan_view(new)
+            else:
+                self._commit(old, new)
             return OptionChange(before, self._state.catalog.view(name), planned, refilled)
 
     def _options(self, view: View, given: Mapping[str, str], reset: Collection[str]) -> dict[str, str]:
@@ -138,31 +144,24 @@ class OptionChanges:
             new = replace(new, query=old.query, equal_query=old.equal_query)
         return replace(new, created=old.created, fresh=old.fresh, former=old.former, stopped=old.stopped)
 
-    def _step(self, old: View, options: Mapping[str, str], plans: bool) -> bool:
-        """Give a view some options; true if its maps had to be filled again."""
-        new = self._compiled(old, options, plans=plans)
-        by_program = plans or "null" in (error_policy(one.options, one.name) for one in (old, new))
-        if by_program and layout_text(new.full_program) != layout_text(old.full_program):
-            self._definitions.replan_view(new)
-            return True
-        self._commit(old, new)
-        return False
+    def _as_of_now(self, old: View, new: View) -> View:
+        """A view, which shows the present epoch if from now on it may show an older one."""
+        becomes_late = new.refresh.deferred and not old.refresh.deferred
+        return replace(new, fresh=self._state.store.epoch) if becomes_late else new
 
     def _commit(self, old: View, new: View) -> None:
         """Commit a view whose state is the same. One that is maintained in another way shares no stages."""
         is_same = new.full_program == old.full_program
         if not is_same or _way(new) != _way(old):
             self._definitions.unshare(old)
-        state, now = self._state, self._state.store.epoch
-        old = state.catalog.view(old.name)
-        view = replace(old, options=new.options, partitioning=new.partitioning, plan=new.plan) if is_same else new
-        becomes_late = new.refresh.deferred and not old.refresh.deferred
-        view = replace(view, fresh=now if becomes_late else old.fresh)
-        gone = (view.name + ERRORS,) if old.quarantines and not view.quarantines else ()
+        old = self._state.catalog.view(old.name)
+        view = replace(old, options=new.options, partitioning=new.partitioning, plan=new.plan, fresh=new.fresh)
+        view = view if is_same else new
+        gone = errors_that_end(old, view)
         with self._epochs.changing_catalog() as catalog:
             catalog.update_view(view)
-            epoch = Epoch(now, catalog=catalog_to_json(catalog), dropped=gone)
-            seen = (view.name,) if becomes_late else ()
+            epoch = Epoch(self._state.store.epoch, catalog=catalog_to_json(catalog), dropped=gone)
+            seen = (view.name,) if view.fresh == epoch.number else ()
             self._epochs.commit(epoch, refreshed=seen, then=lambda: self._place(view, gone))()
 
     def _place(self, view: View, gone: Collection[str]) -> None:
@@ -174,20 +173,3 @@ class OptionChanges:
 def _way(view: View) -> tuple[object, ...]:
     """What views must have in common to share stages."""
     return view.refresh.deferred, view.refresh.scheduled, view.quarantines, view.runtime_needs.option, view.forgets
-
-
-def _steps(before: Mapping[str, str], wanted: Mapping[str, str], planned: bool) -> list[tuple[Mapping[str, str], bool]]:
-    """The options to give a view one after the other, and whether it is planned anew for them.
-
-    A plan comes first. Between quarantine, which adds a table, and NULLs, by another program, errors are refused.
-    """
-    steps: list[tuple[Mapping[str, str], bool]] = []
-    if planned:
-        kept = {option: text for option, text in before.items() if option not in PLAN_OPTIONS}
-        steps.append((kept | {option: text for option, text in wanted.items() if option in PLAN_OPTIONS}, True))
-    policies = {error_policy(before, ""), error_policy(wanted, "")}
-    if policies == {"quarantine", "null"}:
-        steps.append(({**wanted, "on_error": "refuse"}, False))
-    if not steps or steps[-1][0] != wanted:
-        steps.append((wanted, False))
-    return steps

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.compiler.choose import filling_work
+from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import with_shared_stages
 from tidemill.engine.catalog.view import View
@@ -30,7 +31,7 @@ from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage, Runtime
 from tidemill.storage.compaction.consolidate import consolidate
 
-__all__ = ["ViewFiller", "cannot_replace"]
+__all__ = ["ViewFiller", "cannot_replace", "errors_that_end"]
 
 NO_CHANGES: Mapping[str, ChangeSet] = MappingProxyType({})
 
@@ -133,11 +134,11 @@ class ViewFiller:
             state.store.epoch,
             stored,
             catalog=catalog_to_json(state.catalog),
-            dropped=tuple(sorted(before - after)),
+            dropped=(*sorted(before - after), *errors_that_end(old, view)),
             replaced=tuple(sorted(before & after)),
         )
         self._epochs.filled(view.name, started, work, stored, "planned anew: maps computed again")
-        self._epochs.commit(epoch)()
+        self._epochs.commit(epoch, refreshed=(view.name,))()
 
     def load_beside(self, view: View, number: int) -> dict[str, ChangeSet]:
         """The contents that the maps of a view have to begin with, by name, while another one of its name is there.
@@ -256,6 +257,11 @@ class ViewFiller:
             return run(False)
         with isolating(self._state, self._epochs, number) as isolation:
             return isolation.run(run)
+
+
+def errors_that_end(old: View, new: View) -> tuple[str, ...]:
+    """The table of errors of a view that sets rows aside no more, if it did so."""
+    return (old.name + ERRORS,) if old.quarantines and not new.quarantines else ()
 
 
 def _absorb(runtimes: Sequence[Runtime], changes: Mapping[str, ChangeSet]) -> None:

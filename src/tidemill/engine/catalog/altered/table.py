@@ -48,6 +48,11 @@ class AlteredTable:
         return None if [*left.items()] == [(f.name, f.name) for f in self.table.fields] else left
 
     @property
+    def is_stored_otherwise(self) -> bool:
+        """True if rows to come are not stored as those that are there: with other columns, or in another order."""
+        return bool(self.alterations) or names_of(self.before.fields) != names_of(self.table.fields)
+
+    @property
     def late(self) -> AlteredTable | None:
         """The same change of the table of late changes, which has all columns; None if it has none before or after."""
         before, after = late_table(self.before), late_table(self.table)
