@@ -150,14 +150,19 @@ def until(true: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_body_in_chunks_is_too_long_as_well(start: Start) -> None:
-    served = start(body_bytes=1000)
+def test_who_sends_too_much_gets_an_answer_also_after_that(start: Start) -> None:
+    served = start(body_bytes=1000, request_seconds=2.0)
+    rows = json.dumps({"id": 7, "customer": "x" * 600}).encode() + b"\n"
     connection = served.connection()
-    rows = json.dumps({"id": 7, "customer": "x" * 600}).encode()
-    parts = iter([rows + b"\n"] * 3)
-    connection.request(
-        "POST", "/v1/tables/orders", parts, {"content-type": "application/x-ndjson"}, encode_chunked=True
-    )
-    answer = connection.getresponse()
-    assert (answer.status, answer.getheader("connection")) == (413, "close")
+    headers = {"content-type": "application/x-ndjson"}
+    for path, body, chunked in [
+        ("/v1/tables/orders", iter([rows] * 3), True),
+        ("/v1/tables/orders", b" " * 20_000_000, False),
+        ("/v1/sql", b" " * 200_000, False),
+    ]:
+        connection.request("POST", path, body, headers, encode_chunked=chunked)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["error"]["what"]) == (413, "the body is too long")
+    connection.request("GET", "/v1/views/spend")
+    assert json.loads(connection.getresponse().read())["count"] == 3
     connection.close()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
         def __init__(self, *given: Any, **named: Any) -> None: ...
 
+        def on_message_begin(self) -> None: ...
+
 else:
     _Base = AutoHTTPProtocol
 
@@ -41,6 +43,7 @@ def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     class TimedHttp(_Base):
         timer: asyncio.TimerHandle | None = None
         heard = 0
+        begun = False
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -55,11 +58,17 @@ def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             if self.cycle is not before:
                 self._stop()
             elif before is None or before.response_complete:
-                self.heard += len(data)
+                # Of a request that was refused the rest of its body still comes: a client reads the answer after that.
+                if before is None or self.begun or not before.more_body:
+                    self.heard += len(data)
                 if self.heard > MOST_HEADERS:
                     self._give_up()
                 elif self.timer is None:
                     self._expect()
+
+        def on_message_begin(self) -> None:
+            self.begun = True
+            super().on_message_begin()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop()
@@ -74,7 +83,7 @@ def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
                 self.transport.close()
 
         def _stop(self) -> None:
-            self.heard = 0
+            self.heard, self.begun = 0, False
             if self.timer is not None:
                 self.timer.cancel()
                 self.timer = None
