@@ -38,6 +38,8 @@ QUERIES = (
     "SELECT DISTINCT k, n FROM t WHERE {}",
     "SELECT k, MAX(n) AS n FROM t WHERE {} GROUP BY k",
     "SELECT k, MAX(n) AS n FROM t WHERE {} GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT k, MAX(n) AS n, COUNT(*) AS c FROM t WHERE {} GROUP BY k",
+    "SELECT k, MAX(n) AS n, COUNT(*) AS c, SUM(n) AS s, MIN(z) AS z FROM t WHERE {} GROUP BY k HAVING MIN(z) < '2'",
     "SELECT t.k, t.n FROM t JOIN s ON t.k = s.k WHERE {}",
     "SELECT k, n FROM t WHERE {} UNION ALL SELECT k, m FROM s",
     "SELECT k, n FROM (SELECT k, n, ROW_NUMBER() OVER (PARTITION BY k ORDER BY n, z) AS r FROM t WHERE {}) WHERE r < 3",

@@ -29,7 +29,7 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.changed_filters import ChangedFilter, changed_filter
-from tidemill.program.equal_state import has_equal_columns, has_equal_state
+from tidemill.program.equal_state import equal_maps, has_equal_columns
 from tidemill.program.maps import Map
 from tidemill.program.reads import reads_state
 from tidemill.storage.compaction.consolidate import difference
@@ -48,9 +48,6 @@ class Preparation(ABC):
 
     ``beside`` has the view with its new query, and the views that read it if they are told beforehand (``is_told``).
     """
-
-    keeps_state = True
-    """True if the maps of the view stay, with changes or without."""
 
     def __init__(
         self, state: EngineState, replaced: ReplacedView, settled: Settled, readers: Sequence[PlacedProgram] | None
@@ -73,6 +70,11 @@ class Preparation(ABC):
     def maps(self) -> list[str]:
         """The maps of the view that an epoch changes."""
         return list(self.beside.maps)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The maps of the old view that end with it."""
+        return ()
 
     def run(self) -> None:
         """Compute the view as of the pinned epoch, and follow what others write until it is near the present."""
@@ -151,11 +153,9 @@ class PreparedRows(Preparation):
             replaced.untouched and not has_equal_columns(old.full_program, new.full_program, names)
         )
         super().__init__(state, replaced, settled, readers if self._tells else ())
-        self.keeps_state = has_equal_state(old.full_program, new.full_program)
         self.beside = PinnedView(new, state, (readers if self._tells else None) or ())
-        self.beside.contents.anew |= {
-            name for name in self.beside.maps if not (replaced.keeps_columns if name == new.name else self.keeps_state)
-        }
+        kept = {*equal_maps(old.full_program, new.full_program), *((new.name,) if replaced.keeps_columns else ())}
+        self.beside.contents.anew |= self.beside.maps.keys() - kept
         self._differing = ChangeSet.of((), self._seen).arrow()
         self._begun = 0
 
@@ -164,6 +164,13 @@ class PreparedRows(Preparation):
         """The maps of the view that an epoch changes: all but those that the old view has too."""
         name, anew = self.replaced.new.name, self.beside.contents.anew
         return [one for one in self.beside.maps if one == name or one in anew]
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The maps of the old view that end with it: those that the new one has not, or has anew."""
+        old, new = self.replaced.old, self.replaced.new
+        kept = {new.name, *equal_maps(old.full_program, new.full_program)}
+        return tuple(name for name in old.map_names if name not in kept)
 
     def _begin(self) -> None:
         view, contents, rows = self.replaced.new, self.beside.contents, self.beside.fill()

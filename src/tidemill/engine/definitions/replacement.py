@@ -41,7 +41,7 @@ from tidemill.model.errors import EpochGone, SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.changed_filters import ChangedFilter
-from tidemill.program.equal_state import has_equal_columns, has_equal_state
+from tidemill.program.equal_state import equal_maps, has_equal_columns
 from tidemill.program.maps import Map
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import NotAnswered
@@ -288,17 +288,16 @@ class ViewReplacement:
             told = self._as_readers_know(replaced, prepared.difference(), prepared.rows)
             stored, again = self._told(replaced, told, number)
         changes = {**stored, **beside.changes(prepared.maps)}
-        ended = () if prepared.keeps_state else _state_of(replaced.old)
-        return _Swap(changes, ended, again if replaced.keeps_columns else (replaced.new.name, *again))
+        return _Swap(changes, prepared.ended, again if replaced.keeps_columns else (replaced.new.name, *again))
 
     def _beside(self, replaced: ReplacedView, number: int) -> _Swap:
         """The new view, computed beside the old one, and the difference of their rows, propagated to readers."""
         old, new = replaced.old, replaced.new
         changes = self._filler.load_beside(new, number)
         rows = changes.pop(new.name, None) or ChangeSet.of((), new.fields)
-        maps = _state_of(old)
-        if has_equal_state(old.full_program, new.full_program) and not self._is_stale(old):
-            changes, maps = {}, ()
+        kept = frozenset[str]() if self._is_stale(old) else equal_maps(old.full_program, new.full_program)
+        changes = {name: change for name, change in changes.items() if name not in kept}
+        maps = tuple(name for name in _state_of(old) if name not in kept)
         if replaced.keeps_columns:
             told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
             stored, again = self._told(replaced, told, number)
