@@ -188,7 +188,7 @@ class RuntimeState:
         return tuple(sorted(self._used.get(name, ())))
 
     def scan(self, name: str) -> Iterable[WeightedRow]:
-        """The weighted rows of a relation, without deleted ones; equal ones may come several times, as loops are linear.
+        """The weighted rows of a relation, without deleted ones; equal ones may come several times: loops are linear.
 
         A relation that is only ever scanned is not kept in memory.
         """
