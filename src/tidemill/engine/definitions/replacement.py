@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.algebra.node import Relation
+from tidemill.changes.alterations import Alteration
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.catalog.catalog import Catalog
@@ -27,7 +28,10 @@ from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import FormerColumns, View
-from tidemill.engine.definitions.preparation import Preparation, filter_step, padded, prepare
+from tidemill.engine.definitions.preparation import filter_step, prepare
+from tidemill.engine.definitions.prepared import Preparation
+from tidemill.engine.definitions.prepared_columns import PreparedColumns
+from tidemill.engine.definitions.prepared_views import PreparedView, padded
 from tidemill.engine.definitions.rows_between_filters import rows_passing_one, signed_rows
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
@@ -41,7 +45,7 @@ from tidemill.model.errors import EpochGone, SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.changed_filters import ChangedFilter
-from tidemill.program.equal_state import has_equal_columns, has_equal_state
+from tidemill.program.equal_state import equal_maps, has_equal_columns
 from tidemill.program.maps import Map
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import NotAnswered
@@ -57,11 +61,13 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class _Swap:
-    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end."""
+    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end, or
+    how they are ``altered``."""
 
     changes: Mapping[str, ChangeSet]
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
+    altered: tuple[Alteration, ...] = ()
 
 
 class ViewReplacement:
@@ -94,8 +100,8 @@ class ViewReplacement:
         A view whose rows cannot be computed from what is stored, or that has none, begins anew, if no view reads it.
         Others write while the new view is computed; if they change what it is made of, it is computed again.
         """
-        for _ in range(TRIES):
-            prepared = self._prepared(name, define, cascade)
+        for number in range(TRIES):
+            prepared = self._prepared(name, define, cascade, plainly=number > 0)
             if prepared is None:
                 break
             with closing(prepared), suppress(EpochGone, NotAnswered):
@@ -108,7 +114,7 @@ class ViewReplacement:
         assert gone is not None
         return gone
 
-    def _prepared(self, name: str, define: Callable[[], View], cascade: bool) -> Preparation | None:
+    def _prepared(self, name: str, define: Callable[[], View], cascade: bool, *, plainly: bool) -> Preparation | None:
         """What can be computed before the view is swapped in; refuses what cannot be replaced."""
         with self._source_views.alone(name), self._settled():
             new = define()
@@ -116,7 +122,7 @@ class ViewReplacement:
                 return None
             replaced = self._compared(new)
             self._gone(replaced, cascade)
-            return prepare(self._state, replaced, self._settled)
+            return prepare(self._state, replaced, self._settled, plainly=plainly)
 
     def _ran(self, prepared: Preparation) -> bool:
         """Compute what can be computed before; False if that fails because others have changed what is read."""
@@ -233,6 +239,7 @@ class ViewReplacement:
                 catalog=catalog_to_json(catalog),
                 dropped=(*dropped, *{*swap.dropped, *(ended & {*replaced.old.map_names})}),
                 replaced=swap.replaced,
+                altered={new.name: swap.altered} if swap.altered else {},
             )
             fault("before-swap")
             self._epochs.commit(
@@ -250,7 +257,9 @@ class ViewReplacement:
         """The new rows and maps, in the cheapest way that there is."""
         if step is not None:
             return self._by_filter(replaced, number, *step)
-        if prepared is not None:
+        if isinstance(prepared, PreparedColumns):
+            return _Swap({}, altered=prepared.alterations)
+        if isinstance(prepared, PreparedView):
             return self._as_prepared(replaced, number, prepared)
         if replaced.old.full_program == replaced.new.full_program and not self._is_stale(replaced.old):
             return _Swap({})
@@ -277,7 +286,7 @@ class ViewReplacement:
 
     # -- built beside -------------------------------------------------------------------------------------------
 
-    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: Preparation) -> _Swap:
+    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: PreparedView) -> _Swap:
         """The view that was computed beside the old one, and its readers, brought up to the present epoch."""
         beside = prepared.beside
         beside.follow()
@@ -288,17 +297,16 @@ class ViewReplacement:
             told = self._as_readers_know(replaced, prepared.difference(), prepared.rows)
             stored, again = self._told(replaced, told, number)
         changes = {**stored, **beside.changes(prepared.maps)}
-        ended = () if prepared.keeps_state else _state_of(replaced.old)
-        return _Swap(changes, ended, again if replaced.keeps_columns else (replaced.new.name, *again))
+        return _Swap(changes, prepared.ended, again if replaced.keeps_columns else (replaced.new.name, *again))
 
     def _beside(self, replaced: ReplacedView, number: int) -> _Swap:
         """The new view, computed beside the old one, and the difference of their rows, propagated to readers."""
         old, new = replaced.old, replaced.new
         changes = self._filler.load_beside(new, number)
         rows = changes.pop(new.name, None) or ChangeSet.of((), new.fields)
-        maps = _state_of(old)
-        if has_equal_state(old.full_program, new.full_program) and not self._is_stale(old):
-            changes, maps = {}, ()
+        kept = frozenset[str]() if self._is_stale(old) else equal_maps(old.full_program, new.full_program)
+        changes = {name: change for name, change in changes.items() if name not in kept}
+        maps = tuple(name for name in _state_of(old) if name not in kept)
         if replaced.keeps_columns:
             told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
             stored, again = self._told(replaced, told, number)

@@ -28,7 +28,15 @@ from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import FieldsOf, FilledStage, NotAnswered, ReadTable, RowLookup, Runtime
+from tidemill.runtimes.runtime import (
+    FieldsOf,
+    FilledStage,
+    NotAnswered,
+    ReadTable,
+    RowLookup,
+    Runtime,
+    TemporaryRuntime,
+)
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.store import AsOf, ReadableStore, Store
 
@@ -240,7 +248,7 @@ class Placement:
         """A temporary runtime over the snapshot of the store at an epoch."""
         return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
 
-    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> NativeRuntime:
+    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> TemporaryRuntime:
         """A temporary runtime in this process over other contents than those of the warehouse."""
         return NativeRuntime(contents, fields_of, backend=self.backend, like=self._native)
 
