@@ -144,23 +144,26 @@ class Isolation:
             name: summed(one.groups, [place for place in range(len(one.groups)) if place not in faults.get(name, {})])
             for name, one in tried.items()
         }
-        found = {}
+        beside, found = passed if len(tried) > 1 else {}, {}
         for name, one in tried.items():
-            others = {other: change for other, change in passed.items() if other != name}
             held = dict(one.held)
             for place, fault in faults.get(name, {}).items():
-                held |= self._held(view, name, one.groups[place], others, fault)
+                held |= self._held(view, name, one.groups[place], beside, fault)
             found[name] = Decision(passed[name], held)
         return found
 
     def _held(
-        self, view: View, relation: str, rows: ZSet, others: Mapping[str, ZSet], fault: ArithmeticFault
+        self, view: View, relation: str, rows: ZSet, beside: Mapping[str, ZSet], fault: ArithmeticFault
     ) -> dict[Row, HeldRow]:
-        """The rows of a faulty group: those at fault by themselves, or all if none is, and those that wait for them."""
+        """The rows of a faulty group: those at fault by themselves, or all if none is, and those that wait for them.
+
+        They are tried ``beside`` what is passed of joined inputs.
+        """
         alone = dict[Row, ArithmeticFault | None]()
         if 1 < len(rows) <= MOST_SINGLE_ROWS:
             for row, weight in rows.items():
-                alone[row] = self._try(view, {**others, relation: ZSet.summed([(row, weight)])})
+                one = ZSet.summed([(row, weight)])
+                alone[row] = self._try(view, {**beside, relation: beside.get(relation, ZSet()) + one})
         blamed = {row: found for row, found in alone.items() if found} or dict.fromkeys(rows, fault)
         since = {(one.relation, one.row): one.epoch for one in self._state.quarantine.held(view.name)}
         held = {}

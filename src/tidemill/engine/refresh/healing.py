@@ -21,6 +21,7 @@ from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.quarantine.held_rows import HeldRow
 from tidemill.engine.quarantine.marks import mark_of_errors
+from tidemill.engine.quarantine.row_groups import why_whole
 from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.model.errors import ArithmeticFault, Unsupported
 
@@ -148,11 +149,7 @@ class Healer:
         before = self._count(view.name)
         if view.stopped:
             if skip:
-                raise Unsupported(
-                    f'view "{view.name}" cannot go on without the rows at fault',
-                    detail="It has no groups that could be told apart: it is stopped as a whole.",
-                    hint="Correct or delete these rows in their table, or replace the view.",
-                )
+                raise _unskippable(view)
             with suppress(ArithmeticFault):
                 self._refresher.refresh([view.name])
         elif before:
@@ -188,6 +185,15 @@ class Healer:
         names = dict.fromkeys(one.relation for one in held)
         rows = {name: [(one.row, one.weight) for one in held if one.relation == name] for name in names}
         return {name: ChangeSet.of(pairs, self._state.fields_of(name)) for name, pairs in rows.items()}
+
+
+def _unskippable(view: View) -> Unsupported:
+    return Unsupported(
+        f'view "{view.name}" cannot go on without the rows at fault',
+        detail=f"It stopped as a whole, at epoch {view.fresh}: {why_whole(view)}.",
+        hint=f"Correct or delete these rows (SELECT * FROM {view.name}{ERRORS}): then it goes on by itself. Or "
+        "CREATE OR REPLACE it with on_error = 'null', or with a WHERE that leaves them out.",
+    )
 
 
 def _skipped(held: HeldRow) -> HeldRow:
