@@ -105,7 +105,9 @@ def test_how_a_query_would_be_answered() -> None:
 
         by_key = plan("SELECT k FROM t WHERE id = 7")
         assert by_key[:2] == ["answered by: lookup by key in t", "reads: t, 60,000 rows"]
-        scanned = plan("SELECT v.k, COUNT(*) n FROM v JOIN t ON t.k = v.k WHERE t.id > 5 GROUP BY k ORDER BY n LIMIT 3")
+        scanned = plan(
+            "SELECT v.k, COUNT(*) AS n FROM v JOIN t ON t.k = v.k WHERE t.id > 5 GROUP BY v.k ORDER BY n LIMIT 3"
+        )
         assert scanned == [
             "answered by: DuckDB, over columns",
             "reads: t, 60,000 rows; v, 59,999 rows",
