@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -49,7 +49,6 @@ from tidemill.engine.following import POLL_SECONDS, WriterFollower
 from tidemill.engine.maintenance.change_logs import ChangeLogs
 from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.maintenance.housekeeping import Housekeeping
-from tidemill.engine.quarantine.notes import quarantine_notes, warn_readers
 from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.refresh.healing import Healer, Release
@@ -140,6 +139,7 @@ class Engine:
             contents, answer = self.follower.retrying(contents), self.follower.retrying(answer)
         self.allowed = AllowedReads(state, self.calls, reader, contents, answer)
         self.contents, self.answer = self.allowed.contents, self.allowed.answer
+        self.notes, self.tell = self.allowed.notes, self.allowed.tell
         self._filler = ViewFiller(state, self.epochs, contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler, self._rebuild)
         self._healer = Healer(state, self.epochs, self._refresher)
@@ -313,13 +313,7 @@ class Engine:
     def read_contents(self, name: str) -> ChangeSet:
         """The rows of a table or view for a user, whose reads are counted."""
         self.reads[name] += 1
-        rows = self.contents(name)
-        warn_readers(self.notes([name]))
-        return rows
-
-    def notes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Warnings for readers of these relations: views in quarantine do not show everything."""
-        return quarantine_notes(self.catalog, self.store.positions, names)
+        return self.contents(name)
 
     # -- epochs -------------------------------------------------------------------------------------------------
 
@@ -342,8 +336,11 @@ class Engine:
         leader = self._combiner.leader
         shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
         calls = self.calls if self.calls.by_thread else None
-        if shared and calls is not None:
-            calls.commit_point()  # whether the leader has committed it is not seen from here
+        if calls is not None:
+            if shared:
+                calls.commit_point()  # whether the leader has committed it is not seen from here
+            else:
+                calls.wait_for(self.lock)  # until it has the lock a call can be cancelled
         try:
             number = self._combiner.join(run) if shared else self._combiner.lead(run)
         except TidemillError as refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import Choice, choose_plan
@@ -20,6 +21,7 @@ from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
+from tidemill.engine.catalog.joined_rows import VIEWLET, joins_rows
 from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
 from tidemill.engine.catalog.refresh_mode import RefreshMode
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
@@ -93,7 +95,7 @@ def define_view(
         name,
         relation,
         catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
-        options.get("strategy", AUTO),
+        options.get("strategy", VIEWLET if _keeps_joined_rows(relation, options, name) else AUTO),
         static_tables(options),
         options.get("method", "auto"),
         {option: value for option, value in options.items() if option in strategy_options()},
@@ -131,6 +133,11 @@ def define_view(
     if (published := Publication.of(options)) is not None:
         require_publishable(view, key_of_view(view, catalog), published)
     return view
+
+
+def _keeps_joined_rows(relation: Relation, options: Mapping[str, str], name: str) -> bool:
+    """True if a view has to keep the rows that it joins, so that some of them can be held back from it."""
+    return error_policy(options, name) == "quarantine" and joins_rows(relation)
 
 
 def _require_options(name: str, options: Iterable[str]) -> None:

@@ -27,14 +27,8 @@ from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import FormerColumns, View
-from tidemill.engine.definitions.preparation import (
-    PreparedFilter,
-    PreparedRows,
-    filter_step,
-    prepare,
-    rows_passing_one,
-    signed_rows,
-)
+from tidemill.engine.definitions.preparation import Preparation, filter_step, padded, prepare
+from tidemill.engine.definitions.rows_between_filters import rows_passing_one, signed_rows
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -59,8 +53,6 @@ __all__ = ["ViewReplacement"]
 
 TRIES = 3
 """How often a view is prepared while others change what it is made of."""
-
-Prepared = PreparedFilter | PreparedRows
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ class ViewReplacement:
         assert gone is not None
         return gone
 
-    def _prepared(self, name: str, define: Callable[[], View], cascade: bool) -> Prepared | None:
+    def _prepared(self, name: str, define: Callable[[], View], cascade: bool) -> Preparation | None:
         """What can be computed before the view is swapped in; refuses what cannot be replaced."""
         with self._source_views.alone(name), self._settled():
             new = define()
@@ -124,9 +116,9 @@ class ViewReplacement:
                 return None
             replaced = self._compared(new)
             self._gone(replaced, cascade)
-            return prepare(self._state, replaced)
+            return prepare(self._state, replaced, self._settled)
 
-    def _ran(self, prepared: Prepared) -> bool:
+    def _ran(self, prepared: Preparation) -> bool:
         """Compute what can be computed before; False if that fails because others have changed what is read."""
         try:
             prepared.run()
@@ -137,7 +129,7 @@ class ViewReplacement:
             return False
         return True
 
-    def _swap_in(self, new: View, cascade: bool, prepared: Prepared | None) -> list[str] | None:
+    def _swap_in(self, new: View, cascade: bool, prepared: Preparation | None) -> list[str] | None:
         """Put a view in its place; None if it was prepared for what has changed meanwhile."""
         with self._source_views.alone(new.name), self._settled(), ExitStack() as ending:
             if prepared is not None and not prepared.holds:
@@ -217,22 +209,18 @@ class ViewReplacement:
         self,
         replaced: ReplacedView,
         gone: Sequence[str],
-        prepared: Prepared | None,
+        prepared: Preparation | None,
         also: Mapping[str, ChangeSet] = NO_CHANGES,
     ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
-        number, step = self._state.store.epoch + 1, None
-        if isinstance(prepared, PreparedFilter):
-            step = prepared.found, prepared.change()
-        elif prepared is None and not also:
-            step = self._step_by_filter(replaced)
-        beside = prepared if isinstance(prepared, PreparedRows) else None
+        number = self._state.store.epoch + 1
+        step = self._step_by_filter(replaced) if prepared is None and not also else None
         with self._epochs.changing_catalog() as catalog:
             left, dropped = self._definitions.remove_all(catalog, gone)
             self._definitions.release_all(gone, dropped)
             require_bounded(catalog, replaced.new)
             new = self._shared(replaced, number)
-            swap = self._made(replaced, number, step, beside)
+            swap = self._made(replaced, number, step, prepared)
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
@@ -257,7 +245,7 @@ class ViewReplacement:
         replaced: ReplacedView,
         number: int,
         step: tuple[ChangedFilter, ChangeSet] | None,
-        prepared: PreparedRows | None,
+        prepared: Preparation | None,
     ) -> _Swap:
         """The new rows and maps, in the cheapest way that there is."""
         if step is not None:
@@ -277,7 +265,7 @@ class ViewReplacement:
         if found is None:
             return None
         fields = self._state.catalog.entry(found.relation).fields
-        return found, signed_rows(self._answer(rows_passing_one(found, fields)), fields)
+        return found, signed_rows(self._answer(rows_passing_one(found, fields)).arrow(), fields)
 
     def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
         """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
@@ -289,19 +277,19 @@ class ViewReplacement:
 
     # -- built beside -------------------------------------------------------------------------------------------
 
-    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: PreparedRows) -> _Swap:
-        """The view that was computed beside the old one, brought up to the present epoch."""
-        old, new = replaced.old, replaced.new
-        prepared.beside.follow()
-        told = ChangeSet.of((), old.fields)
-        if prepared.tells:
-            told = self._as_readers_know(replaced, prepared.difference(), prepared.beside.rows)
-        stored, again = self._told(replaced, told, number)
-        contents = prepared.beside.changes(prepared.maps)
-        maps = () if has_equal_state(old.full_program, new.full_program) else _state_of(old)
-        if replaced.keeps_columns:
-            return _Swap({**contents, **stored, new.name: told}, maps, again)
-        return _Swap({**stored, **contents}, maps, (new.name, *again))
+    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: Preparation) -> _Swap:
+        """The view that was computed beside the old one, and its readers, brought up to the present epoch."""
+        beside = prepared.beside
+        beside.follow()
+        if prepared.is_told:
+            stored, again = beside.changes(beside.told), tuple(beside.contents.anew & beside.told.keys())
+            self._state.miss_epoch(beside.readers)
+        else:
+            told = self._as_readers_know(replaced, prepared.difference(), prepared.rows)
+            stored, again = self._told(replaced, told, number)
+        changes = {**stored, **beside.changes(prepared.maps)}
+        ended = () if prepared.keeps_state else _state_of(replaced.old)
+        return _Swap(changes, ended, again if replaced.keeps_columns else (replaced.new.name, *again))
 
     def _beside(self, replaced: ReplacedView, number: int) -> _Swap:
         """The new view, computed beside the old one, and the difference of their rows, propagated to readers."""
@@ -341,10 +329,10 @@ class ViewReplacement:
         looked_up = any(old.name in self._state.pipeline[view.name].looked_up for view in replaced.untouched)
         if differing.num_rows and looked_up:
             names = [f.name for f in replaced.seen_columns()]
-            new = _padded(rows().arrow().select([*names, WEIGHT]), old.fields)
+            new = padded(rows().arrow().select([*names, WEIGHT]), old.fields)
             gone = self._state.store.read(old.name, old.fields).select(new.schema.names)
             return ChangeSet.of_arrow(difference(gone, new, Map(old.name, old.fields)), old.fields)
-        return ChangeSet.of_arrow(_padded(differing, old.fields), old.fields)
+        return ChangeSet.of_arrow(padded(differing, old.fields), old.fields)
 
     def _difference(self, old: View, rows: ChangeSet, seen: Sequence[Field]) -> pa.Table:
         """The change from the stored rows of a view to others, in the columns ``seen``."""
@@ -426,13 +414,3 @@ def _is_spelled(field: Field) -> bool:
         return read_type(str(field.type)) == field.type
     except SqlError:
         return False
-
-
-def _padded(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """Weighted rows with NULL in the columns that they lack."""
-    schema = pa.schema([*ChangeSet.of((), tuple(fields)).arrow().schema])
-    columns = [
-        rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
-        for f in schema
-    ]
-    return pa.table(columns, schema=schema)

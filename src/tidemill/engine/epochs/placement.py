@@ -230,9 +230,9 @@ class Placement:
         """A temporary runtime over the snapshot of the store at an epoch."""
         return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
 
-    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> Runtime:
+    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> NativeRuntime:
         """A temporary runtime in this process over other contents than those of the warehouse."""
-        return NativeRuntime(contents, fields_of, backend=self.backend)
+        return NativeRuntime(contents, fields_of, backend=self.backend, like=self._native)
 
     @property
     def native(self) -> NativeRuntime:

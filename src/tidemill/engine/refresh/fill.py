@@ -74,10 +74,10 @@ class ViewFiller:
             stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending), hidden))
         except ArithmeticFault:
             # Everything that it reads comes as one change, of which faulty groups are held back.
-            guard = None if pending or hidden else state.quarantine.guard(view)
-            if guard is None:
+            guards = {} if pending or hidden else state.quarantine.guards(view)
+            if not guards:
                 raise
-            pending = {guard.groups.input: state.quarantine.since(guard.groups.input, None)}
+            pending = {name: state.quarantine.since(name, None) for name in guards}
             stored = self._epochs.within_budget(lambda: self._load(view, number, work, True, pending))
         in_store = bool(pending) and self._is_read_back(view, stored)
         if in_store:

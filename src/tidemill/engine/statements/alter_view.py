@@ -45,6 +45,7 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
     for name in (*dropped, old.name):
         engine.publications.drop(name)
     engine.publications.follow(engine.catalog.view(old.name))
+    engine.allowed.tell_of(engine.catalog.view(old.name))
     told = f"; dropped {', '.join(dropped)}" if dropped else ""
     return Result(message=f"{'altered' if statement.alters else 'replaced'} view {old.name}{told}")
 

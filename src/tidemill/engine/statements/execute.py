@@ -97,6 +97,7 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     notes = implicit_number_notes(view)
     for note in notes:
         warnings.warn(note, ImplicitCastWarning, stacklevel=4)
+    engine.allowed.tell_of(engine.catalog.view(view.name))
     return Result(message=f"created view {statement.name}", notes=notes)
 
 
@@ -239,7 +240,9 @@ def analyze(engine: Engine, statement: sql.Analyze) -> Result:
 
 def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
     """Bring a deferred view up to date."""
-    return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
+    epoch = engine.refresh(statement.name)
+    engine.tell([statement.name])
+    return Result(message=f"{statement.name} shows epoch {epoch}")
 
 
 def replay_late(engine: Engine, statement: sql.ReplayLate) -> Result:

@@ -19,7 +19,6 @@ from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS, with_information
-from tidemill.engine.quarantine.notes import warn_readers
 from tidemill.engine.results import Result, present_rows
 from tidemill.engine.statements.clock import now
 from tidemill.engine.statements.versions import versions_read
@@ -40,14 +39,14 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     engine.reads.update(versions[name][0] if name in versions else name for name in read)
     stored = {name: versions.get(name, (name, until)) for name in read}
     found = engine.allowed.answer_at(stored, translated.relation, _first_rows(translated))
-    return _shown(engine, translated, found.zset().expand(), ())
+    return _shown(engine, translated, found.zset().expand())
 
 
 def answered(engine: Engine, query: TranslatedQuery) -> Result:
     """The rows of a translated SELECT over the present contents."""
     engine.reads.update(scans(query.relation))
     found = engine.answer(query.relation, _first_rows(query))
-    return _shown(engine, query, found.zset().expand(), scans(query.relation))
+    return _shown(engine, query, found.zset().expand())
 
 
 def select_oql(engine: Engine, query: OqlText) -> Result:
@@ -60,7 +59,7 @@ def select_oql(engine: Engine, query: OqlText) -> Result:
     if len(found) != 1 or not isinstance(found[0], OqlAnswer):
         raise ParseError("one query was expected", where=query.name, hint="A view is made by define().")
     asked = TranslatedQuery(found[0].relation, found[0].visible, found[0].order)
-    return _shown(engine, asked, engine.answer(asked.relation).zset().expand(), scans(asked.relation))
+    return _shown(engine, asked, engine.answer(asked.relation).zset().expand())
 
 
 def _first_rows(query: TranslatedQuery) -> Relation | None:
@@ -72,12 +71,10 @@ def _first_rows(query: TranslatedQuery) -> Relation | None:
     return TopK(query.relation, (), order, query.limit + (query.offset or 0))
 
 
-def _shown(engine: Engine, query: TranslatedQuery, rows: Iterable[Row], read: Iterable[str]) -> Result:
-    notes = engine.notes(read)
-    warn_readers(notes)
+def _shown(engine: Engine, query: TranslatedQuery, rows: Iterable[Row]) -> Result:
     fields = query.relation.fields[: query.visible]
     shown = [row[: query.visible] for row in order_and_limit(list(rows), query)]
-    return Result(present_rows(shown, fields), fields, frame=engine.placement.frame, notes=notes)
+    return Result(present_rows(shown, fields), fields, frame=engine.placement.frame)
 
 
 def order_and_limit(rows: Sequence[Row], query: TranslatedQuery) -> Sequence[Row]:

@@ -175,7 +175,7 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
         late = staleness_of(engine.catalog, engine.store, view, known)
         behind = (late.epochs, late.partitions, round(late.seconds, 3))
         runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
-        note = quarantine_note(engine.catalog, engine.store.positions, view)
+        note = quarantine_note(engine.catalog, engine.state.quarantine.marks, view)
         rows.append((view.name, strategies, runtime, refresh, fresh, *behind, note))
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
     described = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
