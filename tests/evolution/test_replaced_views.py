@@ -353,7 +353,7 @@ OVER_GROWING = (
     "SELECT x % 2 AS odd, MAX(x) AS x FROM p WHERE x < {} GROUP BY x % 2",
     "SELECT p.id, c.n FROM p JOIN c ON p.id = c.p WHERE p.x > {}",
     "SELECT p.x, COUNT(c.n) AS n FROM p LEFT JOIN c ON p.id = c.p WHERE p.x > {} GROUP BY p.x",
-    "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY x % 2 ORDER BY x) AS r FROM p WHERE x > {}) WHERE r < 3",
+    "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY x % 2 ORDER BY x) r FROM p WHERE x > {}) WHERE r < 3",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
-from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table
+from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table, UniqueConstraint
 
 __all__ = ["ddl", "options_clause"]
 
@@ -25,6 +25,8 @@ def ddl(table: Table) -> str:
     ]
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
+    for unique in table.uniques:
+        parts.append(f"{_named(unique)}UNIQUE ({_quoted(unique.columns)}){_characteristics(unique)}")
     for ref in table.references:
         by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
         to = f"REFERENCES {_quote(ref.table)}{by}{_characteristics(ref)}"
@@ -49,11 +51,14 @@ def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _named(constraint: ReferentialConstraint | CheckConstraint) -> str:
+Constraint = ReferentialConstraint | CheckConstraint | UniqueConstraint
+
+
+def _named(constraint: Constraint) -> str:
     return f"CONSTRAINT {_quote(constraint.name)} " if constraint.name else ""
 
 
-def _characteristics(constraint: ReferentialConstraint | CheckConstraint) -> str:
+def _characteristics(constraint: Constraint) -> str:
     """The suffix of an informational constraint; empty for an enforced one.
 
     >>> _characteristics(CheckConstraint("positive", "a > 0", enforced=False, rely=True))

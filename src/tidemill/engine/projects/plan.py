@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from tidemill.compiler.choose_plan import program_estimate
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.script.table_changes import AddColumns
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.catalog import Catalog
@@ -220,7 +221,7 @@ def _compared_table(catalog: Catalog, new: Definition, table: Table) -> DeploySt
     defaults = {column: text for column, text in table.defaults if column not in known}
     grown = replace(old, fields=table.fields, defaults=table.defaults)
     if added and table.fields[: len(old.fields)] == old.fields and ddl(grown) == ddl(table):
-        change = sql.AddColumns(tuple(added), defaults)
+        change = AddColumns(tuple(added), defaults)
         columns = ", ".join(field.name for field in added)
         alter = sql.AlterTable(new.place, new.name, change)
         return DeployStep("alter", new.name, new.kind, f"adds {columns}", statement=alter)
@@ -292,7 +293,7 @@ def _try(engine: Engine, trial: Catalog, step: DeployStep) -> tuple[DeployStep, 
     match step.statement:
         case sql.CreateTable(table=table):
             trial.add(table)
-        case sql.AlterTable(name=name, change=sql.AddColumns(fields=fields)):
+        case sql.AlterTable(name=name, change=AddColumns(fields=fields)):
             old = trial.table(name)
             trial.replace_entry(name, replace(old, fields=(*old.fields, *fields)))
         case sql.CreateNamedQuery(query=query):
