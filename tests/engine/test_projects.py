@@ -392,6 +392,34 @@ def test_tables_with_other_columns(chain: Path, tmp_path: Path) -> None:
         assert (wh.epoch - 1, wh.tables()) == before and len(wh.table("orders").definition.fields) == 4
 
 
+def test_constraints_moved_columns_and_bounds(chain: Path, tmp_path: Path) -> None:
+    events = "CREATE TABLE events (at TIMESTAMP, n INT) PARTITION BY at EVERY 1 DAY"
+    versions = (
+        (
+            "id INT PRIMARY KEY, customer STRING, amount INT, CONSTRAINT low CHECK (amount > -5)",
+            f"{events} LATENESS 1 DAY",
+        ),
+        (
+            "id INT, note STRING, amount INT CHECK (amount > -9), customer STRING, UNIQUE (id)",
+            f"{events} RETAIN 9 DAYS",
+        ),
+        ("customer STRING, id INT, amount INT, note STRING, PRIMARY KEY (id, customer)", events),
+    )
+    for columns, other in versions:
+        write(
+            chain, a_views=CHAIN.format("", "customer, total"), b__tables=f"CREATE TABLE orders ({columns}); {other};"
+        )
+        deploy(chain, tmp_path)
+        assert not tidemill.plan(chain, tmp_path / "w")
+        with opened(tmp_path) as wh:
+            assert sorted(wh.view("spend").rows()) == [("ann", 4), ("bob", 7)] and all(wh.verify())
+    with opened(tmp_path) as wh:
+        assert wh.table("orders").definition.primary_key == ("id", "customer")
+    write(chain, b__tables=f"CREATE TABLE orders ({versions[2][0]}, CHECK (amount > 0)); {events};")
+    with pytest.raises(errors.DataError, match="cannot have the constraint"):
+        deploy(chain, tmp_path)
+
+
 def test_rows_that_a_deployment_finds_wrong_leave_everything_as_it_was(chain: Path, tmp_path: Path) -> None:
     with opened(tmp_path) as wh:
         wh.apply({"orders": [(+1, (4, None, 1))]})

@@ -11,15 +11,16 @@ import pytest
 
 from tests.storage.object_stores import MemoryObjects, root
 from tests.storage.samples import FIELDS, PEOPLE, TOTAL_FIELDS, TOTALS, change, commit, contents, feed, totals
+from tidemill.changes.arrow import from_arrow
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import BIGINT, DOUBLE, Field
-from tidemill.storage import runs
+from tidemill.storage import row_group_statistics, runs
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
-from tidemill.storage.segments import RecentEpochs, stored_schema, with_epoch
+from tidemill.storage.segments import PLACE, RecentEpochs, stored_schema, with_epoch
 from tidemill.storage.store import Store
 
 ANN, BOB, EVE = (1, "ann"), (2, "bob"), (3, None)
@@ -250,6 +251,30 @@ def test_rows_are_read_by_the_values_of_columns(store: Store, monkeypatch: pytes
             assert found.items() >= {r: w for r, w in near.items() if ids is None or names is None or r in keys}.items()
 
 
+@pytest.mark.parametrize("wanted", [{3}, {15, 99, 1000}, set(range(0, 100, 7)), set()])
+def test_rows_are_found_by_some_columns(store: Store, monkeypatch: pytest.MonkeyPatch, wanted: set[int]) -> None:
+    """In files of several row groups, in the log, and of epochs that were replaced: with what was said of each."""
+    monkeypatch.setattr(runs, "PARQUET_OPTIONS", {**runs.PARQUET_OPTIONS, "row_group_size": 10})
+    commit(store, 1, [((n, "replaced"), 1) for n in range(100)])
+    store.commit(Epoch(2, {"people": change([((n, f"n{n % 7}"), 1) for n in range(100)])}, replaced=("people",)))
+    store.runs("people")
+    commit(store, 3, [((15, "n1"), -1), ((1000, "new"), 2)])
+
+    def find(rows: pa.Table) -> pa.Table:
+        assert rows.column_names == ["id"]
+        places = [place for place, number in enumerate(rows.column("id").to_pylist()) if number in wanted]
+        return pa.table({PLACE: places[::-1], "said": [f"{rows.column('id')[place]}" for place in places[::-1]]})
+
+    with store.pin() as snapshot:
+        commit(store, 4, [((3, "later"), 1)])
+        found = snapshot.find("people", FIELDS, FIELDS[:1], find)
+    assert found.column_names == [*stored_schema(FIELDS).names, "said"]
+    assert found.column("said").to_pylist() == [f"{number}" for number in found.column("id").to_pylist()]
+    rows = ZSet.summed(from_arrow(found.drop_columns(["said"]), FIELDS))
+    then = contents(store, until=3)
+    assert rows == {row: weight for row, weight in then.items() if row[0] in wanted}
+
+
 def test_copies_of_recent_epochs_are_complete_and_independent() -> None:
     tail = RecentEpochs()
     tail.reached.append((1, {"shop": "7"}))
@@ -276,10 +301,10 @@ def test_recent_epochs_are_gathered_in_few_segments_that_stay() -> None:
     assert [part.table.column(EPOCH).to_pylist() for part in tail.parts("t", since=98, until=100)] == [[99, 100]]
 
 
-@pytest.mark.parametrize("most", [runs.MOST_SORTED, 0])
+@pytest.mark.parametrize("most", [row_group_statistics.MOST_SORTED, 0])
 def test_runs_are_excluded_by_their_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Of many values only the ends are compared: then a run is read that has none of them, and never left out."""
-    monkeypatch.setattr(runs, "MOST_SORTED", most)
+    monkeypatch.setattr(row_group_statistics, "MOST_SORTED", most)
     file = tmp_path / "run.parquet"
     runs.write_table(pa.table({"id": [10, 20], "name": ["b", "d"]}), file)
 

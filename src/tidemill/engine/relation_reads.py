@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tidemill.compiler.plan import Decision
 from tidemill.engine.boundary import public_class
@@ -103,12 +104,22 @@ class RelationReads:
         form of batches: ``"rows"``, or ``"arrow"``, which builds no rows from columns.
         """
         engine, session, visible = self._engine, self._session, None
+        notes = partial(engine.notes, [view.lower()])
         if session is not None and not engine.rights.reads_all:
             engine.rights.required("SELECT", name := view.lower())
 
             def visible(batch: ChangeBatch) -> ChangeBatch:
                 return engine.run_in(session, lambda: engine.allowed.batch(name, batch))
 
+            notes = partial(engine.run_in, session, notes)
         return Subscription(
-            engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form, visible=visible
+            engine,
+            view,
+            since=since,
+            timeout=timeout,
+            where=where,
+            buffer=buffer,
+            form=form,
+            visible=visible,
+            notes=notes,
         )

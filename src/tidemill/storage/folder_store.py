@@ -307,7 +307,7 @@ class FolderStore:
                 if writer.full(self._commits.now):
                     self._tidy(self.checkpoint)
                 return partial(self._commits.wait, epoch.number, durable)
-            if epoch.dropped or epoch.replaced or epoch.altered or epoch.renamed:
+            if epoch.renamed or epoch.altered.keys() & epoch.changes.keys():
                 # Epochs in the log belong to the maps as they were before: they must be in runs first.
                 self.checkpoint()
             self._commits.advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))

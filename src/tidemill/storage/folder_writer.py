@@ -46,6 +46,9 @@ CHECKPOINT_EPOCHS = 4096
 CHECKPOINT_BYTES = 32 << 20
 """Epochs and bytes in the log at which a checkpoint is due; opening a warehouse replays less than that."""
 
+SMALL_ROWS = 10_000
+"""Most rows of a change that becomes one run with those of the log, and is then read with them."""
+
 FEW_FILES, WRITING_THREADS = 4, 8
 """Files of a commit from which they are written and synced at the same time, and by how many threads."""
 
@@ -201,6 +204,7 @@ class FolderWriter:
     def commit(self, now: CommittedState, epoch: Epoch) -> CommittedState:
         """Write an epoch as runs and commit it by a manifest of its own."""
         fault("before-data")
+        now, epoch = _small_changes_in_tail(now, epoch)
         added, counts = self._write_changes(now, epoch)
         commit = replace(
             self.next(now),
@@ -297,10 +301,17 @@ class FolderWriter:
         self._mark.move(_mark_of(state))
 
     def _with_tail(self, now: CommittedState, manifest: Manifest) -> Manifest:
-        """The manifest with one additional run for each map that has changes in the log."""
+        """The manifest with one additional run for each map that has changes in the log.
+
+        Those of maps that it drops are not needed, and those of maps that it replaces end with it.
+        """
         added, counts = dict(manifest.added), dict(manifest.counts)
-        parts = {name: part for name in now.tail.names() if (part := now.tail.part(name)) is not None}
+        names = [name for name in now.tail.names() if name not in manifest.dropped]
+        parts = {name: part for name in names if (part := now.tail.part(name)) is not None}
         for name, (run, marks) in self._write_all(parts, lambda name: parts[name].table, now.state).items():
+            if name in manifest.replaced:
+                added[name] = (*added.get(name, ()), replace(run, ended=manifest.epoch))
+                continue
             added[name] = (*added.get(name, ()), run)
             counts[name] = ChangeCounts.of_tables(marks) + counts.get(name, NO_CHANGES)
         reached = {**now.positions, **manifest.positions}
@@ -405,6 +416,21 @@ class FolderWriter:
             self._log.close()
         self._mark.close()
         self._lock.release()
+
+
+def _small_changes_in_tail(now: CommittedState, epoch: Epoch) -> tuple[CommittedState, Epoch]:
+    """The state with the small changes of an epoch to maps that have others in the log: these become one run."""
+    ended = {*epoch.dropped, *epoch.replaced, *epoch.altered, *epoch.renamed}
+    small = {
+        name: change
+        for name, change in epoch.changes.items()
+        if name not in ended and change.files is None and 0 < change.rows <= SMALL_ROWS and now.tail.count(name)
+    }
+    tail = now.tail.copy() if small else now.tail
+    for name, change in small.items():
+        tail.add(epoch.number, name, change)
+    rest = {name: change for name, change in epoch.changes.items() if name not in small}
+    return replace(now, tail=tail), replace(epoch, changes=rest)
 
 
 def _stamped(run: RunEntry, state: WarehouseState, name: str) -> RunEntry:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,12 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemill.changes.alterations import Alteration, present_columns, present_rows, stored_schema_of
-from tidemill.changes.arrow import ZERO
+from tidemill.changes.arrow import ZERO, integer_array
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.filesystem.checksums import (
@@ -47,7 +47,8 @@ from tidemill.storage.filesystem.row_group_checksums import (
 from tidemill.storage.filesystem.symlinks import refuse_link
 from tidemill.storage.mapped.mapped_run import MappedRun
 from tidemill.storage.mapped.run_lookups import RunLookups
-from tidemill.storage.segments import has_values, with_epoch
+from tidemill.storage.row_group_statistics import possible_groups, same_values
+from tidemill.storage.segments import Places, has_values, with_epoch
 from tidemill.storage.store import ColumnValues, RunFile
 
 ROW_GROUP = 32 * 1024
@@ -133,7 +134,18 @@ class RunSegment:
         A lookup in a file with checksums of its row groups verifies those that it reads. Rows that were written before
         the epoch that took them in belong to that epoch.
         """
-        rows = self._load(schema, where)
+        return self._since_first(self._load(schema, where), schema)
+
+    def take(self, schema: pa.Schema, places: Places) -> pa.Table:
+        """The rows at some places, ascending, with exactly the columns of ``schema``: only row groups that have some
+        are read."""
+        if self.alterations:
+            return self.load(schema).take(integer_array(places))
+        self.require_sound()
+        return self._since_first(read_places(self.local, schema, places, self.holds), schema)
+
+    def _since_first(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Rows of the epoch that took them in, if they were written before it."""
         place = schema.get_field_index(EPOCH)
         if place < 0 or not rows.num_rows or pc.min(rows.column(place)).as_py() >= self.run.first:
             return rows
@@ -326,10 +338,26 @@ def read_table(
         if where is None:
             threads = parquet.metadata.num_rows > THREADED_ROWS
             return parquet.read(columns=schema.names, use_threads=threads).select(schema.names).cast(schema)
-        groups = _possible_groups(parquet, where)
+        groups = possible_groups(parquet, where)
         verify(parquet.metadata, groups)
         found = [_matching_rows(partial(read_group, parquet, group), schema, where) for group in groups]
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
+
+
+def read_places(file: Path, schema: pa.Schema, places: Places, holds: str = "") -> pa.Table:
+    """The rows at some places, ascending, of a file."""
+    with translate_read_errors(file, holds), open_run(file) as parquet:
+        sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+        ends = np.cumsum(sizes)
+        groups, counts = np.unique(np.searchsorted(ends, places, side="right"), return_counts=True)
+        before = ends[groups] - np.array(sizes)[groups]  # rows of the file before each group that is read
+        read = np.cumsum([0, *np.array(sizes)[groups]])[:-1]  # and rows that are read before it
+        at = integer_array(places - np.repeat(before - read, counts))
+        same = same_values(parquet, groups.tolist(), (WEIGHT, EPOCH))
+        names = [name for name in schema.names if name not in same]
+        rows = parquet.read_row_groups(groups.tolist(), columns=names).select(names).take(at)
+        columns = [rows.column(f.name) if f.name not in same else pa.repeat(same[f.name], len(at)) for f in schema]
+        return pa.table(columns, names=schema.names).cast(schema)
 
 
 def rows_in(file: os.PathLike[str]) -> int:
@@ -361,55 +389,7 @@ def _rows_of_file(file: Path, schema: pa.Schema, first: int, last: int) -> Itera
 def may_hold(file: Path, where: ColumnValues) -> bool:
     """True unless the statistics of a run exclude that a row has these values."""
     with translate_read_errors(file, ""), open_run(file) as parquet:
-        return bool(_possible_groups(parquet, where))
-
-
-def _possible_groups(parquet: pq.ParquetFile, where: ColumnValues) -> list[int]:
-    """The row groups that may have one of the values in each column of ``where``."""
-    columns = {parquet.schema.column(i).path: i for i in range(len(parquet.schema))}
-    bounds = {columns[name]: _Sought.of(values) for name, values in where.items()}
-    groups = range(parquet.num_row_groups)
-    return [g for g in groups if all(_may_have(parquet, g, column, values) for column, values in bounds.items())]
-
-
-MOST_SORTED = 10_000
-"""Number of values that are looked for one by one in the statistics of a run; of more only the ends are."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sought:
-    """The values that are looked for in a column, in ascending order, and whether NULL is one of them.
-
-    Of very many only the ends are kept: between them there may be any value.
-    """
-
-    values: list[Any]
-    null: bool
-    all_between: bool
-
-    @classmethod
-    def of(cls, values: pa.Array) -> _Sought:
-        present, null = values.drop_null(), bool(values.null_count)
-        if len(present) <= MOST_SORTED:
-            return cls(sorted(present.to_pylist()), null, False)
-        return cls(list(pc.min_max(present).as_py().values()), null, True)
-
-    def lie_within(self, least: Any, greatest: Any) -> bool:
-        """True if one of the values may be between these, or be one of these."""
-        if self.all_between:
-            return bool(self.values[0] <= greatest and least <= self.values[-1])
-        place = bisect_left(self.values, least)
-        return place < len(self.values) and bool(self.values[place] <= greatest)
-
-
-def _may_have(parquet: pq.ParquetFile, group: int, column: int, sought: _Sought) -> bool:
-    statistics = parquet.metadata.row_group(group).column(column).statistics
-    if statistics is None or (sought.null and not (statistics.has_null_count and statistics.null_count == 0)):
-        return True
-    there = sought.values
-    if there and (not statistics.has_min_max or type(statistics.min) is not type(there[0])):
-        return True
-    return bool(there) and sought.lie_within(statistics.min, statistics.max)
+        return bool(possible_groups(parquet, where))
 
 
 def _matching_rows(read: Callable[[Sequence[str]], pa.Table], schema: pa.Schema, where: ColumnValues) -> pa.Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, chain, groupby, takewhile
@@ -27,6 +27,15 @@ from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.mapped.table_index import TableIndexes
 from tidemill.storage.store import ColumnValues
 
+Places = npt.NDArray[np.int64]
+"""Places of rows, ascending."""
+
+FindRows = Callable[[pa.Table], pa.Table]
+"""Finds rows by some of their columns: gives their places in the column ``PLACE``, and what else it says of each."""
+
+PLACE = "_place of the row"
+"""The column of the places that rows have among others."""
+
 
 class Segment(Protocol):
     """Rows of epochs ``first`` to ``last``, visible before epoch ``ended``, at which their map was replaced."""
@@ -42,6 +51,9 @@ class Segment(Protocol):
 
     def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
         """The rows, or those with the values of ``where``, with exactly the columns of ``schema``."""
+
+    def take(self, schema: pa.Schema, places: Places) -> pa.Table:
+        """The rows at some places, ascending, of those that ``load`` gives, with exactly the columns of ``schema``."""
 
 
 class ArrowChange(Protocol):
@@ -70,6 +82,10 @@ class TableSegment:
         found = None if where is None else self.indexes.find(self.table, schema, where)
         table = self.table.select(schema.names).cast(schema) if found is None else found
         return table if where is None else table.filter(has_values(table, where))
+
+    def take(self, schema: pa.Schema, places: Places) -> pa.Table:
+        """The rows at some places, ascending, with exactly the columns of ``schema``."""
+        return self.table.select(schema.names).take(integer_array(places)).cast(schema)
 
     def followed_by(self, other: TableSegment, changes: int) -> TableSegment:
         """The rows of both, in which there are so many changes."""
@@ -302,6 +318,34 @@ def read_segments(
     """
     tables = [table for part in parts for table in _rows_of(part, schema, since, until, where)]
     return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema)
+
+
+def find_rows(parts: Sequence[Segment], schema: pa.Schema, until: int, columns: pa.Schema, find: FindRows) -> pa.Table:
+    """The rows as of epoch ``until`` that ``find`` finds by some columns, with what it says of them.
+
+    Of a file with none of them nothing else is read, and of others the parts that have some.
+    """
+    parts = [part for part in parts if is_visible_at(part, until)]
+    known = [part.load(columns) for part in parts]
+    found = find(pa.concat_tables([columns.empty_table(), *known])).sort_by(PLACE)
+    others = pa.schema([field for field in schema if field.name not in columns.names])
+    shown = [*schema.names, *(name for name in found.column_names if name != PLACE)]
+    tables, begin = [], 0
+    for part, rows in zip(parts, known, strict=True):
+        first, last = np.searchsorted(found.column(PLACE), (begin, begin + rows.num_rows))
+        if first < last:
+            said = found.slice(first, last - first)
+            places = said.column(PLACE).to_numpy() - begin
+            whole = _beside(part.take(others, places), rows.take(integer_array(places)), said)
+            tables.append(_between(whole, part, None, until).select(shown))
+        begin += rows.num_rows
+    return pa.concat_tables([_beside(schema.empty_table(), found.slice(0, 0)).select(shown), *tables])
+
+
+def _beside(*tables: pa.Table) -> pa.Table:
+    """The columns of several tables of the same rows."""
+    names = [name for table in tables for name in table.column_names]
+    return pa.table([column for table in tables for column in table.columns], names=names)
 
 
 def _rows_of(

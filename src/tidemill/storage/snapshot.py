@@ -14,7 +14,15 @@ from tidemill.model.errors import EpochGone
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import Field
 from tidemill.storage.commits.manifest import LostEpochs, WarehouseState
-from tidemill.storage.segments import RecentEpochs, Segment, check_readable, read_segments, stored_schema
+from tidemill.storage.segments import (
+    FindRows,
+    RecentEpochs,
+    Segment,
+    check_readable,
+    find_rows,
+    read_segments,
+    stored_schema,
+)
 from tidemill.storage.store import ColumnValues
 
 
@@ -54,6 +62,14 @@ class StoreSnapshot:
         parts = [*self.parts(name), *self.tail.parts(name, since=since, until=bound)]
         with self.reading():
             return read_segments(parts, stored_schema(fields), since, bound, where)
+
+    def find(self, name: str, fields: Sequence[Field], columns: Sequence[Field], find: FindRows) -> pa.Table:
+        """The rows of map ``name`` that ``find`` finds by some columns, with their weights and what it says of them."""
+        require_not_lost(self.losses, name, None, self.epoch)
+        parts = [*self.parts(name), *self.tail.parts(name, since=None, until=self.epoch)]
+        by = pa.schema([stored_schema(fields).field(one.name) for one in columns])
+        with self.reading():
+            return find_rows(parts, stored_schema(fields), self.epoch, by, find)
 
     def epochs(self, name: str, since: int) -> set[int]:
         """The epochs after ``since`` that changed map ``name``. Of a file that has one epoch nothing is read."""

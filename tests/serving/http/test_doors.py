@@ -16,7 +16,7 @@ from tests.serving.certificates import Certificate, make_certificate
 from tests.serving.http.conftest import SHOP
 from tidemill.model.errors import SetupError
 from tidemill.serving.access.users import Users
-from tidemill.serving.cli.served import ServerOptions, server_of
+from tidemill.serving.cli.served import ServerOptions, server_of, tls_is_required
 
 COMMAND = [sys.executable, "-c", "from tidemill.serving.cli.entry import main; main()", "serve", "-r", "native"]
 PASSWORD = "correct horse"
@@ -77,6 +77,35 @@ def test_both_doors_speak_tls(
     assert (tmp_path / "log").is_dir() and not (folder / "audit").exists()
     with tidemill.open(folder, runtime="native") as wh:
         assert len(wh.view("spend").rows()) == 3
+
+
+def test_postgres_without_tls_is_refused_where_it_is_required(
+    certificate: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def required(host: str, asked: bool | None = None, certificate: Path | None = certificate.certificate) -> bool:
+        return tls_is_required(ServerOptions(host, tls_certificate=certificate, tls_required=asked))
+
+    assert required("0.0.0.0") and required("127.0.0.1", True) and required("shop.example")
+    assert not (required("127.0.0.1") or required("0.0.0.0", False) or required("0.0.0.0", certificate=None))
+    users = Users.load(tmp_path / "users.json")
+    users.add("ann", ["reader"], PASSWORD)
+    token = users.add_token("ann")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.certificate))
+    options = ServerOptions("127.0.0.1", 0, 0, users.path, tmp_path / "log", *certificate, tls_required=True)
+    with tidemill.open(":memory:", runtime="native") as wh:
+        server = server_of(wh, str(tmp_path), options)
+        server.start()
+        try:
+            told = f"host=127.0.0.1 port={port_of(server.addresses[1])} user=ann password='{PASSWORD}'"
+            with psycopg.connect(f"{told} sslmode=require"), tidemill.connect(server.url, token=token) as shop:
+                figures = shop._connection.get("/metrics", accept="text/plain").decode()
+            assert "tidemill_pgwire_connections 1\n" in figures
+            assert 'tidemill_pending_requests{pool="pgwire"} 0\n' in figures
+            with pytest.raises(psycopg.OperationalError, match="connections are taken with TLS alone"):
+                psycopg.connect(f"{told} sslmode=disable")
+        finally:
+            server.stop()
+            server.wait()
 
 
 def test_what_cannot_be_served_is_refused_at_once(folder: Path, certificate: Certificate, tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ NDJSON = "application/x-ndjson"
 class Desk:
     """A server with users, and the token of each."""
 
-    def __init__(self, served: Served, tokens: dict[str, str], audit: Path) -> None:
+    def __init__(self, served: Served, tokens: dict[str, str], audit: Path, log: AuditLog) -> None:
         self.served = served
         self.tokens = tokens
         self.audit = audit
+        self.log = log
 
     def ask(self, user: str, method: str, path: str, body: str | None = None, **headers: str) -> Answer:
         given = {"content_type": "application/json", "authorization": f"Bearer {self.tokens[user]}", **headers}
@@ -46,8 +47,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     wh.sql("GRANT SELECT ON spend TO eu WHERE customer = 'ann'")
     wh.sql("CREATE TABLE lines (id BIGINT PRIMARY KEY, line STRING); GRANT INSERT ON lines TO log WHERE line <> 'no'")
     wh.sql("CREATE FUNCTION secret_price(i INT) RETURNS INT RETURN i + 1")
-    for served in serve(wh, users=users, audit=AuditLog(folder / "audit")):
-        yield Desk(served, tokens, folder / "audit")
+    log = AuditLog(folder / "audit")
+    for served in serve(wh, users=users, audit=log):
+        yield Desk(served, tokens, folder / "audit", log)
 
 
 def test_nobody_is_let_in_without_a_token(desk: Desk) -> None:
@@ -139,6 +141,32 @@ def test_statements_are_noted_without_values(desk: Desk) -> None:
     desk.sql("rita", "SELECT * FROM spend WHERE customer = 'secret'")
     text = "".join(path.read_text() for path in desk.audit.iterdir())
     assert '"rita"' in text and "secret" not in text
+
+
+def test_what_is_done_is_noted(desk: Desk) -> None:
+    desk.ask("will", "POST", "/v1/tables/orders", '[{"id": 70}, {"id": 71}]')
+    desk.ask("will", "POST", "/v1/tables/orders", '{"id": 70}')
+    desk.ask("will", "POST", "/v1/tables/orders", '{"id": "secret"}')
+    desk.ask("log", "POST", "/v1/tables/orders", '{"id": 72}')
+    desk.ask("olga", "POST", "/v1/views/spend/refresh")
+    desk.ask("olga", "POST", "/v1/builds/nothing/pause")
+    released = desk.ask("olga", "POST", "/v1/views/spend/errors/release")
+    assert released.status == 400
+    noted = {
+        (entry["user"], entry["action"], entry.get("rows"), entry["outcome"], entry["door"])
+        for entry in desk.log.entries()
+        if "action" in entry
+    }
+    assert noted >= {
+        ("will", "POST /v1/tables/orders", 2, "ok", "http"),
+        ("will", "POST /v1/tables/orders", 1, "DuplicateKey", "http"),
+        ("will", "POST /v1/tables/orders", None, "BadValue", "http"),
+        ("log", "POST /v1/tables/orders", None, "UnknownName", "http"),
+        ("olga", "POST /v1/views/spend/refresh", None, "ok", "http"),
+        ("olga", "POST /v1/builds/nothing/pause", None, "UnknownName", "http"),
+        ("olga", "POST /v1/views/spend/errors/release", None, released.error["kind"], "http"),
+    }
+    desk.served.wh.sql("DELETE FROM orders WHERE id IN (70, 71)")
 
 
 def test_a_client_brings_its_token(desk: Desk) -> None:

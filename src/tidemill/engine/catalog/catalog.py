@@ -220,14 +220,17 @@ class Catalog:
             raise NameTaken(f'source "{source.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         self.sources[source.name] = source
 
-    def disconnect(self, name: str) -> SourceEntry:
-        """Remove a source that no view reads."""
+    def source(self, name: str) -> SourceEntry:
+        """The source called ``name``."""
         if name not in self.sources:
             known = ", ".join(self.sources) or "none"
             raise UnknownName(f'there is no source "{name}"', hint=f"Sources: {known}.")
-        readers = [
-            view.name for view in self.views.values() if any(name in kept.homes for kept in view.remote_subplans)
-        ]
+        return self.sources[name]
+
+    def disconnect(self, name: str) -> SourceEntry:
+        """Remove a source that no view reads."""
+        self.source(name)
+        readers = [view.name for view in self.views.values() if name in view.sources]
         if readers:
             raise Unsupported(
                 f'source "{name}" cannot be dropped',
@@ -248,8 +251,15 @@ class Catalog:
         self.feeds[feed.name] = feed
 
     def update_view(self, view: View) -> None:
-        """Replace the entry of a view."""
+        """Replace the entry of a view, which has a table of errors if it sets rows aside."""
+        before, after = _errors_of(self._entries[view.name]), _errors_of(view)
         self._entries[view.name] = view
+        if before is None and after is not None:
+            if after.name in self._entries or after.name in self.named.queries:
+                raise NameTaken(f'"{after.name}" exists already', detail="Rows that are set aside are stored there.")
+            self._entries[after.name] = after
+        elif before is not None and after is None:
+            del self._entries[before.name]
         self._sort()
 
     def replace_entry(self, name: str, entry: Table | View) -> None:
@@ -258,6 +268,18 @@ class Catalog:
             entry.name if other == name else other: entry if other == name else kept
             for other, kept in self._entries.items()
         }
+        self._sort()
+
+    def alter_table(self, table: Table) -> None:
+        """Put an altered table in the place of the one of its name, and its table of late changes beside it."""
+        before, after = late_table(self.tables[table.name]), late_table(table)
+        self.replace_entry(table.name, table)
+        if after is None and before is not None:
+            del self._entries[before.name]
+        elif after is not None:
+            if before is None and (after.name in self._entries or after.name in self.named.queries):
+                raise NameTaken(f'"{after.name}" exists already', detail="Late changes would be stored there.")
+            self._entries[after.name] = after
         self._sort()
 
     def put_after(self, name: str, inputs: Iterable[str]) -> bool:

@@ -186,7 +186,9 @@ class Planner:
             reason = f"the plan is kept, another would save too little, {work}"
             return replace(decision, chosen=old.plan.choice, reason=reason, visits=before, bytes=None)
         plan = view.plan.decided(replace(decision, reason=f"planned anew, {work}"), view.plan.log[:-1])
-        self._definitions.replan_view(replace(view, plan=plan))
+        self._definitions.replan_view(
+            replace(view, plan=plan, created=old.created, fresh=old.fresh, former=old.former, stopped=old.stopped)
+        )
         return None
 
     def _keep(self, decisions: Mapping[str, Decision]) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.algebra.node import Relation
+from tidemill.changes.alterations import Alteration
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.catalog.catalog import Catalog
@@ -28,14 +29,11 @@ from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import FormerColumns, View
-from tidemill.engine.definitions.preparation import (
-    PreparedFilter,
-    PreparedRows,
-    filter_step,
-    prepare,
-    rows_passing_one,
-    signed_rows,
-)
+from tidemill.engine.definitions.preparation import filter_step, prepare
+from tidemill.engine.definitions.prepared import Preparation
+from tidemill.engine.definitions.prepared_columns import PreparedColumns
+from tidemill.engine.definitions.prepared_views import PreparedView, padded
+from tidemill.engine.definitions.rows_between_filters import rows_passing_one, signed_rows
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -47,7 +45,7 @@ from tidemill.model.errors import EpochGone, SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.changed_filters import ChangedFilter
-from tidemill.program.equal_state import has_equal_columns, has_equal_state
+from tidemill.program.equal_state import equal_maps, has_equal_columns
 from tidemill.program.maps import Map
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import NotAnswered
@@ -60,19 +58,16 @@ __all__ = ["ViewReplacement", "why_anew"]
 TRIES = 3
 """How often a view is prepared while others change what it is made of."""
 
-Prepared = PreparedFilter | PreparedRows
-
 
 @dataclass(frozen=True)
 class _Swap:
-    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end.
-
-    A view that comes from a stage brings maps, which are ``renamed``.
-    """
+    """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end, or
+    how they are ``altered``. A view that comes from a stage brings maps, which are ``renamed``."""
 
     changes: Mapping[str, ChangeSet]
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
+    altered: tuple[Alteration, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -105,8 +100,8 @@ class ViewReplacement:
         Others write while the new view is computed; if they change what it is made of, it is computed again. In a joint
         commit they wait.
         """
-        for _ in range(0 if self._epochs.is_joint else TRIES):
-            prepared = self._prepared(name, define, cascade)
+        for number in range(0 if self._epochs.is_joint else TRIES):
+            prepared = self._prepared(name, define, cascade, plainly=number > 0)
             if prepared is None:
                 break
             with closing(prepared), suppress(EpochGone, NotAnswered):
@@ -119,7 +114,7 @@ class ViewReplacement:
         assert gone is not None
         return gone
 
-    def _prepared(self, name: str, define: Callable[[], View], cascade: bool) -> Prepared | None:
+    def _prepared(self, name: str, define: Callable[[], View], cascade: bool, *, plainly: bool) -> Preparation | None:
         """What can be computed before the view is swapped in; refuses what cannot be replaced."""
         with self._definitions.alone(name), self._settled():
             new = define()
@@ -127,9 +122,9 @@ class ViewReplacement:
                 return None
             replaced = self._compared(new)
             self._gone(replaced, cascade)
-            return prepare(self._state, replaced)
+            return prepare(self._state, replaced, self._settled, plainly=plainly)
 
-    def _ran(self, prepared: Prepared) -> bool:
+    def _ran(self, prepared: Preparation) -> bool:
         """Compute what can be computed before; False if that fails because others have changed what is read."""
         try:
             prepared.run()
@@ -140,7 +135,7 @@ class ViewReplacement:
             return False
         return True
 
-    def _swap_in(self, new: View, cascade: bool, prepared: Prepared | None) -> list[str] | None:
+    def _swap_in(self, new: View, cascade: bool, prepared: Preparation | None) -> list[str] | None:
         """Put a view in its place; None if it was prepared for what has changed meanwhile."""
         with self._definitions.alone(new.name), self._settled(), ExitStack() as ending:
             if prepared is not None and not prepared.holds:
@@ -216,24 +211,20 @@ class ViewReplacement:
         self,
         replaced: ReplacedView,
         gone: Sequence[str],
-        prepared: Prepared | None,
+        prepared: Preparation | None,
         also: Mapping[str, ChangeSet] = NO_CHANGES,
     ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
-        number, step = self._epochs.next_number, None
-        staged = staged_for(self._state.catalog, replaced.new)
-        if isinstance(prepared, PreparedFilter):
-            step = prepared.found, prepared.change()
-        elif prepared is None and staged is None and not also:
-            step = self._step_by_filter(replaced)
-        beside = prepared if isinstance(prepared, PreparedRows) else None
+        number, staged = self._epochs.next_number, staged_for(self._state.catalog, replaced.new)
+        plainly = prepared is None and staged is None and not also
+        step = self._step_by_filter(replaced) if plainly else None
         with self._epochs.changing_catalog() as catalog:
             left, dropped = self._definitions.remove_all(catalog, gone)
             self._definitions.release_all(gone, dropped)
             require_bounded(catalog, replaced.new)
             new = self._with_history(replaced, number) if staged else self._shared(replaced, number)
             if staged is None:
-                swap = self._made(replaced, number, step, beside)
+                swap = self._made(replaced, number, step, prepared)
             else:
                 swap = self._from_stage(replaced, number, staged)
                 catalog.drop(staged.name)
@@ -251,6 +242,7 @@ class ViewReplacement:
                 catalog=catalog_to_json(catalog),
                 dropped=(*dropped, *{*swap.dropped, *(ended & {*replaced.old.map_names})}),
                 replaced=swap.replaced,
+                altered={new.name: swap.altered} if swap.altered else {},
                 renamed=swap.renamed,
             )
             fault("before-swap")
@@ -264,12 +256,14 @@ class ViewReplacement:
         replaced: ReplacedView,
         number: int,
         step: tuple[ChangedFilter, ChangeSet] | None,
-        prepared: PreparedRows | None,
+        prepared: Preparation | None,
     ) -> _Swap:
         """The new rows and maps, in the cheapest way that there is."""
         if step is not None:
             return self._by_filter(replaced, number, *step)
-        if prepared is not None:
+        if isinstance(prepared, PreparedColumns):
+            return _Swap({}, altered=prepared.alterations)
+        if isinstance(prepared, PreparedView):
             return self._as_prepared(replaced, number, prepared)
         if replaced.old.full_program == replaced.new.full_program and not self._is_stale(replaced.old):
             return _Swap({})
@@ -285,9 +279,9 @@ class ViewReplacement:
         if replaced.keeps_columns:
             told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
             stored, again = self._told(replaced, told, number)
-            return _Swap({**stored, new.name: told}, (staged.name,), again, state)
+            return _Swap({**stored, new.name: told}, (staged.name,), again, renamed=state)
         stored, again = self._told(replaced, self._told_in_old_columns(replaced, rows), number)
-        return _Swap({**stored, new.name: rows}, (staged.name,), (new.name, *again), state)
+        return _Swap({**stored, new.name: rows}, (staged.name,), (new.name, *again), renamed=state)
 
     # -- by a filter --------------------------------------------------------------------------------------------
 
@@ -298,7 +292,7 @@ class ViewReplacement:
         if found is None:
             return None
         fields = self._state.catalog.entry(found.relation).fields
-        return found, signed_rows(self._answer(rows_passing_one(found, fields)), fields)
+        return found, signed_rows(self._answer(rows_passing_one(found, fields)).arrow(), fields)
 
     def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
         """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
@@ -311,28 +305,27 @@ class ViewReplacement:
 
     # -- built beside -------------------------------------------------------------------------------------------
 
-    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: PreparedRows) -> _Swap:
-        """The view that was computed beside the old one, brought up to the present epoch."""
-        old, new = replaced.old, replaced.new
-        prepared.beside.follow()
-        told = ChangeSet.of((), old.fields)
-        if prepared.tells:
-            told = self._as_readers_know(replaced, prepared.difference(), prepared.beside.rows)
-        stored, again = self._told(replaced, told, number)
-        contents = prepared.beside.changes(prepared.maps)
-        maps = () if has_equal_state(old.full_program, new.full_program) else _state_of(old)
-        if replaced.keeps_columns:
-            return _Swap({**contents, **stored, new.name: told}, maps, again)
-        return _Swap({**stored, **contents}, maps, (new.name, *again))
+    def _as_prepared(self, replaced: ReplacedView, number: int, prepared: PreparedView) -> _Swap:
+        """The view that was computed beside the old one, and its readers, brought up to the present epoch."""
+        beside = prepared.beside
+        beside.follow()
+        if prepared.is_told:
+            stored, again = beside.changes(beside.told), tuple(beside.contents.anew & beside.told.keys())
+            self._state.miss_epoch(beside.readers)
+        else:
+            told = self._as_readers_know(replaced, prepared.difference(), prepared.rows)
+            stored, again = self._told(replaced, told, number)
+        changes = {**stored, **beside.changes(prepared.maps)}
+        return _Swap(changes, prepared.ended, again if replaced.keeps_columns else (replaced.new.name, *again))
 
     def _beside(self, replaced: ReplacedView, number: int) -> _Swap:
         """The new view, computed beside the old one, and the difference of their rows, propagated to readers."""
         old, new = replaced.old, replaced.new
         changes = self._filler.load_beside(new, number)
         rows = changes.pop(new.name, None) or ChangeSet.of((), new.fields)
-        maps = _state_of(old)
-        if has_equal_state(old.full_program, new.full_program) and not self._is_stale(old):
-            changes, maps = {}, ()
+        kept = frozenset[str]() if self._is_stale(old) else equal_maps(old.full_program, new.full_program)
+        changes = {name: change for name, change in changes.items() if name not in kept}
+        maps = tuple(name for name in _state_of(old) if name not in kept)
         if replaced.keeps_columns:
             told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
             stored, again = self._told(replaced, told, number)
@@ -366,10 +359,10 @@ class ViewReplacement:
         looked_up = any(old.name in self._state.pipeline[view.name].looked_up for view in replaced.untouched)
         if differing.num_rows and looked_up:
             names = [f.name for f in replaced.seen_columns()]
-            new = _padded(rows().arrow().select([*names, WEIGHT]), old.fields)
+            new = padded(rows().arrow().select([*names, WEIGHT]), old.fields)
             gone = self._state.store.read(old.name, old.fields).select(new.schema.names)
             return ChangeSet.of_arrow(difference(gone, new, Map(old.name, old.fields)), old.fields)
-        return ChangeSet.of_arrow(_padded(differing, old.fields), old.fields)
+        return ChangeSet.of_arrow(padded(differing, old.fields), old.fields)
 
     def _difference(self, old: View, rows: ChangeSet, seen: Sequence[Field]) -> pa.Table:
         """The change from the stored rows of a view to others, in the columns ``seen``."""
@@ -467,13 +460,3 @@ def _is_spelled(field: Field) -> bool:
         return read_type(str(field.type)) == field.type
     except SqlError:
         return False
-
-
-def _padded(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """Weighted rows with NULL in the columns that they lack."""
-    schema = pa.schema([*ChangeSet.of((), tuple(fields)).arrow().schema])
-    columns = [
-        rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
-        for f in schema
-    ]
-    return pa.table(columns, schema=schema)

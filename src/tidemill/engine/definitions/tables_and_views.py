@@ -201,7 +201,6 @@ class RelationDefinitions:
             self._state.require_writable()
             self.unshare(self._state.catalog.view(view.name))
             old = self._state.catalog.view(view.name)
-            view = replace(view, created=old.created, fresh=old.fresh, former=old.former)
             reason = self._state.catalog.unfillable(old) or self._state.catalog.unfillable(view)
             if reason:
                 hint = "Use CREATE OR REPLACE MATERIALIZED VIEW."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.memory_budget import MemoryBudget
-from tidemill.engine.epochs.pipeline import Pipeline, PipelineIndex
+from tidemill.engine.epochs.pipeline import Pipeline, PipelineIndex, PlacedProgram
 from tidemill.engine.epochs.placement import Placement
 from tidemill.engine.quarantine.quarantine import Quarantine
 from tidemill.model.errors import StorageError
@@ -134,6 +134,15 @@ class EngineState:
             self._placed_as = self.pipeline.index
         self.placement.take_part(self._taking_part)
         return self._taking_part
+
+    def miss_epoch(self, programs: Iterable[PlacedProgram]) -> None:
+        """Note that the next epoch was computed elsewhere: what runtimes hold of these programs, and of relations,
+        catches up from the store when it is next used."""
+        for placed in programs:
+            for stage in placed.program.stages:
+                for runtime in (placed.runtime, *placed.paused):
+                    runtime.pause(stage)
+        self.placement.take_part(())
 
     def place(self, view: View) -> None:
         """Place a view on the runtime for small changes."""

@@ -242,6 +242,8 @@ def _table_constraints(engine: Engine) -> Rows:
     for table in _base_tables(engine):
         if table.primary_key:
             yield row(table.name, _primary(table.name), "PRIMARY KEY", enforced=table.kept)
+        for unique in table.uniques:
+            yield row(table.name, unique.name, "UNIQUE", unique.enforced)
         for key in table.references:
             yield row(table.name, _foreign(table.name, key), "FOREIGN KEY", key.enforced)
         for check in table.checks:
@@ -257,6 +259,8 @@ def _key_column_usage(engine: Engine) -> Rows:
 
     for table in _base_tables(engine):
         yield from rows(table.name, _primary(table.name), table.primary_key)
+        for unique in table.uniques:
+            yield from rows(table.name, unique.name, unique.columns)
         for key in table.references:
             yield from rows(table.name, _foreign(table.name, key), key.columns, refers=True)
     for view, columns in _view_keys(engine):

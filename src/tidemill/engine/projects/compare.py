@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.script import table_changes as change
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
+from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.compiler.frontends.translate import parse
-from tidemill.engine.catalog.altered_table import altered_table
+from tidemill.engine.catalog.altered.change import altered_table
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.catalog.ddl import Constraint, constraint_clause, constraints_of, ddl
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.seen_columns import EVERYTHING
 from tidemill.engine.catalog.view import View
@@ -22,7 +24,8 @@ from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.projects.project import Definition
 from tidemill.engine.projects.steps import DeployStep
 from tidemill.model.errors import TidemillError, Unsupported
-from tidemill.model.schema import Table
+from tidemill.model.schema import Partitioning, Table
+from tidemill.model.types import Field
 
 __all__ = ["compared", "replacing"]
 
@@ -61,10 +64,10 @@ def _compared_table(old: Table, new: Definition, wanted: Table, is_empty: bool) 
         return None
     said, statements, now = [], [], old
     try:
-        for change, told in _changes(old, wanted, is_empty):
-            now = altered_table(now, change, is_empty=is_empty).table
+        for step, told in _changes(old, wanted):
+            now = altered_table(now, step, is_empty=is_empty).table
             said.append(told)
-            statements.append(sql.AlterTable(new.place, new.name, change))
+            statements.append(sql.AlterTable(new.place, new.name, step))
     except TidemillError as error:
         error.where = error.where or new.place
         raise
@@ -73,35 +76,76 @@ def _compared_table(old: Table, new: Definition, wanted: Table, is_empty: bool) 
             f'table "{new.name}" is another one in the warehouse',
             where=new.place,
             detail=f"It is {ddl(old)}.",
-            hint="A deployment adds columns at the end, widens types, and sets NOT NULL, defaults and the primary key. "
-            "For anything else, such as a column that goes or has another name, use ALTER TABLE first.",
+            hint="A deployment adds and moves columns, widens types, and changes NOT NULL, defaults, keys, "
+            "constraints, LATENESS and RETAIN. A column that goes or has another name is for ALTER TABLE.",
         )
     return DeployStep("alter", new.name, new.kind, ", ".join(said), statements=tuple(statements))
 
 
-def _changes(old: Table, new: Table, is_empty: bool) -> Iterator[tuple[sql.ColumnChange, str]]:
-    """The changes of columns that lead from one table to another, as far as there are such, and each in words."""
-    added = new.fields[len(old.fields) :]
-    defaults, former = dict(new.defaults), dict(old.defaults)
-    rekeyed = old.primary_key != new.primary_key
-    if rekeyed and old.primary_key:
-        yield sql.SetPrimaryKey(), "drops the primary key"
-    for before, after in zip(old.fields, new.fields, strict=False):
-        name = before.name
-        if name != after.name:
-            return
-        if before.declared != after.declared:
-            yield sql.SetType(name, after), f"{name} is {after.declared}"
-        if before.nullable != after.nullable and name not in new.primary_key:
-            yield sql.SetNullable(name, after.nullable), f"{name} {'may be NULL' if after.nullable else 'is NOT NULL'}"
+def _changes(old: Table, new: Table) -> Iterator[tuple[change.TableChange, str]]:
+    """The changes that lead from one table to another, as far as there are such, and each in words."""
+    if not {f.name for f in old.fields} <= {f.name for f in new.fields}:
+        return
+    former, present = constraints_of(old), constraints_of(new)
+    for gone in former:
+        if gone not in present:
+            yield change.DropConstraint(gone.name), f"has no constraint {gone.name}"
+    if old.primary_key not in ((), new.primary_key):
+        yield change.SetPrimaryKey(), "has another key"
+    yield from _changed_columns(old, new)
+    if new.primary_key not in ((), old.primary_key):
+        yield change.SetPrimaryKey(new.primary_key), f"has the primary key ({', '.join(new.primary_key)})"
+    for come in present:
+        if come not in former:
+            yield _added(new.name, come), f"has the constraint {come.name}"
+    yield from _changed_bounds(*(one.partitioning or Partitioning("", 0) for one in (old, new)))
+
+
+def _changed_bounds(old: Partitioning, new: Partitioning) -> Iterator[tuple[change.TableChange, str]]:
+    """What is retained needs LATENESS, so that comes before RETAIN and goes after it."""
+    if old.retain != new.retain and new.retain is None:
+        yield change.SetBound("RETAIN", None), "has no RETAIN"
+    if old.lateness != new.lateness:
+        yield change.SetBound("LATENESS", new.lateness), "has another LATENESS"
+    if old.retain != new.retain and new.retain is not None:
+        yield change.SetBound("RETAIN", new.retain), "has another RETAIN"
+
+
+def _changed_columns(old: Table, new: Table) -> Iterator[tuple[change.TableChange, str]]:
+    known, defaults, former = {f.name: f for f in old.fields}, dict(new.defaults), dict(old.defaults)
+    for field in new.fields:
+        name, before = field.name, known.get(field.name)
+        if before is None:
+            continue
+        if before.declared != field.declared:
+            yield change.SetType(name, field), f"{name} is {field.declared}"
+        if before.nullable != field.nullable and name not in new.primary_key:
+            yield change.SetNullable(name, field.nullable), f"{name} {_nullability(field)}"
         if former.get(name) != defaults.get(name):
-            default = defaults.get(name)
-            yield sql.SetDefault(name, default), f"{name} has {'no default' if default is None else 'another default'}"
-    if added:
-        texts = {field.name: defaults[field.name] for field in added if field.name in defaults}
-        yield sql.AddColumns(added, texts), f"adds {', '.join(field.name for field in added)}"
-    if rekeyed and new.primary_key:
-        yield sql.SetPrimaryKey(new.primary_key), f"has the primary key ({', '.join(new.primary_key)})"
+            told = "another default" if name in defaults else "no default"
+            yield change.SetDefault(name, defaults.get(name)), f"{name} has {told}"
+    order = [f.name for f in old.fields]
+    for place, field in enumerate(new.fields):
+        name, after = field.name, change.ColumnPlace(new.fields[place - 1].name if place else None)
+        if name not in known:
+            texts = {name: defaults[name]} if name in defaults else {}
+            places = {} if place == len(order) else {name: after}
+            yield change.AddColumns((field,), texts, places=places), f"adds {name}"
+            order.insert(place, name)
+        elif order[place] != name:
+            yield change.MoveColumn(name, after), f"moves {name}"
+            order.remove(name)
+            order.insert(place, name)
+
+
+def _nullability(field: Field) -> str:
+    return "may be NULL" if field.nullable else "is NOT NULL"
+
+
+def _added(table: str, constraint: Constraint) -> change.TableChange:
+    (statement,) = parse(f"ALTER TABLE {quoted(table)} ADD {constraint_clause(constraint)}", name=f"table {table}")
+    assert isinstance(statement, sql.AlterTable)
+    return statement.change
 
 
 # -- views -------------------------------------------------------------------------------------------------------------
@@ -118,9 +162,9 @@ def _compared_view(old: View, new: Definition, statement: sql.CreateView) -> Dep
     if not differ:
         return None
     reason = f"option {', '.join(sorted(differ))}"
-    if differ <= {*ALTERABLE_OPTIONS} & after.keys():
-        altered = {key: statement.options[key] for key in differ}
-        alter = sql.AlterView(new.place, new.name, altered)
+    if differ <= {*ALTERABLE_OPTIONS}:
+        given = {key: statement.options[key] for key in differ & after.keys()}
+        alter = sql.AlterView(new.place, new.name, given, tuple(sorted(differ - after.keys())))
         return DeployStep("alter", new.name, new.kind, reason, statements=(alter,))
     return DeployStep("replace", new.name, new.kind, reason, statements=(again,))
 

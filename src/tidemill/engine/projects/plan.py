@@ -16,7 +16,7 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope, NamedDefinitions
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.builds.sliceable import require_sliceable
-from tidemill.engine.catalog.altered_table import altered_table
+from tidemill.engine.catalog.altered.change import altered_table
 from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.define_view import define_view
@@ -147,7 +147,7 @@ class ProjectPlan:
                 self.trial.add(statement.table)
             elif isinstance(statement, sql.AlterTable):
                 table = altered_table(self.trial.table(new.name), statement.change, is_empty=is_empty)
-                self.trial, _, outdated = altered_catalog(self.trial.copy(), table)
+                self.trial, _, outdated, _ = altered_catalog(self.trial.copy(), [table])
                 steps = [DeployStep("rebuild", view.name, VIEW, f"{new.name} has other columns") for view in outdated]
                 self.altered |= {step.name: step for step in steps}
         if step is not None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.script.table_changes import AddColumns
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.frontends.sql.table_references import quoted, replace_calls, replace_tables
 from tidemill.compiler.frontends.translate import parse
@@ -115,7 +116,7 @@ def _require_additions(plan: DeployPlan) -> None:
     """Refuse changes of tables that views would notice, and views that get their first rows by themselves."""
     for step in plan.steps:
         changes = [one.change for one in step.statements if isinstance(one, sql.AlterTable)]
-        if any(not isinstance(change, sql.AddColumns) for change in changes):
+        if any(not isinstance(change, AddColumns) for change in changes):
             raise Unsupported(
                 f'table "{step.name}" cannot change in a stage',
                 where=step.statements[0].place,

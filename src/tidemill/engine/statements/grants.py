@@ -27,8 +27,9 @@ FOR_EVERYBODY = (
 """Statements that say and do only what the session has a right to."""
 
 FOR_READERS = (
-    *(sql.ExplainView, sql.ExplainDefinition, sql.ShowCreate, sql.ShowPartitions, sql.ShowPlans, sql.ShowStatistics),
-    *(sql.SelectOql, sql.DescribeHistory, ShowBuilds, ShowCosts, ShowRefreshes, ShowStages, ShowState),
+    *(sql.ExplainView, sql.ExplainDefinition, sql.ExplainQuery, sql.ShowCreate, sql.ShowPartitions),
+    *(sql.ShowPlans, sql.ShowStatistics, ShowBuilds, ShowCosts, ShowRefreshes, ShowStages, ShowState),
+    *(sql.SelectOql, sql.DescribeHistory),
 )
 """Statements that tell of all tables and views."""
 

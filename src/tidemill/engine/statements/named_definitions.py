@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.conversions import convert
@@ -41,6 +40,7 @@ from tidemill.engine.statements.changes import apply_rows
 from tidemill.engine.statements.details import details_of
 from tidemill.engine.statements.parameters import refuse_markers
 from tidemill.engine.statements.redefine import redefine
+from tidemill.engine.statements.show import is_like
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void
@@ -208,9 +208,8 @@ def show_functions(engine: Engine, statement: sql.ShowFunctions) -> Result:
     own = {*engine.named.functions, *engine.registry.keys}
     built_in = {*FUNCTIONS, *DERIVED_FUNCTIONS, *ALIASES, *EXPRESSION_RULES.functions, *aggregate_names()} - INTERNAL
     found = {"user": own, "system": built_in, "all": own | built_in}[statement.kind]
-    patterns = (statement.pattern or "*").lower().split("|")
     names = (name for name in sorted(found) if name.isidentifier() or name in own)
-    rows = [(name,) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    rows = [(name,) for name in names if is_like(name, statement.pattern)]
     return Result(rows, (Field("function", STRING),))
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, WeightedRow, ZSet
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
+from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key, check_unique
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
 from tidemill.runtimes.native.executor import PythonExecutor
@@ -50,7 +51,7 @@ class NativeRuntime:
     ``fields_of`` gives the columns of tables, streams, views and stages by name, ``table_of`` the tables by name,
     ``snapshot_of`` the stored rows of those with more than ``resident`` rows. ``backend`` selects generated Python or
     compiled code for stages (see ``backends``), ``room`` gives the bytes that state may still take; what does not fit
-    is looked up in the store, if that is ``in_files``.
+    is looked up in the store, if that is ``in_files``. Stages that the runtime ``like`` runs need not be written again.
     After ``commit`` an epoch can still be rolled back until the next ``begin``.
     """
 
@@ -69,6 +70,7 @@ class NativeRuntime:
         room: Callable[[], int | None] = lambda: None,
         table_of: TableOf = lambda name: None,
         in_files: bool = True,
+        like: NativeRuntime | None = None,
     ) -> None:
         if resident is None:
             resident = runtime_state.RESIDENT_ROWS
@@ -82,6 +84,7 @@ class NativeRuntime:
         stored = StoredState(store, self._state.whole, self._state.absorbs)
         self._backends = Backends(wanted, stored, fields_of, room, table_of, self._room.fits)
         self._fields_of = fields_of
+        self._like = like
         self._compiled: dict[str, CompiledStage] = {}
         self._running = PythonExecutor(self._state, fields_of)
         self._ran: dict[str, Stage] = {}
@@ -89,8 +92,16 @@ class NativeRuntime:
 
     def install(self, stage: Stage) -> None:
         """Compile ``stage``. Its state is read when a change first needs it."""
-        self._compiled[stage.name] = compile_stage(stage, self._fields_of)
+        self._compiled[stage.name] = self._known(stage) or compile_stage(stage, self._fields_of)
         self._state.use(stage)
+
+    def _known(self, stage: Stage) -> CompiledStage | None:
+        """A stage that another runtime has compiled over the same columns."""
+        known = None if self._like is None else self._like._compiled.get(stage.name)
+        if known is None or self._like is None or known.stage is not stage:
+            return None
+        same = all(self._fields_of(name) == self._like._fields_of(name) for name in stage.inputs)
+        return known.again() if same else None
 
     def remove(self, stage: Stage) -> None:
         """Release ``stage`` and its state."""
@@ -279,6 +290,8 @@ class NativeRuntime:
         for name in changes:
             if conditions := constraints.conditions_of(name):
                 check_rows(conditions, [row for row, weight in self._net(name, changes[name]).items() if weight > 0])
+        for unique in constraints.uniques_of(changes):
+            check_unique(unique, self._net(unique.table.name, changes[unique.table.name]), self._held_under)
         keys = constraints.keys_of(changes)
         if keys:
             net = {name: self._net(name, change) for name, change in changes.items()}
@@ -414,8 +427,9 @@ class NativeRuntime:
         maps = self._state.empty_stage_maps(compiled)
         if runner is not None and runner.loads:
             self._state.hand_over(stage)
-            with exact_evaluation(compiled):
+            with suppress(ArithmeticFault), exact_evaluation(compiled):  # perhaps of a row that was deleted
                 return runner.load()
+            maps = self._state.empty_stage_maps(compiled)
         self._backends.remove(stage.name)
         loaded = self._running.fill(compiled, maps, {})
         return ChangeSet.of(loaded.items(), stage.output)
@@ -464,6 +478,18 @@ class NativeRuntime:
                 changes.update(self._state.changes(stage))
         self._state.settle()
         return changes
+
+    def change_between(
+        self, stage: Stage, name: str, old: Sequence[WeightedRow], new: Sequence[WeightedRow]
+    ) -> ChangeSet:
+        """The change of a map of an installed stage from the sum of some stored changes to that of others."""
+        before, after = (self._compiled[stage.name].empty_maps()[name] for _ in range(2))
+        with decimal.localcontext(EXACT):
+            before.restore(old)
+            after.restore(new)
+            for key in before.entries.keys() | after.entries.keys():
+                before.set(key, after.entries.get(key))  # type: ignore[arg-type]
+            return ChangeSet(next(map_fields(m) for m in stage.maps if m.name == name), pairs=before.changes())
 
     def check_weights(self) -> None:
         """Check the sums of all that the epoch has touched."""

@@ -77,6 +77,20 @@ class AuditLog:
         """Note that a user came in, or that somebody was refused; ``name`` is None where there is no such user."""
         self._append(event="login", user=name, door=door, address=address, outcome=_outcome(error))
 
+    def note_action(
+        self,
+        principal: Principal,
+        action: str,
+        *,
+        door: str,
+        address: str,
+        rows: int | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Note something else that was done, such as rows that were sent to a table."""
+        outcome = _outcome(error)
+        self._append(user=principal.name, door=door, address=address, action=action[:200], rows=rows, outcome=outcome)
+
     def _append(self, **entry: Any) -> None:
         told = {name: value for name, value in entry.items() if value is not None}
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **told}) + "\n"

@@ -55,7 +55,7 @@ def serve(
         ),
     ] = None,
     statement_timeout: Annotated[
-        float | None, typer.Option(help="Seconds that a statement sent by HTTP may take.", min=0.001)
+        float | None, typer.Option(help="Seconds that a statement may take.", min=0.001)
     ] = None,
     rate: Annotated[
         float, typer.Option(help="Requests by HTTP that a user may send in a second, on average.", min=0.001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tidemill.serving.access.users import Users
     from tidemill.serving.server.server import Server
 
-__all__ = ["ServerOptions", "server_of"]
+__all__ = ["ServerOptions", "server_of", "tls_is_required"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class ServerOptions:
     tls_required: bool | None = None
     statement_timeout: float | None = None
     rate: float = 2_000.0
+
+
+FILES = 512
+"""Files of a warehouse that may be open beside connections."""
 
 
 def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
@@ -64,17 +69,56 @@ def server_of(wh: Warehouse, warehouse: str, options: ServerOptions) -> Server:
         port=options.port,
         statement_timeout=options.statement_timeout,
         rate=options.rate,
+        connections=_connections(Settings.connections),
         tls=tls,
         users=users,
         audit=None if users is None else _audit(warehouse, users, options.audit),
     )
     doors = []
     if options.pg_port is not None:
+        from tidemill.serving.pgwire.limits import PgLimits
         from tidemill.serving.pgwire.server import PgServer
 
-        pool = StatementPool(settings.threads, settings.queue, "pgwire statement")
-        doors.append(PgServer(wh, users, pool, options.host, options.pg_port, tls))
+        doors.append(
+            PgServer(
+                wh,
+                users,
+                StatementPool(settings.threads, settings.queue, "pgwire statement"),
+                options.host,
+                options.pg_port,
+                tls,
+                tls_required=tls_is_required(options),
+                limits=PgLimits(
+                    statement_bytes=settings.statement_bytes,
+                    statement_timeout=settings.statement_timeout,
+                    patience=settings.patience,
+                ),
+            )
+        )
     return Server(wh, Path(warehouse).name, settings, doors)
+
+
+def tls_is_required(options: ServerOptions) -> bool:
+    """True if clients have to speak TLS where they could do without.
+
+    >>> tls_is_required(ServerOptions("0.0.0.0", tls_certificate=Path("server.pem")))
+    True
+    """
+    from tidemill.serving.access.binding import is_loopback
+
+    if options.tls_required is not None:
+        return options.tls_required
+    return options.tls_certificate is not None and not is_loopback(options.host)
+
+
+def _connections(wanted: int) -> int:
+    """So many connections, as far as this process may have files open: its limit is raised for that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(min(wanted, soft - FILES), 64)
 
 
 def _users(warehouse: str, given: Path | None) -> Users | None:

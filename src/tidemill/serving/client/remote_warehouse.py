@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.boundary import public_class
+from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.results import Result
 from tidemill.engine.row_changes import key_table
 from tidemill.engine.statements.parameters import parameters_of
@@ -57,8 +58,9 @@ class RemoteWarehouse:
         body = json_line({"sql": text, "parameters": given or None}).encode()
         table = decoded(self._connection.post("/v1/sql", body, JSON, accept=ARROW))
         facts, fields = facts_of(table), fields_of(table)
-        rows = rows_of(table, fields) if fields else []
-        return Result(rows, fields, message=facts["message"], notes=json.loads(facts["notes"]))
+        rows, notes = rows_of(table, fields) if fields else [], json.loads(facts["notes"])
+        tell_reader(notes)
+        return Result(rows, fields, message=facts["message"], notes=notes)
 
     def apply(self, changes: Mapping[str, Any], *, mode: str = "changes", key: str | None = None) -> int:
         """Commit one epoch of pairs ``(weight, row)``, or of frames, for each table; returns it once it is durable.

@@ -14,7 +14,7 @@ from tidemill.serving.access.principal import LOCAL_OWNER, Principal
 from tidemill.serving.access.users import Users
 from tidemill.serving.http.errors import HttpError
 
-__all__ = ["Authentication", "Caller", "Needs", "cookie_name", "is_open", "level_of", "require"]
+__all__ = ["Authentication", "Caller", "Needs", "address_of", "cookie_name", "is_open", "level_of", "require"]
 
 
 class Needs(IntEnum):
@@ -99,6 +99,12 @@ def _secret_in(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> tupl
         if name == wanted:
             return "cookie", value
     return "", ""
+
+
+def address_of(scope: Mapping[str, Any]) -> str:
+    """Where a request comes from."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def cookie_name(scope: Mapping[str, Any]) -> str:

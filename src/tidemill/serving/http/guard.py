@@ -7,7 +7,6 @@ form is no request for us.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -15,8 +14,10 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.model.errors import TidemillError
-from tidemill.serving.http.authentication import NOBODY, Authentication, Caller, is_open, unknown_caller
+from tidemill.serving.http.authentication import NOBODY, Caller, address_of, is_open, unknown_caller
 from tidemill.serving.http.errors import HttpError, error_response
+from tidemill.serving.http.request_limits import limited_body, too_long
+from tidemill.serving.http.service.service import Service
 
 __all__ = ["Guard"]
 
@@ -24,6 +25,9 @@ Headers = dict[bytes, bytes]
 
 OPEN_BYTES = 16 << 10
 """Bytes of a body that anybody may send."""
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 
 OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
@@ -41,30 +45,31 @@ POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-in
 class Guard:
     """Refuses requests that must not be answered, and adds the headers that browsers need to be careful."""
 
-    def __init__(
-        self, app: ASGIApp, authentication: Authentication, *, body_bytes: int, names: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
-        self._authentication = authentication
-        self._local = authentication.users is None
-        self._most = body_bytes
-        self._names = OWN_NAMES.union(name.lower() for name in names)
+        self._service = service
+        self._settings = service.settings
+        self._local = service.authentication.users is None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])
+        if scope["type"] == "http":
+            send = self._service.times.measured(scope, send)
         try:
             self._admit(scope, headers)
-            scope["caller"] = self._caller(scope, headers)
+            scope["caller"] = await self._caller(scope, headers)
         except TidemillError as refused:
             await self._refuse(refused, scope, receive, send)
             return
         if scope["type"] == "websocket":
             await self._app(scope, receive, send)
             return
-        await self._app(scope, self._limited(receive, headers, self._longest(scope)), _careful(send))
+        if scope["method"] not in SAFE:
+            receive = limited_body(receive, self._longest(scope), self._settings.body_seconds)
+        await self._app(scope, receive, _careful(send))
 
     async def _refuse(self, refused: TidemillError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -72,28 +77,35 @@ class Guard:
         else:
             await error_response(refused)(scope, receive, _careful(send))
 
-    def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        found = self._authentication.caller(scope, headers)
-        if found is None:
-            if scope["type"] != "http" or not is_open(scope["path"]):
-                raise unknown_caller()
-            return NOBODY
-        if found.by == "cookie":
+    async def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Who asks, who has not asked too often."""
+        found = self._service.authentication.caller(scope, headers)
+        if self._local:
+            assert found is not None
+            return found
+        address = address_of(scope)
+        self._service.limits.take(found.principal.name or "" if found else address)
+        if found is None and not (scope["type"] == "http" and is_open(scope["path"])):
+            refused = unknown_caller()
+            if b"authorization" in headers:
+                await self._service.login_failed(address, refused)
+            raise refused
+        if found is not None and found.by == "cookie":
             _require_sent_by_own_page(scope, headers)
-        return found
+        return found or NOBODY
 
     def _admit(self, scope: Scope, headers: Headers) -> None:
         host = _host_of(headers.get(b"host", b""))
         if self._local:
             _require_this_machine(scope)
-        if self._local and host not in self._names:
+        if self._local and host not in OWN_NAMES:
             raise HttpError(
                 403,
                 "the server does not go by this name",
                 where=f"Host: {host[:100]}",
-                hint=f"Use one of {', '.join(sorted(self._names))}.",
+                hint=f"Use one of {', '.join(sorted(OWN_NAMES))}.",
             )
-        if scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+        if scope["type"] == "websocket" or scope["method"] not in SAFE:
             _require_own_page(headers)
             length, most = headers.get(b"content-length", b"0"), self._longest(scope)
             if not length.isdigit() or int(length) > most:
@@ -101,28 +113,7 @@ class Guard:
 
     def _longest(self, scope: Scope) -> int:
         """The bytes of a body that are taken."""
-        return OPEN_BYTES if is_open(scope["path"]) else self._most
-
-    def _limited(self, receive: Receive, headers: Headers, most: int) -> Receive:
-        """The body, refused once it is too long: one that is sent in chunks does not tell before."""
-        if b"content-length" in headers:
-            return receive
-        taken = 0
-
-        async def limited() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > most:
-                raise too_long(most)
-            return message
-
-        return limited
-
-
-def too_long(most: int) -> HttpError:
-    """The error for a body that is too long."""
-    return HttpError(413, "the body is too long", detail=f"{most:,} bytes are taken.", hint="Send it in several parts.")
+        return OPEN_BYTES if is_open(scope["path"]) else self._settings.body_bytes
 
 
 def _require_this_machine(scope: Scope) -> None:
@@ -147,7 +138,7 @@ def _require_own_page(headers: Headers) -> None:
 
 def _require_sent_by_own_page(scope: Scope, headers: Headers) -> None:
     """Refuse what a browser sends with its cookie for other pages: it says by itself for which it sends a change."""
-    if scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD"):
+    if scope["type"] == "websocket" or scope["method"] not in SAFE:
         own = _is_own_origin(headers)
     else:
         site = headers.get(b"sec-fetch-site", b"none")

@@ -28,8 +28,9 @@ LOG = logging.getLogger("tidemill.pgwire")
 class PgServer:
     """PostgreSQL's protocol in front of a warehouse.
 
-    Without ``users`` everybody on this machine may connect, as the owner, and nobody from elsewhere. ``start`` binds
-    the address, ``stop`` ends all connections and closes the ``pool``.
+    Without ``users`` everybody on this machine may connect, as the owner, and nobody from elsewhere. Clients may
+    speak TLS, or with ``tls_required`` have to. ``start`` binds the address, ``stop`` ends all connections and closes
+    the ``pool``.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class PgServer:
         port: int = 6875,
         tls: ssl.SSLContext | None = None,
         *,
+        tls_required: bool = False,
         audit: AuditLog | None = None,
         limits: PgLimits | None = None,
     ) -> None:
@@ -49,6 +51,7 @@ class PgServer:
         """Who may connect; None where whoever is on this machine is the owner."""
         self.pool = pool
         self.tls = tls
+        self.tls_required = tls_required
         self.limits = limits or PgLimits()
         self.audit_log = audit
         """Where statements and logins are noted; whoever starts the door may still set it."""
@@ -65,6 +68,11 @@ class PgServer:
         """The port that it listens on."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """The number of clients, also of those that have not logged in yet."""
+        return len(self.clients)
 
     async def start(self) -> None:
         """Listen."""

@@ -51,6 +51,14 @@ class Door(Protocol):
     def port(self) -> int:
         """The port that it listens on, once it has started."""
 
+    @property
+    def connections(self) -> int:
+        """The number of its clients."""
+
+    @property
+    def pool(self) -> Any:
+        """The threads that run its statements."""
+
 
 class Server:
     """Serves an open warehouse under a ``name`` until it is told to stop; the warehouse stays open.
@@ -64,6 +72,7 @@ class Server:
         self.settings = settings
         self._doors = doors
         self._service = Service(warehouse, name, settings)
+        self._service.doors = doors
         for door in doors:
             door.audit_log = door.audit_log or self._service.audit
         self._socket = _bound(settings.host, settings.port)
@@ -166,7 +175,7 @@ class Server:
             "ws": "websockets-sansio",
             "ws_max_size": MOST_SAID,
             "limit_concurrency": self.settings.connections,
-            "http": http_protocol(self.settings.request_seconds),
+            "http": http_protocol(self.settings.request_seconds, self.settings.connections),
             "h11_max_incomplete_event_size": 64 << 10,
         }
 

@@ -6,7 +6,6 @@ import ssl
 from dataclasses import dataclass
 
 from tidemill.serving.access.audit_log import AuditLog
-from tidemill.serving.access.limits import SizeLimits
 from tidemill.serving.access.users import Users
 
 __all__ = ["Settings"]
@@ -19,10 +18,10 @@ class Settings:
     ``threads`` statements run at a time and ``queue`` wait, each for ``statement_timeout`` seconds at the most. A
     statement has ``statement_bytes`` at the most, a body ``body_bytes``, and one that is compressed ``decoded_bytes``
     as rows; posts that wait have ``waiting_bytes`` together. A user may send ``rate`` requests a second, and ``burst``
-    at once. ``connections`` may be open, a request must be there within ``request_seconds``, and its body within
-    ``body_seconds`` and one more for each 16 KB. ``patience`` are the seconds in which requests that run are finished
-    when the server stops. Without ``users`` whoever is on this machine is the owner; ``audit`` is the log of what they
-    do.
+    at once; a token that is nobody's is answered after ``failure_seconds``. ``connections`` may be open, a request must
+    be there within ``request_seconds``, and its body within ``body_seconds`` and one more for each 16 KB. ``patience``
+    are the seconds in which requests that run are finished when the server stops. Without ``users`` whoever is on this
+    machine is the owner; ``audit`` is the log of what they do.
     """
 
     host: str = "127.0.0.1"
@@ -39,6 +38,7 @@ class Settings:
     connections: int = 12_000
     rate: float = 2_000.0
     burst: float = 10_000.0
+    failure_seconds: float = 0.5
     request_seconds: float = 20.0
     body_seconds: float = 30.0
     heartbeat: float = 15.0
@@ -46,8 +46,3 @@ class Settings:
     tls: ssl.SSLContext | None = None
     users: Users | None = None
     audit: AuditLog | None = None
-
-    @property
-    def sizes(self) -> SizeLimits:
-        """The most that one request may bring."""
-        return SizeLimits(self.statement_bytes, self.body_bytes)

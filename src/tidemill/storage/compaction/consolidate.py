@@ -94,17 +94,19 @@ def consolidate(
     return [(_sorted(half, map_) if ordered else half, *_epochs_of(half)) for half in halves if half.num_rows]
 
 
-def difference(old: pa.Table, new: pa.Table, relation: Map) -> pa.Table:
-    """The change from the rows ``old`` of a relation to ``new``, summed; both may have rows several times."""
-    names = [*(f.name for f in relation.keys), WEIGHT]
-    place = len(names) - 1
-    gone = old.select(names).set_column(place, WEIGHT, pc.negate(old.column(WEIGHT)))
+def difference(old: pa.Table, new: pa.Table, map_: Map) -> pa.Table:
+    """The change from the rows ``old`` of a relation or map to ``new``, summed; both may have rows several times."""
+    values = [f.name for f in map_fields(map_)[len(map_.keys) :]]
+    names = [*(f.name for f in map_.keys), *values, WEIGHT]
+    gone = old.select(names)
+    for name in (*values, WEIGHT):
+        gone = gone.set_column(names.index(name), name, pc.negate(gone.column(name)))
     # Columns of a few Python values are not aligned as Arrow's own are, which it complains about when it groups them.
     both = pa.concat_tables([new.select(names), gone.cast(new.select(names).schema)]).combine_chunks()
-    if both.num_rows >= MANY_ROWS and pc.min(both.column(WEIGHT)).as_py() < 0:
+    if not values and both.num_rows >= MANY_ROWS and pc.min(both.column(WEIGHT)).as_py() < 0:
         both = without_pairs(both)
-    summed = _sum_by_key(both.append_column(EPOCH, pa.repeat(pa.scalar(0, pa.int64()), both.num_rows)), relation)
-    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(names)
+    summed = _sum_by_key(both.append_column(EPOCH, pa.repeat(pa.scalar(0, pa.int64()), both.num_rows)), map_)
+    return summed.filter(_nonzero(summed, values)).select(names)
 
 
 def _is_distinct(table: pa.Table, map_: Map) -> bool:

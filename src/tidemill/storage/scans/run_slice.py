@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidemill.changes.alterations import present_columns, present_rows, stored_schema_of
 from tidemill.storage.runs import RunSegment, rows_between
-from tidemill.storage.segments import Segment, TableSegment, has_values
+from tidemill.storage.segments import Places, Segment, TableSegment, has_values
 from tidemill.storage.store import ColumnValues
 
 __all__ = ["RunSlice", "slices_of"]
@@ -46,6 +46,10 @@ class RunSlice:
         self.segment.require_sound()
         found = pa.concat_tables([schema.empty_table(), *self._rows(schema)])
         return found if where is None else found.filter(has_values(found, where))
+
+    def take(self, schema: pa.Schema, places: Places) -> pa.Table:
+        """The rows at some places, ascending, with exactly the columns of ``schema``."""
+        return self.segment.take(schema, places + self.begin)
 
     def _rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
         segment = self.segment

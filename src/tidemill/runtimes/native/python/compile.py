@@ -111,12 +111,14 @@ class CompiledStage:
     """A stage, ready to run. ``rows`` has, by function, the row variables that ``FunctionWriter`` noted for fault
     reports.
 
-    ``bodies`` are the queries that compute its time partitions, by name.
+    ``bodies`` are the queries that compute its time partitions, by name, and ``again`` gives the same stage for another
+    runtime.
     """
 
     stage: Stage
     text: str
     file: str
+    again: Callable[[], CompiledStage]
     triggers: dict[str, CompiledTrigger]
     load: tuple[CompiledStatement, ...]
     finish: OutputOperator | None
@@ -173,6 +175,7 @@ class WrittenStage:
             module.stage,
             self.text,
             module.file,
+            self.bind,
             {
                 trigger.relation: CompiledTrigger(
                     tuple(step.found_in(space, module.shapes) for step in steps), _row_by_row(trigger, maps)

@@ -28,9 +28,10 @@ async def readyz(call: Call) -> Response:
 async def metrics(call: Call) -> Response:
     """Figures for Prometheus."""
     service = call.service
+    queues = service.changes.queues()
 
     def text() -> str:
-        return metrics_text(service, service.status(), call.warehouse.activity())
+        return metrics_text(service, service.status(), call.warehouse.activity(), queues)
 
     return Response(await service.observe(text), media_type=METRICS_TYPE)
 

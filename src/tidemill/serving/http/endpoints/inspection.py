@@ -91,13 +91,13 @@ async def release(call: Call) -> Response:
     """Try the rows again that a view does not show, or go on without those at fault."""
 
     skip = bool(call["skip"])
-    result = await call.service.statements.run(lambda: call.warehouse.release(call.path("name"), skip=skip))
+    result = await call.run_noted(lambda: call.warehouse.release(call.path("name"), skip=skip))
     return json_response(asdict(result))
 
 
 async def refresh(call: Call) -> Response:
     """Bring a deferred view up to date."""
-    epoch = await call.service.statements.run(lambda: call.warehouse.view(call.path("name")).refresh())
+    epoch = await call.run_noted(lambda: call.warehouse.view(call.path("name")).refresh())
     return json_response({"epoch": epoch})
 
 

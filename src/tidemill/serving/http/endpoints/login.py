@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -44,11 +45,16 @@ async def login(call: Call) -> Response:
     if authentication.logins is None:
         return json_response(_told(LOCAL))
     secret = authentication.logins.begin(token.strip())
-    if secret is None:
-        raise HttpError(401, "the token is nobody's", where="token", hint="Make one: tidemill user token NAME.")
     scope = call.request.scope
+    if secret is None:
+        refused = HttpError(401, "the token is nobody's", where="token", hint="Make one: tidemill user token NAME.")
+        await call.service.login_failed(call.address, refused)
+        raise refused
     cookie = f"{cookie_name(scope)}={secret}"
     caller = authentication.caller(scope, {b"cookie": cookie.encode()})
+    if caller is not None and call.service.audit is not None:
+        noted = partial(call.service.audit.note_login, caller.principal.name, door="http", address=call.address)
+        await call.service.observe(noted)
     response = json_response(_told(caller or NOBODY))
     response.headers["set-cookie"] = f"{cookie}; Max-Age={LOGIN_SECONDS}{_attributes(call)}"
     return response

@@ -47,7 +47,7 @@ async def _rows(call: Call, *, of_table: bool) -> Response:
 
     def answer() -> Response:
         found = read_rows(call.reader, asked)
-        return rows_response(kind, found.table, found.fields, {"epoch": found.epoch})
+        return rows_response(kind, found.table, found.fields, found.facts)
 
     return await call.service.reads.run(answer)
 
@@ -61,7 +61,7 @@ async def changes(call: Call) -> Response:
 
     def answer() -> Response:
         found = read_changes(call.reader, call.path("name"), call["since"] or 0, call["where"])
-        return rows_response(kind, found.table, found.fields, {"epoch": found.epoch})
+        return rows_response(kind, found.table, found.fields, found.facts)
 
     return await call.service.reads.run(answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -14,7 +15,7 @@ from tidemill.engine.row_changes import KeyedChanges, key_table
 from tidemill.engine.sessions.session import Session
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.access.principal import Principal
-from tidemill.serving.http.authentication import Caller, Needs, level_of
+from tidemill.serving.http.authentication import Caller, Needs, address_of, level_of
 from tidemill.serving.http.content import ARROW
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.ingest.bodies import DEBEZIUM, changes_in, rows_in
@@ -48,9 +49,10 @@ class TableDoor:
         if scope["type"] != "http" or scope["method"] != "POST" or not (path.startswith(PREFIX) or path == SEVERAL):
             await self._app(scope, receive, send)
             return
+        told = self._service.noting(scope["caller"], f"POST {path}", address_of(scope))
         try:
             body = await _body(receive)
-            answer = await self._taken(scope, body)
+            answer = await self._taken(scope, body, told)
         except TidemillError as refused:
             await error_response(refused)(scope, receive, send)
         except Exception as error:
@@ -60,7 +62,7 @@ class TableDoor:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": answer})
 
-    async def _taken(self, scope: Scope, body: bytes) -> bytes:
+    async def _taken(self, scope: Scope, body: bytes, told: Callable[..., None]) -> bytes:
         headers: Headers = dict(scope["headers"])
         caller: Caller = scope["caller"]
         sender = _sender(self._service, caller.principal)
@@ -70,10 +72,14 @@ class TableDoor:
         key, content = _key(headers, body, scope["raw_path"] + b"?" + query, caller.principal)
         limit = DecodedBytes(self._service.settings.decoded_bytes)
         read = partial(self._several if path == SEVERAL else self._one, sender, path, body, kind, mode, limit)
-        found, mode = read() if len(body) <= SMALL_BODY and kind != ARROW else await self._service.reads.run(read)
+        try:
+            found, mode = read() if len(body) <= SMALL_BODY and kind != ARROW else await self._service.reads.run(read)
+        except TidemillError as error:
+            await self._service.observe(partial(told, error=error))
+            raise
         rows = sum([change.rows for change in found.values()])
         changes = KeyedChanges(found, key, content, mode, session=sender)
-        epoch = await self._service.posts.apply(changes, rows, max(len(body), limit.taken))
+        epoch = await self._service.posts.apply(changes, rows, max(len(body), limit.taken), partial(_end, told, rows))
         return b'{"epoch": %d, "rows": %d}' % (epoch, rows)
 
     def _one(
@@ -98,6 +104,10 @@ class TableDoor:
         if mode == "delete":
             tables = {name: key_table(table) for name, table in tables.items()}
         return changes_in(body, kind, tables, limit), mode
+
+
+def _end(told: Callable[..., None], rows: int, error: TidemillError | None) -> None:
+    told(rows=rows, error=error)
 
 
 def _sender(service: Service, principal: Principal) -> Session | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from tidemill.engine.quarantine.notes import hearing
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import Busy, FellBehind, TidemillError
 from tidemill.serving.access.principal import Principal
@@ -67,6 +68,14 @@ class ChangeHub:
             queue.end()
         return topic, queue
 
+    def queues(self) -> dict[str, list[Queue]]:
+        """The queues of all readers, by view."""
+        found: dict[str, list[Queue]] = {}
+        for topic in map(_topic_of, self._topics.values()):
+            if topic is not None:
+                found.setdefault(topic.view, []).extend(topic.queues)
+        return found
+
     def look(self, topic: Topic) -> None:
         """Bring the position of a topic up to date: epochs without changes for it call nobody."""
         self._ready.put(topic)
@@ -111,7 +120,8 @@ class ChangeHub:
                     ready[self._ready.get_nowait()] = None
                 except Empty:
                     break
-            found = [(topic, *self._taken(topic)) for topic in ready if topic is not None]
+            with hearing():  # batches have their notes
+                found = [(topic, *self._taken(topic)) for topic in ready if topic is not None]
             try:
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(_publish, found)

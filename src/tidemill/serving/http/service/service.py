@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.http.authentication import Authentication
+from tidemill.model.errors import TidemillError
+from tidemill.serving.http.authentication import Authentication, Caller
+from tidemill.serving.http.request_limits import RequestLimits
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
+from tidemill.serving.http.service.request_times import RequestTimes
 from tidemill.serving.server.settings import Settings
 from tidemill.serving.server.statement_pool import StatementPool
 
@@ -25,6 +29,18 @@ READERS, OBSERVERS = 4, 2
 
 SIZES_SECONDS = 5.0
 """Seconds for which the bytes of relations are not looked up again: folders are listed for that."""
+
+
+class OtherDoor(Protocol):
+    """What is told of a door for another protocol."""
+
+    @property
+    def connections(self) -> int:
+        """The number of its clients."""
+
+    @property
+    def pool(self) -> Any:
+        """The threads that run its statements."""
 
 
 class Service:
@@ -40,6 +56,10 @@ class Service:
         self.settings = settings
         self.authentication = Authentication(settings.users or None)
         """Who may ask."""
+        self.limits = RequestLimits(settings)
+        self.times = RequestTimes()
+        self.doors: Sequence[OtherDoor] = ()
+        """The doors beside this one."""
         self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
@@ -59,6 +79,19 @@ class Service:
     async def observe(self, function: Callable[..., T], *args: Any) -> T:
         """The result of a function that waits for nobody."""
         return await self.observers.run(function, *args)
+
+    def noting(self, caller: Caller, action: str, address: str) -> Callable[..., None]:
+        """Notes how something has ended that a caller does, by ``error`` and ``rows``; a file is written for that."""
+        if self.audit is None:
+            return _nothing
+        return partial(self.audit.note_action, caller.principal, action, door="http", address=address)
+
+    async def login_failed(self, address: str, why: TidemillError) -> None:
+        """Note that somebody was not let in, and be slow about it; refused at once if that was too often."""
+        self.limits.failed(address)
+        if self.audit is not None:
+            await self.observe(partial(self.audit.note_login, None, door="http", address=address, error=why))
+        await asyncio.sleep(self.settings.failure_seconds)
 
     def status(self) -> WarehouseStatus:
         """The status of the warehouse; now and then ``sizes`` are brought up to date with it."""
@@ -93,3 +126,7 @@ class Service:
         self.changes.close()
         for pool in (self.statements, self.reads, self.observers):
             pool.close()
+
+
+def _nothing(**ended: Any) -> None:
+    """Note nothing."""

@@ -17,6 +17,7 @@ from tidemill.engine.subscriptions.row_filter import Where
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.types import Field
 from tidemill.serving.http.content import json_rows
+from tidemill.serving.render import json_line
 
 __all__ = ["Encoded", "Queue", "Topic", "encoded"]
 
@@ -39,7 +40,8 @@ def encoded(batch: ChangeBatch, fields: Sequence[Field]) -> Encoded:
     changes = batch.changes
     rows = json_rows([row for _, row in changes], fields)
     weights = [weight for weight, _ in changes]
-    return Encoded(batch.epoch, f'{{"epoch":{batch.epoch},"weights":{weights},"rows":{rows}}}'.encode())
+    notes = f',"notes":{json_line(batch.notes)}' if batch.notes else ""
+    return Encoded(batch.epoch, f'{{"epoch":{batch.epoch},"weights":{weights},"rows":{rows}{notes}}}'.encode())
 
 
 class Queue:
@@ -74,6 +76,11 @@ class Queue:
         self._bytes -= len(changes.data)
         return changes
 
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return self._bytes
+
     def end(self) -> None:
         """Nothing comes any more."""
         self.ended = True
@@ -82,6 +89,7 @@ class Queue:
     def refuse(self) -> None:
         """Nothing comes any more, also of what waits."""
         self.waiting.clear()
+        self._bytes = 0
         self.refused = True
         self.end()
 

@@ -43,12 +43,15 @@ class ChangeReader:
         self._where = tuple(where)
         self._asked = seen
         self.seen = 0
+        self.notes: tuple[str, ...] = ()
+        """Notes about the view, as of the last pause."""
 
     async def __aiter__(self) -> AsyncGenerator[Encoded | None, None]:
         topic, queue = await self._hub.join(self._view, self._where, self._reader)
         try:
             self.seen = topic.position if self._asked is None else self._asked
             missing = self.seen != topic.position
+            self.notes = topic.subscription.notes
             yield None  # so that a client knows from where on it hears everything
             while True:
                 if missing:
@@ -78,6 +81,7 @@ class ChangeReader:
                 return
             if not await self._woken(queue):
                 self._hub.look(topic)
+                self.notes = topic.subscription.notes
                 yield None
 
     async def _woken(self, queue: Queue) -> bool:

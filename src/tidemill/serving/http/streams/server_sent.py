@@ -56,11 +56,15 @@ class ServerSentChanges(Response):
 
     async def _events(self) -> AsyncGenerator[bytes, None]:
         yield HEARTBEAT  # so that a client knows that it is heard
+        told: tuple[str, ...] = ()
         try:
             async with aclosing(aiter(self._reader)) as changes:
                 async for one in changes:
                     if one is None:
                         yield HEARTBEAT + b"id: %d\n\n" % self._reader.seen
+                        if self._reader.notes != told:
+                            told = self._reader.notes
+                            yield event({"notes": list(told)}, name="notes")
                     else:
                         yield b"id: %d\ndata: %b\n\n" % one
             yield event({"epoch": self._reader.seen}, number=self._reader.seen, name="end")

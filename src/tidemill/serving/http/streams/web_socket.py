@@ -42,7 +42,13 @@ async def changes(socket: WebSocket) -> None:
 async def _send_all(socket: WebSocket, reader: ChangeReader) -> None:
     async with aclosing(aiter(reader)) as found:
         async for one in found:
-            await socket.send_text(f'{{"epoch":{reader.seen}}}' if one is None else one.data.decode())
+            await socket.send_text(_position(reader) if one is None else one.data.decode())
+
+
+def _position(reader: ChangeReader) -> str:
+    """The epoch up to which everything was sent, and what the view does not show."""
+    notes = {"notes": list(reader.notes)} if reader.notes else {}
+    return json_line({"epoch": reader.seen, **notes})
 
 
 async def _until_left(socket: WebSocket, reader: ChangeReader) -> None:

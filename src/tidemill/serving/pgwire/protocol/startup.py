@@ -86,6 +86,8 @@ class Startup:
         connection, server = self._connection, self._connection.server
         try:
             self._negotiate(startup)
+            if server.tls_required and not connection.is_encrypted:
+                raise PgError("28000", "connections are taken with TLS alone", hint="Connect with sslmode=require.")
             user, database, settings = self._read(startup)
             await self._authenticate(user)
             server.clients.enter(connection)
