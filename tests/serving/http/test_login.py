@@ -136,13 +136,14 @@ def test_a_file_that_is_not_safe_lets_nobody_in_and_is_not_told(tmp_path: Path) 
     users = Users.load(tmp_path / "users.json")
     users.add("ann", ["owner"])
     token = users.add_token("ann")
-    for served in serve(tidemill.open(":memory:", runtime="native"), users=users, failure_seconds=0.0):
-        bearer = {"authorization": f"Bearer {token}"}
-        assert served.get("/v1/status", **bearer).status == 200
-        users.path.chmod(0o644)
-        until(lambda: served.get("/v1/status", **bearer).status == 401)
-        for answer in (served.get("/v1/status", **bearer), served.post("/v1/login", {"token": token})):
-            assert answer.status == 401 and str(tmp_path).encode() not in answer.body
+    serving = serve(tidemill.open(":memory:", runtime="native"), users=users, failure_seconds=0.0)
+    served, bearer = next(serving), {"authorization": f"Bearer {token}"}
+    assert served.get("/v1/status", **bearer).status == 200
+    users.path.chmod(0o644)
+    until(lambda: served.get("/v1/status", **bearer).status == 401)
+    for answer in (served.get("/v1/status", **bearer), served.post("/v1/login", {"token": token})):
+        assert answer.status == 401 and str(tmp_path).encode() not in answer.body
+    assert next(serving, None) is None
 
 
 def test_without_users_nobody_logs_in(shop: Served) -> None:
