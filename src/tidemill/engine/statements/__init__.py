@@ -2,7 +2,7 @@
 
 - ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
 - ``alter``: ALTER TABLE, RENAME TO; ``details``: DESCRIBE EXTENDED
-- ``alter_view``: CREATE OR REPLACE of views, ALTER VIEW
+- ``alter_view``: CREATE OR REPLACE of views, ALTER VIEW; ``explain_definition``: EXPLAIN CREATE, EXPLAIN ALTER VIEW
 - ``builds``: views built in the background, SHOW BUILDS
 - ``script``: a text of statements, run with its parameters
 - ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
