@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLD = (Field("id", INT), Field("a", INT), Field("gone", STRING))
-NEW = (Field("id", BIGINT), Field("b", INT), Field("c", STRING))
+NEW = (Field("id", BIGINT), Field("b", INT), Field("c", STRING), Field("d", BIGINT))
 STEPS = (
     Alteration("drop", "gone"),
     Alteration("rename", "a", to="b"),
     Alteration.widen(Field("id", BIGINT)),
+    Alteration.compute(Field("half", BIGINT), ["div", "int64", ["column", "id"], ["value", "int64", 2]]),
+    Alteration("rename", "half", to="d"),
     Alteration.add(Field("c", STRING), "new"),
 )
 ROWS = 40_000
@@ -41,19 +43,19 @@ def altered_store(store: FolderStore | MemoryStore, rows: int = ROWS) -> None:
     store.commit(Epoch(1, {"t": ChangeSet.of([((n, n % 7, "x"), 1) for n in range(rows)], OLD)}))
     store.commit(Epoch(2, {"t": ChangeSet.of([((5, 5, "x"), -1)], OLD)}))
     store.commit(Epoch(2, catalog={"x": 1}, altered={"t": STEPS}))
-    store.commit(Epoch(3, {"t": ChangeSet.of([((rows, 1, "own"), 1), ((6, 6, "new"), -1)], NEW)}))
+    store.commit(Epoch(3, {"t": ChangeSet.of([((rows, 1, "own", 9), 1), ((6, 6, "new", 3), -1)], NEW)}))
 
 
 def net(table: pa.Table) -> dict[tuple[object, ...], int]:
     found: dict[tuple[object, ...], int] = {}
     for row in table.to_pylist():
-        key = row["id"], row["b"], row["c"]
+        key = row["id"], row["b"], row["c"], row["d"]
         found[key] = found.get(key, 0) + row["_weight"]
     return {key: weight for key, weight in found.items() if weight}
 
 
 def expected(rows: int) -> dict[tuple[object, ...], int]:
-    return {(n, n % 7, "new"): 1 for n in range(rows) if n not in (5, 6)} | {(rows, 1, "own"): 1}
+    return {(n, n % 7, "new", n // 2): 1 for n in range(rows) if n not in (5, 6)} | {(rows, 1, "own", 9): 1}
 
 
 @pytest.mark.parametrize("stage", ["fresh", "merged", "rewritten"])
@@ -65,16 +67,17 @@ def test_scans_and_lookups(tmp_path: Path, stage: str) -> None:
         if stage == "rewritten":
             assert all(pa.parquet.read_schema(run.file).names[:1] == ["id"] for run in store.runs("t"))
         assert net(store.read("t", NEW)) == expected(ROWS)
-        assert net(store.read("t", NEW, until=1))[(5, 5, "new")] == 1
+        assert net(store.read("t", NEW, until=1))[(5, 5, "new", 2)] == 1
         for turn in range(4):  # until lookups have made files of their own
             for name, value, of in (
                 ("id", 20_000 + turn, BIGINT),
                 ("b", 3, INT),
                 ("c", "own", STRING),
                 ("c", "new", STRING),
+                ("d", 5_000 + turn, BIGINT),
             ):
                 where = {name: pa.array([value], arrow_type(of))}
-                place = ("id", "b", "c").index(name)
+                place = [f.name for f in NEW].index(name)
                 wanted = {key: w for key, w in expected(ROWS).items() if key[place] == value}
                 assert net(store.read("t", NEW, where=where)) == wanted
 
@@ -94,7 +97,9 @@ def test_a_reader_has_files_with_the_present_columns(tmp_path: Path) -> None:
     with FolderStore.open(tmp_path, read_only=True) as reader:
         files = reader.runs("t")
         assert reader.runs("t") == files
-        rows = pa.concat_tables([pa.parquet.read_table(run.file).select(["id", "b", "c", "_weight"]) for run in files])
+        rows = pa.concat_tables(
+            [pa.parquet.read_table(run.file).select(["id", "b", "c", "d", "_weight"]) for run in files]
+        )
         assert net(rows) == expected(100)
 
 

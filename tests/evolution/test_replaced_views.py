@@ -15,10 +15,13 @@ from unittest.mock import patch
 import pytest
 
 import tidemill
+from tests.held_lock import Watched
 from tests.interruptions import Lines
 from tidemill.engine.check import check
 from tidemill.engine.definitions.pinned_view import PinnedView
-from tidemill.engine.definitions.preparation import Preparation
+from tidemill.engine.definitions.prepared_columns import PreparedColumns
+from tidemill.engine.definitions.prepared_views import PreparedView
+from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.model.errors import EpochGone, FellBehind, Unsupported
 from tidemill.program.changed_filters import changed_filter
 
@@ -38,12 +41,16 @@ QUERIES = (
     "SELECT DISTINCT k, n FROM t WHERE {}",
     "SELECT k, MAX(n) AS n FROM t WHERE {} GROUP BY k",
     "SELECT k, MAX(n) AS n FROM t WHERE {} GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT k, MAX(n) AS n, COUNT(*) AS c FROM t WHERE {} GROUP BY k",
+    "SELECT k, MAX(n) AS n, COUNT(*) AS c, SUM(n) AS s, MIN(z) AS z FROM t WHERE {} GROUP BY k HAVING MIN(z) < '2'",
     "SELECT t.k, t.n FROM t JOIN s ON t.k = s.k WHERE {}",
     "SELECT k, n FROM t WHERE {} UNION ALL SELECT k, m FROM s",
     "SELECT k, n FROM (SELECT k, n, ROW_NUMBER() OVER (PARTITION BY k ORDER BY n, z) AS r FROM t WHERE {}) WHERE r < 3",
     "SELECT t.k, m AS n FROM t LEFT JOIN s ON t.k = s.k AND m > 20 WHERE {}",
     "SELECT k, n, z FROM t WHERE {}",
     "SELECT z, n, k FROM t WHERE {}",
+    "SELECT k, n, z, n * 2 - k AS m, n > 7 AS big FROM t WHERE {}",
+    "SELECT k, MAX(n) AS n, COUNT(*) AS c, COUNT(*) + MAX(n) AS m FROM t WHERE {} GROUP BY k",
     "SELECT k, n, MAX(n) OVER (PARTITION BY z) AS high FROM t WHERE {}",
 )
 FILTERS = ("n > 10", "n > 20 AND z <> '1'", "n IS NULL", "n % 3 = 1", "z = '2' OR n < 5", "TRUE", "n BETWEEN 8 AND 30")
@@ -76,7 +83,7 @@ def is_right(wh: tidemill.Warehouse, told: object = "") -> None:
 def written_meanwhile(write: Callable[[], None]) -> Iterator[None]:
     """Call ``write`` while a view is prepared: after its first rows, and before it is swapped in."""
     with ExitStack() as patched:
-        for kind, name in ((PinnedView, "fill"), (PinnedView, "step"), (Preparation, "run")):
+        for kind, name in ((PinnedView, "fill"), (PinnedView, "step"), (PreparedView, "run"), (PreparedColumns, "run")):
             original = getattr(kind, name)
 
             def and_write(self: Any, *given: Any, original: Callable[..., Any] = original) -> Any:
@@ -105,10 +112,11 @@ def replace_often(place: Path | str, seed: int, steps: int, backend: str = "pyth
         options = f"WITH (strategy = '{chance.choice(STRATEGIES)}')"
         wh.sql(f"CREATE MATERIALIZED VIEW v {options} AS {QUERIES[0].format(FILTERS[0])}")
         wh.sql(READERS)
-        shape = QUERIES[0]
+        shape, bound = QUERIES[0], FILTERS[0]
         for _ in range(steps):
             shape = shape if chance.random() < 0.3 else chance.choice(QUERIES)
-            query = shape.format(chance.choice(FILTERS)).replace("WHERE n", "WHERE t.n")
+            bound = bound if chance.random() < 0.4 else chance.choice(FILTERS)
+            query = shape.format(bound).replace("WHERE n", "WHERE t.n")
             query = query.replace("t.n OVER", "n OVER")
             history[wh.epoch] = [f.name for f in wh.view("v").fields], sorted(wh.view("v").rows(), key=str)
             before = {name: wh.view(name).rows() for name in ("sums", "top")}
@@ -335,6 +343,37 @@ def test_others_write_while_a_view_is_replaced(tmp_path: Path, files: int) -> No
         is_right(wh)
 
 
+@pytest.mark.parametrize("statement", REPLACED)
+def test_what_is_done_while_writers_wait(
+    wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """With the lock only the last few rows are taken in; readers have been told all else before."""
+    wh.sql(READERS)
+    wh.apply({"t": [(1, (i % 5, i, str(i % 3))) for i in range(300)]})
+    watched, rows = Watched(wh, monkeypatch), []
+    original = Pipeline.walk
+
+    def walk(self: Pipeline, changes: Any, *given: Any, **named: Any) -> Any:
+        rows.append((sum(change.rows for change in changes.values()), watched.held))
+        return original(self, changes, *given, **named)
+
+    watched.watch(PinnedView, "fill")
+    watched.watch(PinnedView, "step")
+    monkeypatch.setattr(Pipeline, "walk", walk)
+    left = [3]
+
+    def write() -> None:
+        if left:
+            wh.apply({"t": [(1, (1, 40 + i, "1")) for i in range(left.pop())]})
+
+    with written_meanwhile(write):
+        wh.sql(statement)
+    assert [held for _, held in watched.calls] == [False]
+    assert [count for count, held in rows if held] == [3]  # those that were written meanwhile, by their writer
+    assert [count for count, held in rows if not held][-1] == 3
+    is_right(wh)
+
+
 def test_rows_that_never_leave(wh: tidemill.Warehouse) -> None:
     """A view over one that only grew is made for that: rows that leave it at once would be missed."""
     wh.sql("CREATE TABLE log (k INT, n INT) APPEND ONLY; INSERT INTO log VALUES (1, 5), (1, 9), (2, 7)")
@@ -353,7 +392,7 @@ OVER_GROWING = (
     "SELECT x % 2 AS odd, MAX(x) AS x FROM p WHERE x < {} GROUP BY x % 2",
     "SELECT p.id, c.n FROM p JOIN c ON p.id = c.p WHERE p.x > {}",
     "SELECT p.x, COUNT(c.n) AS n FROM p LEFT JOIN c ON p.id = c.p WHERE p.x > {} GROUP BY p.x",
-    "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY x % 2 ORDER BY x) AS r FROM p WHERE x > {}) WHERE r < 3",
+    "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS r FROM p WHERE x > {}) WHERE r < 3",
 )
 
 
@@ -362,12 +401,12 @@ OVER_GROWING = (
 def test_another_filter_over_rows_that_never_leave(query: str, strategy: str) -> None:
     """Triggers for these do not take rows back, nor look for rows that refer to one that comes."""
     with tidemill.open(":memory:", runtime="native", backend="python") as wh:
-        wh.sql("CREATE TABLE p (id INT PRIMARY KEY, x INT) APPEND ONLY")
+        wh.sql("CREATE TABLE p (id INT PRIMARY KEY, x INT, k INT) APPEND ONLY")
         wh.sql("CREATE TABLE c (id INT PRIMARY KEY, p INT NOT NULL REFERENCES p, n INT)")
-        wh.apply({"p": [(1, (i, i % 9)) for i in range(20)], "c": [(1, (i, i % 15, i)) for i in range(20)]})
+        wh.apply({"p": [(1, (i, i % 9, i % 2)) for i in range(20)], "c": [(1, (i, i % 15, i)) for i in range(20)]})
         wh.sql(f"CREATE MATERIALIZED VIEW v WITH (strategy = '{strategy}') AS {query.format(5)}")
         for number, bound in enumerate((3, 7, 5), start=20):
-            wh.apply({"p": [(1, (number, number % 9))], "c": [(1, (number, number, number))]})
+            wh.apply({"p": [(1, (number, number % 9, 1))], "c": [(1, (number, number, number))]})
             wh.sql(f"ALTER VIEW v AS {query.format(bound)}")
             is_right(wh, bound)
 
@@ -375,6 +414,7 @@ def test_another_filter_over_rows_that_never_leave(query: str, strategy: str) ->
 STATEMENTS = (
     "ALTER VIEW v AS SELECT k, n FROM t WHERE n > 20",
     "ALTER VIEW v AS SELECT k, MAX(n) AS n, COUNT(*) AS c FROM t GROUP BY k",
+    "CREATE OR REPLACE VIEW p AS SELECT k, n + 1 AS n FROM v",
 )
 
 
@@ -384,7 +424,9 @@ def interrupted(place: Path | str, statement: str, at: int | None) -> int:
         wh.sql(TABLES)
         wh.apply({"t": [(1, (i % 3, i, "1")) for i in range(30)]})
         wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, n FROM t WHERE n > 10")
-        wh.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(n) AS n FROM v GROUP BY k")
+        wh.sql("CREATE VIEW p AS SELECT k, n FROM v")
+        wh.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(n) AS n FROM p GROUP BY k")
+        wh.sql("CREATE MATERIALIZED VIEW best AS SELECT MAX(n) AS n FROM sums")
         lines = Lines(at, KeyboardInterrupt)
         try:
             with lines:

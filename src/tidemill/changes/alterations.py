@@ -2,19 +2,20 @@
 
 Files of rows are never rewritten when a column is added, dropped, renamed or gets a wider type. Each file is known to
 have been written after so many alterations of its map; the later ones are applied to whatever is read of it. A column
-that a file lacks has the value that it was added with.
+that a file lacks has the value that it was added with, or is computed from others.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
 
 from tidemill.changes.arrow import to_arrow
+from tidemill.changes.formulas import Formula, columns_of, evaluated
 from tidemill.model.types import Field
 
 __all__ = ["Alteration", "PresentColumn", "present_columns", "present_rows", "stored_schema_of"]
@@ -25,18 +26,25 @@ class Alteration:
     """One change of the columns of a map.
 
     ``to`` is the new name of a renamed column. ``sample`` is an Arrow stream in base64 with one column: the type of a
-    column that is added or gets another type, and the value that older rows have in an added one.
+    column that is added or gets another type, and the value that older rows have in an added one. In one that is
+    computed they have that of its ``formula`` over the columns of now.
     """
 
-    kind: Literal["add", "drop", "rename", "type"]
+    kind: Literal["add", "drop", "rename", "type", "compute"]
     column: str
     to: str = ""
     sample: str = ""
+    formula: Formula = ()
 
     @classmethod
     def add(cls, field: Field, value: object = None) -> Alteration:
         """A new column, in which older rows have ``value``."""
         return cls("add", field.name, sample=_sample(field, value))
+
+    @classmethod
+    def compute(cls, field: Field, formula: Formula) -> Alteration:
+        """A new column, which older rows have by a formula."""
+        return cls("compute", field.name, sample=_sample(field, None), formula=formula)
 
     @classmethod
     def widen(cls, field: Field) -> Alteration:
@@ -69,16 +77,27 @@ def _column_of(sample: str) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, slots=True)
 class PresentColumn:
-    """A column of a map as it is now: the column of a file that has its values, or the value that all rows have."""
+    """A column of a map as it is now: the column of a file that has its values, the value that all rows have, or a
+    formula over others."""
 
     type: pa.DataType
     stored: str | None
     value: pa.Scalar | None = None
+    formula: Formula = ()
+    inputs: Mapping[str, PresentColumn] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> set[str]:
+        """The columns of the file that it is made of."""
+        own = set() if self.stored is None else {self.stored}
+        return own.union(*(one.reads for one in self.inputs.values()))
 
     def of(self, table: pa.Table) -> pa.Array | pa.ChunkedArray:
         """The column for rows of the file."""
         if self.stored is not None:
             return table.column(self.stored).cast(self.type)
+        if self.formula:
+            return evaluated(self.formula, lambda name: self.inputs[name].of(table), table.num_rows).cast(self.type)
         return pa.repeat(self.value, table.num_rows)
 
 
@@ -92,11 +111,14 @@ def present_columns(stored: pa.Schema, alterations: Iterable[Alteration]) -> dic
     ...     present_columns(file, steps).items()}
     {'b': ('a', None), 'a': (None, 7)}
     """
-    found = {field.name: PresentColumn(field.type, field.name) for field in stored}
+    found = {one.name: PresentColumn(one.type, one.name) for one in stored}
     for one in alterations:
         match one.kind:
             case "add":
                 found[one.column] = PresentColumn(one.type, None, one.value)
+            case "compute":
+                inputs = {name: found[name] for name in columns_of(one.formula)}
+                found[one.column] = PresentColumn(one.type, None, None, one.formula, inputs)
             case "drop":
                 del found[one.column]
             case "rename":
@@ -104,18 +126,18 @@ def present_columns(stored: pa.Schema, alterations: Iterable[Alteration]) -> dic
             case "type":
                 before = found[one.column]
                 value = None if before.value is None else before.value.cast(one.type)
-                found[one.column] = PresentColumn(one.type, before.stored, value)
+                found[one.column] = replace(before, type=one.type, value=value)
     return found
 
 
 def stored_schema_of(columns: Mapping[str, PresentColumn], stored: pa.Schema, names: Sequence[str]) -> pa.Schema:
     """The columns of a file that make up the present columns ``names``; at least one, for the number of rows."""
-    wanted = [columns[name].stored for name in names]
-    read = list(dict.fromkeys(name for name in wanted if name is not None)) or stored.names[-1:]
+    wanted = set[str]().union(*(columns[name].reads for name in names))
+    read = [name for name in stored.names if name in wanted] or stored.names[-1:]
     return pa.schema([stored.field(name) for name in read])
 
 
 def present_rows(table: pa.Table, schema: pa.Schema, columns: Mapping[str, PresentColumn]) -> pa.Table:
     """Rows of a file with exactly the columns of ``schema``, as they are now."""
-    arrays = [columns[field.name].of(table).cast(field.type) for field in schema]
+    arrays = [columns[one.name].of(table).cast(one.type) for one in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -24,10 +24,10 @@ from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.calls.session_state import SessionState
-from tidemill.engine.catalog.altered_table import AlteredTable
+from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.definitions.alterations import Alterations
+from tidemill.engine.definitions.definition_changes import DefinitionChanges
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
@@ -156,18 +156,13 @@ class Engine:
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
-        self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.replacements = ViewReplacement(
-            state,
-            self.epochs,
-            self.settled,
-            self._filler,
-            self.source_views,
-            self.publisher,
-            self.definitions,
-            answer,
+            state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer
         )
-        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
+        self.altering = DefinitionChanges(
+            state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer, self.refresh
+        )
+        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.source_views, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
@@ -400,7 +395,7 @@ class Engine:
         """Commit the changes of this thread's transaction as one epoch; None if it has none."""
         with self.settled(), with_plain_refusals(self.rights):
             pending = self.transactions.end()
-            pending.require_sound()
+            pending.require_sound(ended=True)
             pending.require_unchanged()
             changes = pending.changes()
             for name, change in changes.items():
@@ -460,7 +455,7 @@ class Engine:
         return "" if known is None else self.placement.choose(rows, known.runtime_needs)[1]
 
     def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
-        self.alterations.alter_columns(altered, positions=positions)
+        self.altering.tables.alter(altered, positions=positions)
 
     def _reload(self) -> None:
         """Load what is stored after an exception, which may have come before altered views were rebuilt."""
@@ -480,8 +475,8 @@ class Engine:
         self.source_views.keep(self.catalog.views)
         self.events.resume()
 
-    def close(self) -> None:
-        """Close the engine; waiting subscribers end."""
+    def close(self, *, keep: bool = True) -> None:
+        """Close the engine; waiting subscribers end. What is not to be kept is not written to files."""
         self.calls.close()
         self.builds.close()
         self.follower.close()
@@ -501,7 +496,7 @@ class Engine:
                 self.refreshes.close()
                 self.publisher.close()
                 self.placement.forget()
-                self.store.close()
+                self.store.close(keep=keep)
         tell(WAREHOUSE, INFO, "closed", phase="close")
         return_free_memory()
 

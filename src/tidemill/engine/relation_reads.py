@@ -49,9 +49,9 @@ class RelationReads:
         return tuple(n for n in self._engine.committed.tables if SUBPLAN_SIGN not in n and rights.sees(n))
 
     def views(self) -> tuple[str, ...]:
-        """The names of all views, each after those that it reads."""
+        """The names of all views, each after those that it reads; without those of stages."""
         rights = self._engine.rights
-        return tuple(name for name in self._engine.committed.views if rights.sees(name))
+        return tuple(view.name for view in self._engine.committed.shown_views() if rights.sees(view.name))
 
     def has_objects(self, name: str) -> bool:
         """True if a table holds the objects of a class."""

@@ -11,7 +11,8 @@
 - ``linearity``: tells if a query may read a map as unmerged changes
 - ``state_expiry``: entries that no late row can reach any more
 - ``renaming``: programs under other stage names, for shared stages
-- ``changed_filters``: two programs that differ in a filter; ``equal_state``: two that differ in what they show
+- ``changed_filters``: two programs that differ in a filter; ``equal_state``: two that keep some of the same maps
+- ``computed_columns``: two of which one shows columns that are made of those of the other
 - ``text``: the readable form of a program
 - ``verify``: the invariants of programs, checked on every compile
 - ``verify_joingraph``: those of join graphs and readers

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
@@ -214,3 +214,13 @@ class Runtime(Protocol):
 
     def base_reads(self, stage: str) -> Mapping[str, int]:
         """The number of rows of each relation that this process has read to maintain a stage with lineage."""
+
+
+class TemporaryRuntime(Runtime, Protocol):
+    """A runtime of this process over other contents than those of the warehouse."""
+
+    def change_between(
+        self, stage: Stage, name: str, old: Sequence[WeightedRow], new: Sequence[WeightedRow]
+    ) -> ChangeSet:
+        """The change of a map of an installed stage from the sum of some stored changes to that of others: added to the
+        old ones it gives exactly the new entries, those of DOUBLE too."""

@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,32 @@ def test_a_request_that_does_not_come_ends_its_connection(start: Start) -> None:
     assert said(served, table).startswith(b"HTTP/1.1 408")
 
 
+def test_bodies_are_limited_together(start: Start) -> None:
+    served = start(body_bytes=10_000, held_bytes=15_000)
+    post = (
+        b"POST /v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{"
+    )
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as slow:
+        slow.sendall(post + b" " * 8_000)
+        until(lambda: served.server._service.bodies.held > 8_000)
+        busy = served.ask("POST", "/v1/sql", " " * 9_000, content_type="application/json")
+        assert (busy.status, busy.error["kind"]) == (429, "Busy")
+        assert served.sql("SELECT 1").status == 200
+    until(lambda: served.server._service.bodies.held == 0)
+    assert served.ask("POST", "/v1/sql", " " * 9_000, content_type="application/json").status == 422
+
+
+def test_headers_have_a_length(start: Start) -> None:
+    served = start()
+    begun = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+    assert said(served, begun + b"y" * 30_000 + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200")
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as one, suppress(ConnectionError):
+        one.sendall(begun)
+        for _ in range(100):
+            one.sendall(b"y" * 10_000)
+        assert one.recv(100) == b""
+
+
 def test_a_slow_stream_is_not_a_slow_request(start: Start) -> None:
     served = start(request_seconds=0.2, body_seconds=0.2, heartbeat=0.1)
     live = served.events("/v1/views/spend/changes")
@@ -138,14 +165,19 @@ def until(true: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_body_in_chunks_is_too_long_as_well(start: Start) -> None:
-    served = start(body_bytes=1000)
+def test_who_sends_too_much_gets_an_answer_also_after_that(start: Start) -> None:
+    served = start(body_bytes=1000, request_seconds=2.0)
+    rows = json.dumps({"id": 7, "customer": "x" * 600}).encode() + b"\n"
     connection = served.connection()
-    rows = json.dumps({"id": 7, "customer": "x" * 600}).encode()
-    parts = iter([rows + b"\n"] * 3)
-    connection.request(
-        "POST", "/v1/tables/orders", parts, {"content-type": "application/x-ndjson"}, encode_chunked=True
-    )
-    answer = connection.getresponse()
-    assert (answer.status, answer.getheader("connection")) == (413, "close")
+    headers = {"content-type": "application/x-ndjson"}
+    for path, body, chunked in [
+        ("/v1/tables/orders", iter([rows] * 3), True),
+        ("/v1/tables/orders", b" " * 20_000_000, False),
+        ("/v1/sql", b" " * 200_000, False),
+    ]:
+        connection.request("POST", path, body, headers, encode_chunked=chunked)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["error"]["what"]) == (413, "the body is too long")
+    connection.request("GET", "/v1/views/spend")
+    assert json.loads(connection.getresponse().read())["count"] == 3
     connection.close()

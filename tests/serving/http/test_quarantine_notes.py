@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import pytest
 import websockets.asyncio.client as websockets
 
 import tidemill
+from tests import coroutines
 from tests.serving.http.conftest import Served, serve
 from tidemill.engine.quarantine.notes import QuarantineWarning
 from tidemill.serving.client.remote_relations import RemoteRows, RemoteView
@@ -54,10 +54,11 @@ READ = {"/v1/views/{name}", "/v1/views/{name}/changes"}
 """The ways by which the rows of a view come; /v1/sql has notes of every statement."""
 
 OTHERS = """
-    / /assets/{name} /healthz /readyz /metrics /v1/openapi.json /v1/status /v1/status/stream /v1/catalog /v1/builds
+    / /assets/{name} /healthz /readyz /metrics /v1/openapi.json /v1/me /v1/status /v1/status/stream /v1/catalog
+    /v1/builds
     /v1/tables/{name} /v1/tables/{name}/definition /v1/views/{name}/definition /v1/views/{name}/explain /v1/sources
     /v1/views/{name}/certificate /v1/views/{name}/plans /v1/views/{name}/errors /v1/views/{name}/refreshes
-    /v1/views/{name}/costs /v1/epochs/{number}/wait /v1/forecast /v1/refreshes /v1/costs /v1/statistics
+    /v1/views/{name}/costs /v1/epochs/{number}/wait /v1/me /v1/forecast /v1/refreshes /v1/costs /v1/statistics
 """
 """Those by which none come; the status says it of each view."""
 
@@ -87,7 +88,7 @@ def test_live_changes_say_so(parts: Served) -> None:
         async with websockets.connect(f"ws://127.0.0.1:{parts.port}/v1/views/prices/changes") as live:
             return json.loads(await live.recv())
 
-    assert asyncio.run(listen())["notes"][0].startswith(NOTE)
+    assert coroutines.run(listen())["notes"][0].startswith(NOTE)
 
 
 OF_VIEWS: dict[str, Callable[[RemoteView], Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import socket
 import struct
@@ -19,6 +18,7 @@ from tests.fuzz.campaign import few, many
 from tests.serving.pgwire import raw
 from tests.serving.pgwire.door import SHOP, Door
 from tests.serving.pgwire.guarded import PASSWORD, GuardedDoor, eventually, guarded_door
+from tests.serving.resources import Resources
 from tidemill.serving.access.failed_logins import FailedLogins
 
 HELLO = raw.startup()
@@ -121,22 +121,6 @@ def send_in_pieces(rng: random.Random, client: socket.socket, data: bytes) -> No
         pytest.fail("the server hangs")
 
 
-class Resources:
-    """Threads, open files and memory of this process, which do not grow with the number of clients."""
-
-    def __init__(self) -> None:
-        self.threads = len(os.listdir("/proc/self/task"))
-        self.files = len(os.listdir("/proc/self/fd"))
-        self.megabytes = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-
-    def require_no_more(self, door: Door) -> None:
-        """Fail if they have grown, but for what the first clients have begun: threads of pools, the log."""
-        eventually(lambda: len(door.server.clients) == 0 and Resources().files <= self.files + 8)
-        now = Resources()
-        assert now.threads <= self.threads + 16
-        assert now.megabytes <= self.megabytes + 200
-
-
 def campaign(door: Door, dice: Iterable[random.Random], play: Callable[[random.Random, int], None]) -> None:
     epoch, before = door.warehouse.epoch, None
     for number, rng in enumerate(dice):
@@ -144,9 +128,10 @@ def campaign(door: Door, dice: Iterable[random.Random], play: Callable[[random.R
         if number % 500 == 20:
             eventually(lambda: len(door.server.clients) == 0)
             before = before or Resources()
-            before.require_no_more(door)
+            before.require_no_more()
     assert before is not None
-    before.require_no_more(door)
+    eventually(lambda: len(door.server.clients) == 0)
+    before.require_no_more()
     assert door.warehouse.epoch == epoch
     with door.connect() as client:
         assert client.execute("SELECT count(*) FROM orders").fetchone() == (3,)

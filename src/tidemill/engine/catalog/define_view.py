@@ -36,9 +36,9 @@ from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import (
     error_policy,
     optimization_goal,
+    require_known_options,
     requires_incremental,
     static_tables,
-    view_options,
     with_retention,
 )
 from tidemill.model.errors import Unsupported
@@ -69,7 +69,7 @@ def define_view(
     run ``on_spark`` or here, which keeps the methods for sliding windows of a ``plan`` that is given.
     ``session_stages`` is an option of ``compile_view``; ``columns`` are those that the view sees of altered tables.
     """
-    _require_options(name, options)
+    require_known_options(name, (option for option in options if option != OWNER))
     # A view that replaces one of its name cannot read the old one.
     present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
     readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
@@ -132,14 +132,6 @@ def define_view(
     if (published := Publication.of(options)) is not None:
         require_publishable(view, key_of_view(view, catalog), published)
     return view
-
-
-def _require_options(name: str, options: Iterable[str]) -> None:
-    known_options = view_options()
-    for option in options:
-        if option not in known_options and option != OWNER:
-            known = "; ".join(f"{key}: {values}" for key, values in known_options.items())
-            raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
 
 
 def _require_changes(catalog: Catalog, name: str, read: Iterable[str]) -> None:

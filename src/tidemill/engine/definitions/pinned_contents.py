@@ -10,9 +10,8 @@ from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import WeightedRow
 from tidemill.model.schema import EPOCH
-from tidemill.model.types import DOUBLE, Field
+from tidemill.model.types import DOUBLE, Date, Decimal, Field, Integral, String, Timestamp
 from tidemill.program.maps import Map, map_fields
-from tidemill.runtimes.native.state.stored_lookups import KEY_TYPES
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.segments import TableSegment, stored_schema, with_epoch
 from tidemill.storage.snapshot import StoreSnapshot
@@ -129,5 +128,5 @@ class PinnedContents:
 
 def _keys(rows: pa.Table, map_: Map) -> ColumnValues | None:
     """The keys of some rows by which those of a map can be looked up; None if there are none."""
-    names = [f.name for f in map_.keys if isinstance(f.type, KEY_TYPES)]
+    names = [f.name for f in map_.keys if isinstance(f.type, Integral | Decimal | String | Date | Timestamp)]
     return {name: pa.concat_arrays(rows.column(name).chunks) for name in names} or None

@@ -33,8 +33,7 @@ from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import compared_relations, reads_state
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
-from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import FilledStage
+from tidemill.runtimes.runtime import FilledStage, TemporaryRuntime
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.prepared_run import PreparedRun
@@ -90,7 +89,7 @@ class PinnedView:
         self._files: dict[str, list[PreparedRun]] = {}
         self._written: dict[str, int] = {}
         self._pipeline = Pipeline()
-        self._runner: NativeRuntime | None = None
+        self._runner: TemporaryRuntime | None = None
 
     def close(self) -> None:
         """Release the snapshots and the files that were written: what an epoch has taken in is the store's."""
@@ -229,7 +228,7 @@ class PinnedView:
 
     def _run(
         self,
-        runtime: NativeRuntime,
+        runtime: TemporaryRuntime,
         pipeline: Pipeline,
         changes: Mapping[str, ChangeSet],
         *,
@@ -246,7 +245,7 @@ class PinnedView:
             require_weights(walk.stored, [runtime])
         return walk
 
-    def _started(self) -> NativeRuntime:
+    def _started(self) -> TemporaryRuntime:
         """The runtime that keeps what it has looked up from one round to the next."""
         if self._runner is None:
             self._runner, self._pipeline = self._runtime(), Pipeline()
@@ -254,7 +253,7 @@ class PinnedView:
                 self._pipeline.place(program, self._runner, deferred=False)
         return self._runner
 
-    def _runtime(self) -> NativeRuntime:
+    def _runtime(self) -> TemporaryRuntime:
         return self._state.placement.runtime_over(self.contents, self._fields.__getitem__)
 
     # -- for the epoch that takes it in -------------------------------------------------------------------------

@@ -28,7 +28,15 @@ from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import FieldsOf, FilledStage, NotAnswered, ReadTable, RowLookup, Runtime
+from tidemill.runtimes.runtime import (
+    FieldsOf,
+    FilledStage,
+    NotAnswered,
+    ReadTable,
+    RowLookup,
+    Runtime,
+    TemporaryRuntime,
+)
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.store import AsOf, ReadableStore, Store
 
@@ -131,6 +139,16 @@ class Placement:
 
         return answer(relation, read, self._duckdb_limit())
 
+    def why_not_in_columns(self, relation: Relation) -> str:
+        """The reason why DuckDB cannot answer a query, so that a runtime must; empty if it has a translation."""
+        from tidemill.runtimes.duckdb.relations import lower_query
+
+        try:
+            lower_query(relation)
+        except NotAnswered as reason:
+            return str(reason)
+        return ""
+
     def interrupt(self, thread: int) -> None:
         """End the query that DuckDB runs for a thread, if it does."""
         if "duckdb" in sys.modules:
@@ -230,7 +248,7 @@ class Placement:
         """A temporary runtime over the snapshot of the store at an epoch."""
         return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
 
-    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> NativeRuntime:
+    def runtime_over(self, contents: ReadableStore, fields_of: FieldsOf) -> TemporaryRuntime:
         """A temporary runtime in this process over other contents than those of the warehouse."""
         return NativeRuntime(contents, fields_of, backend=self.backend, like=self._native)
 

@@ -17,11 +17,12 @@ from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.passes import compile_view
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.guarded_reads import GuardedReads
-from tidemill.engine.epochs.keyed_reads import answer_by_keys
+from tidemill.engine.epochs.keyed_reads import answer_by_keys, keyed_reads
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.transactions.own_changes import OwnRows, guarded_views, with_changed_views, with_own_rows
 from tidemill.engine.transactions.pending import OpenTransactions, PendingTransaction
@@ -178,6 +179,25 @@ class WarehouseReader:
                 with suppress(NotAnswered):
                     return placement.answer_in_columns(first or relation, self.columns)
             return self._compiled(relation, read, work)
+
+    def way_of(self, relation: Relation) -> str:
+        """The way in which ``answer`` would find the rows of a query, in words."""
+        read = scans(relation)
+        if not read:
+            return "constants alone"
+        with self._settled():
+            _require_no_streams(filter(self._state.catalog.is_stream, read))
+            keyed = keyed_reads(self._state, push_down_filters(relation), read)
+            if keyed:
+                rest = sorted(read - keyed.keys())
+                return f"lookup by key in {', '.join(sorted(keyed))}" + (f", beside {', '.join(rest)}" if rest else "")
+            placement = self._state.placement
+            work = sum(map(self._state.store.rows, read))
+            if placement.answers_in_columns(work):
+                reason = placement.why_not_in_columns(relation)
+                return f"DuckDB, over columns{f', if it can: {reason}' if reason else ''}"
+            name, reason = placement.choose(work)
+            return f"runtime {name} ({reason})"
 
     def _compiled(
         self,

@@ -112,7 +112,7 @@ def status_of(engine: Engine, troubles: Mapping[str, Trouble], *, sizes: bool = 
         committed_at=_last_commit(engine),
         tables=tuple(_table(engine, catalog, table, epoch, sizes) for table in _tables(catalog)),
         views=(
-            *(_view(engine, catalog, view, epoch, known, sizes) for view in catalog.views.values()),
+            *(_view(engine, catalog, view, epoch, known, sizes) for view in catalog.shown_views()),
             *(_building(entry.view) for entry in catalog.builds.values()),
         ),
         sources=tuple(

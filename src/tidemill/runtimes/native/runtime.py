@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, WeightedRow, ZSet
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
+from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key, check_unique
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
 from tidemill.runtimes.native.executor import PythonExecutor
@@ -289,6 +290,8 @@ class NativeRuntime:
         for name in changes:
             if conditions := constraints.conditions_of(name):
                 check_rows(conditions, [row for row, weight in self._net(name, changes[name]).items() if weight > 0])
+        for unique in constraints.uniques_of(changes):
+            check_unique(unique, self._net(unique.table.name, changes[unique.table.name]), self._held_under)
         keys = constraints.keys_of(changes)
         if keys:
             net = {name: self._net(name, change) for name, change in changes.items()}
@@ -424,8 +427,9 @@ class NativeRuntime:
         maps = self._state.empty_stage_maps(compiled)
         if runner is not None and runner.loads:
             self._state.hand_over(stage)
-            with exact_evaluation(compiled):
+            with suppress(ArithmeticFault), exact_evaluation(compiled):  # perhaps of a row that was deleted
                 return runner.load()
+            maps = self._state.empty_stage_maps(compiled)
         self._backends.remove(stage.name)
         loaded = self._running.fill(compiled, maps, {})
         return ChangeSet.of(loaded.items(), stage.output)
@@ -478,8 +482,7 @@ class NativeRuntime:
     def change_between(
         self, stage: Stage, name: str, old: Sequence[WeightedRow], new: Sequence[WeightedRow]
     ) -> ChangeSet:
-        """The change of a map of an installed stage from the sum of some stored changes to that of others: added to the
-        old ones it gives exactly the new entries, those of DOUBLE too."""
+        """The change of a map of an installed stage from the sum of some stored changes to that of others."""
         before, after = (self._compiled[stage.name].empty_maps()[name] for _ in range(2))
         with decimal.localcontext(EXACT):
             before.restore(old)

@@ -188,7 +188,7 @@ class RuntimeState:
         return tuple(sorted(self._used.get(name, ())))
 
     def scan(self, name: str) -> Iterable[WeightedRow]:
-        """The weighted rows of a relation; equal rows may come several times, which is fine since loops are linear.
+        """The weighted rows of a relation, without deleted ones; equal ones may come several times: loops are linear.
 
         A relation that is only ever scanned is not kept in memory.
         """
@@ -196,7 +196,9 @@ class RuntimeState:
         if held is not None:
             return held.pairs() if isinstance(held, OverlaidRelation) else held.entries.items()
         absorbed = (change.pairs() for change in self._absorbed.get(name, ()))
-        return list(chain(self._reader.stored(name, self._fields_of(name)), *absorbed))
+        pairs = list(chain(self._reader.stored(name, self._fields_of(name)), *absorbed))
+        # A row that was deleted may be one that cannot be computed.
+        return ZSet.summed(pairs).items() if any(weight < 0 for _, weight in pairs) else pairs
 
     def whole(self, name: str) -> ChangeSet:
         """The rows of ``scan``, as columns if the store has them."""

@@ -1,4 +1,4 @@
-"""How often and how much a user or an address may ask."""
+"""How often a user or an address may ask, and for how much."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tidemill.model.errors import InvalidArgument
 
-__all__ = ["RateLimit", "SizeLimits"]
+__all__ = ["RateLimit", "require_length"]
 
 MOST_KEYS = 10_000
 
@@ -56,21 +55,7 @@ class RateLimit:
             return 0.0 if enough else (cost - left) / self._rate
 
 
-@dataclass(frozen=True)
-class SizeLimits:
-    """The most that one request may bring."""
-
-    statement_bytes: int = 1 << 20
-    body_bytes: int = 64 << 20
-
-    def require_statement(self, text: str | bytes) -> None:
-        """Refuse a text that is too long to be read."""
-        self._require(len(text), self.statement_bytes, "a statement")
-
-    def require_body(self, size: int) -> None:
-        """Refuse rows that are too many for one request."""
-        self._require(size, self.body_bytes, "a request")
-
-    def _require(self, size: int, most: int, what: str) -> None:
-        if size > most:
-            raise InvalidArgument(f"{what} has at most {most:,} bytes", detail=f"This one has {size:,}.")
+def require_length(text: str, most: int) -> None:
+    """Refuse a statement that is too long to be read."""
+    if len(text) > most:
+        raise InvalidArgument(f"a statement has at most {most:,} bytes", detail=f"This one has {len(text):,}.")

@@ -112,6 +112,6 @@ def error_response(error: TidemillError) -> Response:
         headers["retry-after"] = str(error.wait if isinstance(error, TooOften) else 1)
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    if isinstance(error, HttpError) and status in (408, 413):  # what is left of the body is not waited for
+    if status == 408 and isinstance(error, HttpError):  # what is left of the body is not waited for
         headers["connection"] = "close"
     return Response(json_line(error_body(error)), status, headers, "application/json")

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 
         def __init__(self, *given: Any, **named: Any) -> None: ...
 
+        def on_message_begin(self) -> None: ...
+
 else:
     _Base = AutoHTTPProtocol
 
 
+MOST_HEADERS = 64 << 10
+"""Bytes of the line and headers of a request that may come before they are whole."""
+
+
 def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
-    """A protocol that closes a connection on which a request has begun, or should have, and is not whole in time.
+    """A protocol that closes a connection on which a request has begun, or should have, and whose headers are not whole
+    in time, or are too long.
 
     Uvicorn waits so long for nothing but the next request of a connection that has had one. It answers a request on a
     connection too many; where there are more by far, they are closed.
@@ -35,6 +42,8 @@ def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
     class TimedHttp(_Base):
         timer: asyncio.TimerHandle | None = None
+        heard = 0
+        begun = False
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -48,8 +57,18 @@ def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             super().data_received(data)
             if self.cycle is not before:
                 self._stop()
-            elif self.timer is None and (self.cycle is None or self.cycle.response_complete):
-                self._expect()
+            elif before is None or before.response_complete:
+                # Of a request that was refused the rest of its body still comes: a client reads the answer after that.
+                if before is None or self.begun or not before.more_body:
+                    self.heard += len(data)
+                if self.heard > MOST_HEADERS:
+                    self._give_up()
+                elif self.timer is None:
+                    self._expect()
+
+        def on_message_begin(self) -> None:
+            self.begun = True
+            super().on_message_begin()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop()
@@ -64,6 +83,7 @@ def http_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
                 self.transport.close()
 
         def _stop(self) -> None:
+            self.heard, self.begun = 0, False
             if self.timer is not None:
                 self.timer.cancel()
                 self.timer = None

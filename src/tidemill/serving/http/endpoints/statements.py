@@ -13,6 +13,7 @@ from starlette.responses import Response
 from tidemill.engine.results import Result
 from tidemill.engine.sessions.session import Session
 from tidemill.model.errors import BadValue, TidemillError, TransactionState
+from tidemill.serving.access.limits import require_length
 from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.cancelling import run_while_heard
 from tidemill.serving.http.content import (
@@ -34,7 +35,7 @@ async def sql(call: Call) -> Response:
     """The results of all statements of a text, or as Arrow the rows of the last one."""
     kind, given = call.accepted(), await call.json()
     text, parameters, limit = _asked(given)
-    call.service.settings.sizes.require_statement(text)
+    require_length(text, call.service.settings.statement_bytes)
     service = call.service
     session = call.principal.session(call.warehouse, "http", timeout=service.settings.statement_timeout)
 

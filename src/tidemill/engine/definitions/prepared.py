@@ -1,0 +1,42 @@
+"""What is prepared for a view with another query, and how long that holds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.replaced_view import ReplacedView
+from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.state import EngineState
+
+__all__ = ["Preparation"]
+
+
+class Preparation(ABC):
+    """What is prepared for a replaced view; ``run`` computes it without the lock."""
+
+    def __init__(self, state: EngineState, replaced: ReplacedView) -> None:
+        self.replaced = replaced
+        self._state = state
+        self._entries = _entries(state.catalog, replaced.new)
+
+    @property
+    def holds(self) -> bool:
+        """True if nobody has changed what the view reads, itself or its readers meanwhile; the caller has the lock."""
+        now = _entries(self._state.catalog, self.replaced.new)
+        return len(now) == len(self._entries) and all(a is b for a, b in zip(now, self._entries, strict=True))
+
+    @abstractmethod
+    def run(self) -> None:
+        """Compute what takes long; raises ``NotAnswered`` if it has to be prepared in another way."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release snapshots, and what was written."""
+
+
+def _entries(catalog: Catalog, new: View) -> list[object]:
+    """What the replacement of a view depends on: it, the views that read it, and what all of these read."""
+    views = [new, *(catalog.view(name) for name in catalog.with_readers([new.name]))]
+    names = dict.fromkeys(name for view in views for name in (view.name, *view.inputs))
+    return [catalog.entry(name) if name in catalog else None for name in names]
