@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -120,6 +121,19 @@ def test_it_is_there_when_the_folder_is_opened_again(tmp_path: Path) -> None:
             again.check()
             again.vacuum(1)
             assert contents(again, "renamed") == ZSet.of([BOB, EVE])
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_process_that_dies_in_the_middle_leaves_what_was(tmp_path: Path, is_new: bool) -> None:
+    with FolderStore.open(tmp_path / "w") as first:
+        if not is_new:
+            begin(first)
+        with first.joint():
+            commit(first, first.epoch, [(EVE, 1)], name="fresh")
+            shutil.copytree(tmp_path / "w", tmp_path / "then")
+    with FolderStore.open(tmp_path / "then") as again:
+        assert again.epoch == (0 if is_new else 3) and not again.rows("fresh")
+        assert len(contents(again)) == (0 if is_new else 3)
 
 
 def test_files_of_a_joint_commit_that_was_not_made_are_gone(tmp_path: Path) -> None:

@@ -310,21 +310,6 @@ class Engine:
         self.reads[name] += 1
         return self.contents(name)
 
-    @contextmanager
-    def joint(self) -> Iterator[None]:
-        """Context in which all definitions, and what follows from them, are one commit, of one epoch, or none.
-
-        Writers and readers of this process wait for it.
-        """
-        with self.settled():
-            if self.epochs.is_joint:
-                yield
-                return
-            with self.publisher.joint(), self.epochs.joint() as joint:
-                yield
-        for work in joint.after:
-            work()
-
     # -- epochs -------------------------------------------------------------------------------------------------
 
     def apply(

@@ -135,13 +135,18 @@ class FolderCommits:
     def joint(self) -> Iterator[None]:
         """Context of a joint commit of the next epoch: what this thread commits is seen by it alone, and becomes
         visible and durable by one manifest at the end. The log is in runs."""
-        writer, before = self.require_writer(), self._committed
-        writer.joint = True
-        state = replace(before.state, epoch=before.epoch + 1, log=None)
-        self._joint = joint = _JointCommit(get_ident(), CommittedState.of(state))
+        with self.lock:
+            writer = self.require_writer()
+            if not self._committed.state.sequence:  # runs without any manifest would be those of a damaged folder
+                self.publish(writer.next(self._committed))
+            before = self._committed
+            writer.joint = True
+            state = replace(before.state, epoch=before.epoch + 1, log=None)
+            self._joint = joint = _JointCommit(get_ident(), CommittedState.of(state))
         try:
             yield
-            self.advance(f"commit epoch {joint.now.epoch}", lambda: (self._end(joint, writer, before), None))
+            with self.lock:
+                self.advance(f"commit epoch {joint.now.epoch}", lambda: (self._end(joint, writer, before), None))
         except BaseException:
             self._unsure, self._joint = True, None
             raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -104,6 +104,21 @@ class RelationDefinitions:
                 catalog.named, catalog.promoted = named, {}
                 del catalog.deploy_stages[stage.name]
                 self._epochs.commit_catalog()
+
+    @contextmanager
+    def joint(self) -> Iterator[None]:
+        """Context in which all definitions, and what follows from them, are one commit, of one epoch, or none.
+
+        Writers and readers of this process wait for it.
+        """
+        with self._settled():
+            if self._epochs.is_joint:
+                yield
+                return
+            with self._publisher.joint(), self._epochs.joint() as joint:
+                yield
+        for work in joint.after:
+            work()
 
     def suspend(self, names: Iterable[str]) -> None:
         """Begin a joint commit that replaces or drops views: until their turn comes nobody has to wait for them.

@@ -27,7 +27,7 @@ def carried_out(
     planned_over, found = engine.committed, plan_project(engine, project, drop=drop)
     done = [*one_after_the_other(engine, (one for one in found.steps if one.apart == "before"), execute, progress)]
     if any(not step.apart for step in found.steps):
-        with engine.joint():
+        with engine.definitions.joint():
             # The views over sources that were just created, and other threads, may have changed the plan.
             now = found if engine.catalog is planned_over else plan_project(engine, project, drop=drop)
             done += in_one_commit(engine, [step for step in now.steps if not step.apart], execute, progress)

@@ -62,7 +62,7 @@ def make_stage(
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise Unsupported(f'a stage cannot be called "{name}"', hint="Use letters, digits and _, such as blue.")
-    with engine.joint():
+    with engine.definitions.joint():
         if name in engine.catalog.deploy_stages:
             raise NameTaken(f'stage "{name}" exists already', hint=f"PROMOTE STAGE {name}, or DROP STAGE {name}.")
         planner = ProjectPlan(engine, project, drop=drop)
@@ -85,7 +85,7 @@ def promote_stage(engine: Engine, name: str, execute: Execute) -> DeployPlan:
     """Let the views of a stage take the place of the present ones; returns what that has changed."""
     stage = _stage(engine, name)
     project = {one.name: one for one in _project_of(stage)}
-    with engine.joint():
+    with engine.definitions.joint():
         _require_unchanged(engine.catalog, stage)
         plan = plan_project(engine, project, stage=stage)
         engine.definitions.suspend(name for name in stage.staged.values() if name in engine.catalog.views)
@@ -97,7 +97,7 @@ def promote_stage(engine: Engine, name: str, execute: Execute) -> DeployPlan:
 
 def drop_stage(engine: Engine, name: str) -> None:
     """Give up a stage: its views are gone, and the present ones are as they were."""
-    with engine.joint():
+    with engine.definitions.joint():
         stage = _stage(engine, name)
         engine.definitions.end_stage(stage, _without(engine.catalog.named, stage))
 

@@ -64,7 +64,7 @@ def redefine(
     gone = catalog.with_readers(users.keys() - after.keys())
     others = [view for name, view in users.items() if name not in same and name not in gone]
     _require_no_sources([*others, *map(catalog.view, gone)], f'{kind} "{name}"')
-    with engine.joint() if others or gone else engine.settled():
+    with engine.definitions.joint() if others or gone else engine.settled():
         engine.definitions.suspend([*gone, *(view.name for view in others)])
         if gone:
             engine.definitions.drop(gone[-1], readers=gone[:-1])
