@@ -15,11 +15,13 @@ from unittest.mock import patch
 import pytest
 
 import tidemill
+from tests.held_lock import Watched
 from tests.interruptions import Lines
 from tidemill.engine.check import check
 from tidemill.engine.definitions.pinned_view import PinnedView
 from tidemill.engine.definitions.prepared_columns import PreparedColumns
 from tidemill.engine.definitions.prepared_views import PreparedView
+from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.model.errors import EpochGone, FellBehind, Unsupported
 from tidemill.program.changed_filters import changed_filter
 
@@ -339,6 +341,37 @@ def test_others_write_while_a_view_is_replaced(tmp_path: Path, files: int) -> No
     with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
         wh.apply({"t": [(1, (1, 50, "2"))]})
         is_right(wh)
+
+
+@pytest.mark.parametrize("statement", REPLACED)
+def test_what_is_done_while_writers_wait(
+    wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """With the lock only the last few rows are taken in; readers have been told all else before."""
+    wh.sql(READERS)
+    wh.apply({"t": [(1, (i % 5, i, str(i % 3))) for i in range(300)]})
+    watched, rows = Watched(wh, monkeypatch), []
+    original = Pipeline.walk
+
+    def walk(self: Pipeline, changes: Any, *given: Any, **named: Any) -> Any:
+        rows.append((sum(change.rows for change in changes.values()), watched.held))
+        return original(self, changes, *given, **named)
+
+    watched.watch(PinnedView, "fill")
+    watched.watch(PinnedView, "step")
+    monkeypatch.setattr(Pipeline, "walk", walk)
+    left = [3]
+
+    def write() -> None:
+        if left:
+            wh.apply({"t": [(1, (1, 40 + i, "1")) for i in range(left.pop())]})
+
+    with written_meanwhile(write):
+        wh.sql(statement)
+    assert [held for _, held in watched.calls] == [False]
+    assert [count for count, held in rows if held] == [3]  # those that were written meanwhile, by their writer
+    assert [count for count, held in rows if not held][-1] == 3
+    is_right(wh)
 
 
 def test_rows_that_never_leave(wh: tidemill.Warehouse) -> None:

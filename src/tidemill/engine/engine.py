@@ -475,8 +475,8 @@ class Engine:
         self.source_views.keep(self.catalog.views)
         self.events.resume()
 
-    def close(self) -> None:
-        """Close the engine; waiting subscribers end."""
+    def close(self, *, keep: bool = True) -> None:
+        """Close the engine; waiting subscribers end. What is not to be kept is not written to files."""
         self.calls.close()
         self.builds.close()
         self.follower.close()
@@ -496,7 +496,7 @@ class Engine:
                 self.refreshes.close()
                 self.publisher.close()
                 self.placement.forget()
-                self.store.close()
+                self.store.close(keep=keep)
         tell(WAREHOUSE, INFO, "closed", phase="close")
         return_free_memory()
 

@@ -454,16 +454,16 @@ class FolderStore:
         with self._lock, translate_os_errors("read the warehouse", self._layout.root, UNREAD_HINT):
             return positions_by_epoch(self._layout)
 
-    def close(self) -> None:
+    def close(self, *, keep: bool = True) -> None:
         """Checkpoint the log and release the lock.
 
-        There is no checkpoint if the log may have been lost, which is settled when it is read again, nor in a forked
-        process.
+        There is no checkpoint if the log may have been lost, which is settled when it is read again, in a forked
+        process, or if the folder is to be deleted (not ``keep``).
         """
         with self._merging, self._lock:
             writer, temporary = self._commits.writer, self._temporary
             try:
-                if writer is not None and not self._commits.is_broken and not writer.forked:
+                if keep and writer is not None and not self._commits.is_broken and not writer.forked:
                     self.checkpoint()
                     self._spent += self._staged
                     self._clear()

@@ -399,7 +399,7 @@ class MemoryStore:
             self._moved = positions_since(self.history(), oldest)
             return sum(history.bytes - histories[name].bytes for name, history in now.histories.items())
 
-    def close(self) -> None:
+    def close(self, *, keep: bool = True) -> None:
         """Drop all data, and remove the temporary folder if there is one."""
         with self._lock:
             self._closed = True

@@ -199,5 +199,5 @@ class Store(ReadableStore, Protocol):
     def vacuum(self, keep: int) -> int:
         """Drop all but the last ``keep`` epochs and delete unreferenced files; returns the bytes freed."""
 
-    def close(self) -> None:
-        """Release the lock."""
+    def close(self, *, keep: bool = True) -> None:
+        """Release the lock. Where nothing is to be kept, nothing is written for that."""

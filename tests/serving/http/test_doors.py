@@ -10,12 +10,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 import tidemill
 from tests.serving.certificates import Certificate, make_certificate
 from tests.serving.http.conftest import SHOP
 from tidemill.model.errors import SetupError
 from tidemill.serving.access.users import Users
+from tidemill.serving.cli.app import app
 from tidemill.serving.cli.served import ServerOptions, server_of, tls_is_required
 
 COMMAND = [sys.executable, "-c", "from tidemill.serving.cli.entry import main; main()", "serve", "-r", "native"]
@@ -106,6 +108,22 @@ def test_postgres_without_tls_is_refused_where_it_is_required(
         finally:
             server.stop()
             server.wait()
+
+
+def test_a_warehouse_in_an_object_store_may_have_users(tmp_path: Path) -> None:
+    bucket = "s3://bucket/shop"
+    refused = CliRunner().invoke(app, ["user", "add", "ann", "-w", bucket]).exception
+    assert isinstance(refused, SetupError) and refused.hint == "Name a file with --users."
+    users = Users.load(tmp_path / "people.json")
+    users.add("ann", ["reader"])
+    with tidemill.open(":memory:", runtime="native") as wh:
+        for options, names in [(ServerOptions(), None), (ServerOptions(users=users.path), ("ann",))]:
+            server = server_of(wh, bucket, options)
+            server.start()
+            server.stop()
+            server.wait()
+            assert (server.settings.users and server.settings.users.names()) == names
+    assert (tmp_path / "audit").is_dir()
 
 
 def test_what_cannot_be_served_is_refused_at_once(folder: Path, certificate: Certificate, tmp_path: Path) -> None:

@@ -111,6 +111,21 @@ def test_a_request_that_does_not_come_ends_its_connection(start: Start) -> None:
     assert said(served, table).startswith(b"HTTP/1.1 408")
 
 
+def test_bodies_are_limited_together(start: Start) -> None:
+    served = start(body_bytes=10_000, held_bytes=15_000)
+    post = (
+        b"POST /v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{"
+    )
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as slow:
+        slow.sendall(post + b" " * 8_000)
+        until(lambda: served.server._service.bodies.held > 8_000)
+        busy = served.ask("POST", "/v1/sql", " " * 9_000, content_type="application/json")
+        assert (busy.status, busy.error["kind"]) == (429, "Busy")
+        assert served.sql("SELECT 1").status == 200
+    until(lambda: served.server._service.bodies.held == 0)
+    assert served.ask("POST", "/v1/sql", " " * 9_000, content_type="application/json").status == 422
+
+
 def test_headers_have_a_length(start: Start) -> None:
     served = start()
     begun = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "

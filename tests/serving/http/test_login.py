@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,6 +13,7 @@ import websockets.asyncio.client as websockets
 
 import tidemill
 from tests.serving.http.conftest import SHOP, Answer, Served, serve
+from tests.serving.http.test_limits import until
 from tidemill.serving.access.hashed_secrets import hash_of_token
 from tidemill.serving.access.logins import LOGIN_SECONDS, Logins
 from tidemill.serving.access.users import Users
@@ -128,6 +130,20 @@ def test_a_login_ends_after_its_time(desk: Desk) -> None:
     assert logins.holder(hash_of_token(secret)) is not None and logins.holder(hash_of_token(desk.token)) is None
     now[0] = LOGIN_SECONDS
     assert logins.holder(hash_of_token(secret)) is None
+
+
+def test_a_file_that_is_not_safe_lets_nobody_in_and_is_not_told(tmp_path: Path) -> None:
+    users = Users.load(tmp_path / "users.json")
+    users.add("ann", ["owner"])
+    token = users.add_token("ann")
+    serving = serve(tidemill.open(":memory:", runtime="native"), users=users, failure_seconds=0.0)
+    served, bearer = next(serving), {"authorization": f"Bearer {token}"}
+    assert served.get("/v1/status", **bearer).status == 200
+    users.path.chmod(0o644)
+    until(lambda: served.get("/v1/status", **bearer).status == 401)
+    for answer in (served.get("/v1/status", **bearer), served.post("/v1/login", {"token": token})):
+        assert answer.status == 401 and str(tmp_path).encode() not in answer.body
+    assert next(serving, None) is None
 
 
 def test_without_users_nobody_logs_in(shop: Served) -> None:

@@ -138,6 +138,54 @@ def test_what_is_compressed_and_not_too_long_is_taken(desk: Served) -> None:
     assert post(desk, "log", stream(shared), ARROW).error["what"].startswith("a column of type list<item: dictionary")
 
 
+def test_bad_rows_are_set_aside_in_every_form(desk: Served) -> None:
+    where = "log?on_error=quarantine"
+    sent = {
+        NDJSON: '{"line": "a", "n": 1}\n{"line": "b", "n": "x"}\nno json\n{"line": "c", "m": 1}\n[1]\n{"LINE": "d"}\n',
+        "application/json": '[{"line": "a", "n": 1}, {"line": "b", "n": "x"}, 7, {"n": 3000000000}, {"line": "d"}]',
+        "text/csv": "line,n,_weight\na,1,1\nb,x,1\nc,1,1,1\nd,,\n",
+        ARROW: stream(pa.table({"line": ["a", "b", "d"], "n": pa.array([1, 1 << 40, None])})),
+    }
+    bad = 0
+    for kind, body in sent.items():
+        answer = post(desk, where, body, kind)
+        assert answer.status == 200, answer
+        assert answer.json["rows"] - answer.json["rejected"] == 2, kind
+        bad += answer.json["rejected"]
+        assert sorted(desk.wh.table("log").rows(), key=str) == [("a", 1), ("d", None)]
+        desk.wh.sql("DELETE FROM log")
+    errors = desk.wh.table("log_errors").rows()
+    assert len(errors) == bad == 10 and {source for source, *_ in errors} == {"post"}
+    assert {"no json"} <= {json.loads(text).get("text") for *_, text in errors}
+    assert post(desk, where, "{}", "application/vnd.debezium+json").status == 415
+    assert post(desk, "log?on_error=quarantin", '{"line": "a"}').error["hint"].startswith('Did you mean "quarantine"?')
+
+
+def test_bad_rows_of_several_tables_and_upserts(desk: Served) -> None:
+    lines = [
+        {"table": "items", "row": {"id": 1, "name": "a", "price": 1.5, "code": "aGk="}},
+        {"table": "items", "row": {"id": 1, "name": "b"}},
+        {"table": "items", "row": {"id": 2, "code": "not base64!"}},
+        {"table": "log", "weight": "x", "row": ["a", 1]},
+        {"table": "log", "weight": 2, "row": ["a", 1]},
+    ]
+    several, where = "\n".join(map(json.dumps, lines)), "/v1/changes?on_error=quarantine"
+    answer = desk.ask("POST", where, several, content_type=NDJSON, idempotency_key="k")
+    assert answer.json == {"epoch": desk.wh.epoch, "rows": 5, "rejected": 3}
+    again = desk.ask("POST", where, several, content_type=NDJSON, idempotency_key="k")
+    assert again.json == {"epoch": desk.wh.epoch, "rows": 5}
+    assert desk.wh.sql("SELECT name, code FROM items").rows() == [("a", b"hi")]
+    assert desk.wh.table("log").rows() == [("a", 1)] * 2
+    assert sorted(place for _, place, *_ in desk.wh.table("items_errors").rows()) == [2, 3]
+    upserts = '{"id": 1, "name": "c"}\n{"id": "x"}\n{"id": 1, "_weight": 0.5}'
+    post(desk, "items?mode=upsert&on_error=quarantine", upserts)
+    assert desk.wh.sql("SELECT name FROM items").rows() == [("c",)]
+    assert len(desk.wh.table("items_errors").rows()) == 4
+    before = desk.wh.epoch
+    assert desk.ask("POST", where, '{"table": "x", "row": {}}', content_type=NDJSON).status == 404
+    assert desk.wh.epoch == before
+
+
 def test_a_key_is_one_epoch_also_after_a_restart(tmp_path: Path) -> None:
     for turn in range(2):
         wh = tidemill.open(tmp_path / "keys", runtime="native")

@@ -83,8 +83,8 @@ class BuildEngine(Protocol):
     def apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch."""
 
-    def close(self) -> None:
-        """Release the folder."""
+    def close(self, *, keep: bool = True) -> None:
+        """Release the folder, which is to be deleted if nothing is to be kept."""
 
 
 class BuildWarehouse(Protocol):
@@ -151,10 +151,10 @@ class ViewBuild:
         at = self.engine.store.positions.get(SHOWN, "")
         return int(at) if at else None
 
-    def close(self) -> None:
-        """Close the build's warehouse; what it has taken in stays."""
+    def close(self, *, keep: bool = True) -> None:
+        """Close the build's warehouse; what it has taken in stays, unless nothing is to be kept of it."""
         if self._engine is not None:
-            self._engine.close()
+            self._engine.close(keep=keep)
             self._engine = None
 
     def steps(self) -> Iterator[None]:

@@ -205,7 +205,7 @@ class Builds:
                 return
             try:
                 if self._begun(entry).step():
-                    self._stop(name)
+                    self._stop(name, keep=False)
                     self._places.of(name).remove()
             except (DataError, SqlError) as error:
                 self._fail(name, error)
@@ -226,18 +226,27 @@ class Builds:
     def _fail(self, name: str, error: TidemillError) -> None:
         self._update(name, lambda entry: replace(entry, failure=error.render().removeprefix("error: ")))
 
-    def _stop(self, name: str) -> None:
-        """Close the warehouse of a build, which stays as it is."""
+    def _stop(self, name: str, *, keep: bool = True) -> None:
+        """Close the warehouse of a build, which stays as it is, or is to be deleted if nothing is to be kept."""
         running = self._running.pop(name, None)
         if running is not None:
-            running.build.close()
+            running.build.close(keep=keep)
 
     def _update(self, name: str, change: Callable[[BuildEntry], BuildEntry | None]) -> None:
-        """Commit what has become of a build; one that begins again starts from its last slice."""
-        with self._lock, self._settled():
+        """Commit what has become of a build; one that begins again starts from its last slice.
+
+        What it has taken in is written to files before writers wait for the commit.
+        """
+        with self._lock:
             self._state.require_writable()
             entry = self._entry(name)
-            self._stop(entry.view.name)
+            self._stop(entry.view.name, keep=change(entry) is not None)
+            self._change_entry(name, change)
+
+    def _change_entry(self, name: str, change: Callable[[BuildEntry], BuildEntry | None]) -> None:
+        with self._settled():
+            self._state.require_writable()
+            entry = self._entry(name)
             with self._epochs.changing_catalog() as catalog:
                 catalog.builds.pop(entry.view.name)
                 changed = change(entry)

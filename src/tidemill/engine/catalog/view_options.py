@@ -10,6 +10,7 @@ from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import GOALS
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
 from tidemill.compiler.strategies import STRATEGIES
+from tidemill.model.choices import nearest_choice
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
 
@@ -152,8 +153,8 @@ def error_policy(options: Mapping[str, str], name: str) -> str:
     """
     policy = options.get("on_error", ERROR_POLICIES[0])
     if policy not in ERROR_POLICIES:
-        known = ", ".join(ERROR_POLICIES)
-        raise Unsupported(f'view "{name}" has no on_error = "{policy}"', hint=f"Known: {known}.")
+        hint = nearest_choice(policy, ERROR_POLICIES)
+        raise Unsupported(f'view "{name}" has no on_error = "{policy}"', hint=hint)
     return policy
 
 

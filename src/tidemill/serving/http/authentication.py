@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -15,6 +17,8 @@ from tidemill.serving.access.users import Users
 from tidemill.serving.http.errors import HttpError
 
 __all__ = ["Authentication", "Caller", "Needs", "address_of", "cookie_name", "is_open", "level_of", "require"]
+
+LOGGER = logging.getLogger("tidemill.server")
 
 
 class Needs(IntEnum):
@@ -75,16 +79,29 @@ class Authentication:
 
     def now(self, caller: Caller) -> Principal | None:
         """The same caller with the roles of now; None if he is no longer let in."""
-        if self.users is None:
-            return caller.principal
-        try:
-            return self._holder(caller.by, caller.digest)
-        except TidemillError:  # a file that is not safe lets nobody in
-            return None
+        return caller.principal if self.users is None else self._holder(caller.by, caller.digest)
+
+    def log_in(self, token: str) -> str | None:
+        """The secret of a new login; None if the token is nobody's."""
+        assert self.logins is not None
+        with _letting_nobody_in():
+            return self.logins.begin(token)
+        return None
 
     def _holder(self, by: str, digest: str) -> Principal | None:
         assert self.users is not None and self.logins is not None
-        return self.logins.holder(digest) if by == "cookie" else self.users.holder(digest)
+        with _letting_nobody_in():
+            return self.logins.holder(digest) if by == "cookie" else self.users.holder(digest)
+        return None
+
+
+@contextmanager
+def _letting_nobody_in() -> Iterator[None]:
+    """A file of users that is not safe: where it is stands in the log, and in no answer."""
+    try:
+        yield
+    except TidemillError as error:
+        LOGGER.error("%s", error)
 
 
 def _secret_in(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> tuple[str, str]:

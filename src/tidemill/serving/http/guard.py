@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidemill.model.errors import TidemillError
 from tidemill.serving.http.authentication import NOBODY, Caller, address_of, is_open, unknown_caller
 from tidemill.serving.http.errors import HttpError, error_response
-from tidemill.serving.http.request_limits import limited_body, too_long
+from tidemill.serving.http.request_limits import LimitedBody, too_long
 from tidemill.serving.http.service.service import Service
 
 __all__ = ["Guard"]
@@ -67,9 +67,14 @@ class Guard:
         if scope["type"] == "websocket":
             await self._app(scope, receive, send)
             return
-        if scope["method"] not in SAFE:
-            receive = limited_body(receive, self._longest(scope), self._settings.body_seconds)
-        await self._app(scope, receive, _careful(send))
+        if scope["method"] in SAFE:
+            await self._app(scope, receive, _careful(send))
+            return
+        body = LimitedBody(receive, self._longest(scope), self._settings.body_seconds, self._service.bodies)
+        try:
+            await self._app(scope, body.receive, _careful(send))
+        finally:
+            body.release()
 
     async def _refuse(self, refused: TidemillError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

@@ -7,11 +7,12 @@ from math import ceil
 
 from starlette.types import Message, Receive
 
+from tidemill.model.errors import Busy
 from tidemill.serving.access.limits import RateLimit
 from tidemill.serving.http.errors import HttpError, TooOften
 from tidemill.serving.server.settings import Settings
 
-__all__ = ["RequestLimits", "limited_body", "too_long"]
+__all__ = ["Bodies", "LimitedBody", "RequestLimits", "too_long"]
 
 FAILURES, FAILURE_RATE = 20, 0.5
 """Requests with a token that is nobody's that an address may send at once, and then in a second."""
@@ -44,32 +45,60 @@ class RequestLimits:
             raise TooOften("too many tokens that are nobody's", wait=ceil(wait))
 
 
-def limited_body(receive: Receive, most: int, seconds: float) -> Receive:
-    """``receive`` up to the end of a body, which is refused if it is too long, or comes too slowly.
+class Bodies:
+    """The bytes of all bodies that are held, ``most`` together."""
 
-    A body that is sent in chunks does not tell its length before.
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.held = 0
+
+    def take(self, size: int) -> None:
+        """Hold more; refused where there is no room for it."""
+        if self.held + size > self._most:
+            raise Busy(
+                "too many bodies are being read", detail=f"{self.held:,} bytes are held.", hint="Ask again later."
+            )
+        self.held += size
+
+
+class LimitedBody:
+    """The body of a request up to its end, refused if it is too long, or comes too slowly.
+
+    One that is sent in chunks does not tell its length before. What it has is held until ``release``.
     """
-    taken, whole = 0, False
-    begin: float | None = None
 
-    async def limited() -> Message:
-        nonlocal taken, whole, begin
-        if whole:
-            return await receive()
-        if begin is None:
-            begin = asyncio.get_running_loop().time()
+    def __init__(self, receive: Receive, most: int, seconds: float, bodies: Bodies) -> None:
+        self._receive = receive
+        self._most = most
+        self._seconds = seconds
+        self._bodies = bodies
+        self._taken = 0
+        self._whole = False
+        self._begin: float | None = None
+
+    async def receive(self) -> Message:
+        """The next part of the body; what comes after it is passed on."""
+        if self._whole:
+            return await self._receive()
+        if self._begin is None:
+            self._begin = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(begin + seconds + taken / SLOWEST):
-                message = await receive()
+            async with asyncio.timeout_at(self._begin + self._seconds + self._taken / SLOWEST):
+                message = await self._receive()
         except TimeoutError:
-            raise HttpError(408, "the body did not come in time", detail=f"{taken:,} bytes have come.") from None
-        taken += len(message.get("body", b""))
-        if taken > most:
-            raise too_long(most)
-        whole = not message.get("more_body")
+            detail = f"{self._taken:,} bytes have come."
+            raise HttpError(408, "the body did not come in time", detail=detail) from None
+        size = len(message.get("body", b""))
+        if self._taken + size > self._most:
+            raise too_long(self._most)
+        self._bodies.take(size)
+        self._taken += size
+        self._whole = not message.get("more_body")
         return message
 
-    return limited
+    def release(self) -> None:
+        """The request was answered."""
+        self._bodies.held -= self._taken
 
 
 def too_long(most: int) -> HttpError:

@@ -17,7 +17,8 @@ class Settings:
 
     ``threads`` statements run at a time and ``queue`` wait, each for ``statement_timeout`` seconds at the most. A
     statement has ``statement_bytes`` at the most, a body ``body_bytes``, and one that is compressed ``decoded_bytes``
-    as rows; posts that wait have ``waiting_bytes`` together. A user may send ``rate`` requests a second, and ``burst``
+    as rows; bodies of requests that are not answered yet have ``held_bytes`` together, and posts that wait
+    ``waiting_bytes``. A user may send ``rate`` requests a second, and ``burst``
     at once; a token that is nobody's is answered after ``failure_seconds``. ``connections`` may be open, a request must
     be there within ``request_seconds``, and its body within ``body_seconds`` and one more for each 16 KB. ``patience``
     are the seconds in which requests that run are finished when the server stops. Without ``users`` whoever is on this
@@ -32,6 +33,7 @@ class Settings:
     statement_bytes: int = 1 << 20
     body_bytes: int = 64 << 20
     decoded_bytes: int = 256 << 20
+    held_bytes: int = 512 << 20
     waiting_posts: int = 4096
     waiting_bytes: int = 256 << 20
     subscribers: int = 10_000

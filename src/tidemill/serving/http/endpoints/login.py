@@ -44,7 +44,7 @@ async def login(call: Call) -> Response:
     authentication = call.service.authentication
     if authentication.logins is None:
         return json_response(_told(LOCAL))
-    secret = authentication.logins.begin(token.strip())
+    secret = authentication.log_in(token.strip())
     scope = call.request.scope
     if secret is None:
         refused = HttpError(401, "the token is nobody's", where="token", hint="Make one: tidemill user token NAME.")

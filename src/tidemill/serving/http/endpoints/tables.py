@@ -26,6 +26,11 @@ MODE = Parameter(
     str,
     "`upsert`: a row takes the place of the one with its key, weight -1 deletes it; `delete`: keys.",
 )
+ON_ERROR = Parameter(
+    "on_error",
+    str,
+    "`quarantine`: rows that their table cannot take go to the table `<table>_errors`, and are counted as `rejected`.",
+)
 KEY = {"Idempotency-Key": "The same key again gives the epoch of the first time; 16,384 are remembered."}
 
 
@@ -61,7 +66,7 @@ ENDPOINTS = (
         "/v1/tables/{name}",
         None,
         "Send rows: one epoch, whose number is a completion token. All views that are not deferred show them then.",
-        query=(MODE,),
+        query=(MODE, ON_ERROR),
         takes=BODIES,
         headers=KEY,
     ),
@@ -70,7 +75,7 @@ ENDPOINTS = (
         "/v1/changes",
         None,
         "Send rows of several tables: one epoch.",
-        query=(MODE,),
+        query=(MODE, ON_ERROR),
         takes={
             NDJSON: 'A row a line: {"table": "orders", "weight": 1, "row": {...}}.',
             ARROW: 'A stream of Arrow for each table, one after the other; its schema has "table" among its metadata.',

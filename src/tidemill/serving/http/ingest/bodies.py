@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +24,7 @@ from tidemill.sources.ingest.frames import changes_of, weight_of
 from tidemill.sources.ingest.pairs import read_pairs
 from tidemill.sources.ingest.text_records import TextRecord, parse_json, read_csv, read_json
 
-__all__ = ["BODIES", "DEBEZIUM", "changes_in", "rows_in"]
+__all__ = ["BODIES", "DEBEZIUM", "arrow_streams", "changes_in", "rows_in", "text_of"]
 
 Tables = Mapping[str, Table]
 
@@ -58,23 +58,22 @@ def changes_in(body: bytes, kind: str, tables: Tables, limit: DecodedBytes) -> d
     names it, one after the other.
     """
     if kind == ARROW:
-        return _arrow_streams(body, tables, limit)
+        return {name: changes_of(part, tables[name]) for name, part in arrow_streams(body, tables, limit)}
     if kind not in (NDJSON, JSON):
         raise HttpError(415, "changes of several tables come as JSON lines or Arrow", hint=f"{NDJSON}, {ARROW}")
     limit.take_rows(body.count(b"\n"))
-    return read_pairs(_text(body).split("\n"), tables, name="line")
+    return read_pairs(text_of(body).split("\n"), tables, name="line")
 
 
-def _arrow_streams(body: bytes, tables: Tables, limit: DecodedBytes) -> dict[str, ChangeSet]:
-    found: dict[str, ChangeSet] = {}
+def arrow_streams(body: bytes, tables: Tables, limit: DecodedBytes) -> Iterator[tuple[str, pa.Table]]:
+    """The streams of Arrow in a body, each with the table that its schema names."""
     source = pa.BufferReader(body)
     while source.tell() < len(body):
         part = read_stream(source, limit, "changes")
         name = (part.schema.metadata or {}).get(b"table", b"").decode("utf-8", "replace").lower()
         if name not in tables:
             raise UnknownName(f'there is no table "{name[:100]}"', hint='The schema names it, as "table".')
-        found[name] = changes_of(part.replace_schema_metadata(None), tables[name])
-    return found
+        yield name, part.replace_schema_metadata(None)
 
 
 def _json(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
@@ -93,7 +92,7 @@ def _plain(row: Any) -> Any:
 
 
 def _lines(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
-    text = _text(body)
+    text = text_of(body)
     if any(field.type == BINARY for field in table.fields):
         return _records(read_json(text.split("\n"), table), table)
     rows = []
@@ -129,7 +128,7 @@ def _pairs(rows: Iterable[Any], table: Table) -> ChangeSet:
 
 
 def _csv(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
-    return _records(read_csv(io.StringIO(_text(body), newline=""), table), table)
+    return _records(read_csv(io.StringIO(text_of(body), newline=""), table), table)
 
 
 def _records(records: Iterable[TextRecord], table: Table) -> ChangeSet:
@@ -155,7 +154,7 @@ def _arrow(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
 def _debezium(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     """Changes by key where the table has one: then old rows need not be in the records."""
     by_key = _key_only(table) if table.primary_key else None
-    found = read_debezium(_text(body).split("\n"), {table.name: table}, lookup=by_key, name="line")
+    found = read_debezium(text_of(body).split("\n"), {table.name: table}, lookup=by_key, name="line")
     return found.get(table.name, ChangeSet.of((), table.fields))
 
 
@@ -168,7 +167,8 @@ def _key_only(table: Table) -> Callable[[str, Row], Row]:
     return row
 
 
-def _text(body: bytes) -> str:
+def text_of(body: bytes) -> str:
+    """A body as text."""
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:

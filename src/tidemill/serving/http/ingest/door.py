@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -11,8 +11,10 @@ from urllib.parse import parse_qsl, unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.intake_counts import IntakeEpoch
 from tidemill.engine.row_changes import KeyedChanges, key_table
 from tidemill.engine.sessions.session import Session
+from tidemill.engine.streams.given_rows import GivenRow
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.access.principal import Principal
 from tidemill.serving.http.authentication import Caller, Needs, address_of, level_of
@@ -20,6 +22,7 @@ from tidemill.serving.http.content import ARROW
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.ingest.bodies import DEBEZIUM, changes_in, rows_in
 from tidemill.serving.http.ingest.decoded_bytes import DecodedBytes
+from tidemill.serving.http.ingest.given_rows import given_changes_in, given_rows_in
 from tidemill.serving.http.service.service import Service
 
 __all__ = ["PREFIX", "TableDoor"]
@@ -35,6 +38,7 @@ SMALL_BODY = 16 << 10
 LONGEST_KEY = 256
 
 Headers = dict[bytes, bytes]
+Changes = ChangeSet | list[GivenRow]
 
 
 class TableDoor:
@@ -67,40 +71,47 @@ class TableDoor:
         caller: Caller = scope["caller"]
         sender = _sender(self._service, caller.principal)
         path, query = scope["path"], scope["query_string"]
-        mode = _mode(query) if query else "changes"
+        mode, on_error = _options(query) if query else ("changes", "refuse")
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
         key, content = _key(headers, body, scope["raw_path"] + b"?" + query, caller.principal)
         limit = DecodedBytes(self._service.settings.decoded_bytes)
-        read = partial(self._several if path == SEVERAL else self._one, sender, path, body, kind, mode, limit)
+        take = self._several if path == SEVERAL else self._one
+        read = partial(take, sender, path, body, kind, mode, on_error, limit)
         try:
             found, mode = read() if len(body) <= SMALL_BODY and kind != ARROW else await self._service.reads.run(read)
         except TidemillError as error:
             await self._service.observe(partial(told, error=error))
             raise
-        rows = sum([change.rows for change in found.values()])
-        changes = KeyedChanges(found, key, content, mode, session=sender)
+        rows = sum([len(change) for change in found.values()])
+        changes = KeyedChanges(found, key, content, mode, session=sender, on_error=on_error)
         epoch = await self._service.posts.apply(changes, rows, max(len(body), limit.taken), partial(_end, told, rows))
+        if isinstance(epoch, IntakeEpoch):
+            return b'{"epoch": %d, "rows": %d, "rejected": %d}' % (epoch, rows, epoch.counts.rejected)
         return b'{"epoch": %d, "rows": %d}' % (epoch, rows)
 
     def _one(
-        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, limit: DecodedBytes
-    ) -> tuple[dict[str, ChangeSet], str]:
+        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, on_error: str, limit: DecodedBytes
+    ) -> tuple[Mapping[str, Changes], str]:
         """The changes of one table, and their mode: records of Debezium go by key where there is one."""
         name = path.removeprefix(PREFIX)
         if sender is not None:
             name = sender.table(name).name
         table = self._service.warehouse.table(name).definition
+        if on_error != "refuse":
+            return {table.name: given_rows_in(body, kind, table, limit)}, mode
         if kind == DEBEZIUM and table.primary_key:
             mode = "upsert"
         found = rows_in(body, kind, key_table(table) if mode == "delete" else table, limit)
         return {table.name: found}, mode
 
     def _several(
-        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, limit: DecodedBytes
-    ) -> tuple[dict[str, ChangeSet], str]:
+        self, sender: Session | None, path: str, body: bytes, kind: str, mode: str, on_error: str, limit: DecodedBytes
+    ) -> tuple[Mapping[str, Changes], str]:
         """The changes of several tables, and their mode."""
         warehouse = self._service.warehouse
         tables = {name: warehouse.table(name).definition for name in (sender or warehouse).tables()}
+        if on_error != "refuse":
+            return given_changes_in(body, kind, tables, limit), mode
         if mode == "delete":
             tables = {name: key_table(table) for name, table in tables.items()}
         return changes_in(body, kind, tables, limit), mode
@@ -128,12 +139,14 @@ async def _body(receive: Receive) -> bytes:
     raise HttpError(400, "the connection was closed before the whole request came")
 
 
-def _mode(query: bytes) -> str:
+def _options(query: bytes) -> tuple[str, str]:
+    """The mode of the rows, and what becomes of bad ones."""
     given = dict(parse_qsl(unquote(query.decode("latin-1")), keep_blank_values=True))
-    unknown = given.keys() - {"mode"}
+    unknown = given.keys() - {"mode", "on_error"}
     if unknown:
-        raise BadValue(f'there is no parameter "{min(unknown)[:100]}"', where=PREFIX, hint="Parameters: mode.")
-    return given.get("mode", "changes")
+        hint = "Parameters: mode, on_error."
+        raise BadValue(f'there is no parameter "{min(unknown)[:100]}"', where=PREFIX, hint=hint)
+    return given.get("mode", "changes"), given.get("on_error", "refuse")
 
 
 def _key(headers: Headers, body: bytes, path: bytes, principal: Principal) -> tuple[str, str]:

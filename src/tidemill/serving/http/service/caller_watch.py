@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
@@ -10,6 +11,8 @@ from tidemill.model.errors import NotAllowed
 from tidemill.serving.http.authentication import Authentication, Caller
 
 __all__ = ["CallerWatch", "changed_rights"]
+
+LOGGER = logging.getLogger("tidemill.server")
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks; the file of users is looked at once a second."""
@@ -27,7 +30,7 @@ class CallerWatch:
     def changed(self, caller: Caller) -> asyncio.Event:
         """An event that is set once the caller is no longer who he was; it is looked after while somebody has it."""
         found = self._events.get(caller)
-        if found is None:
+        if found is None or found.is_set():
             found = self._events[caller] = asyncio.Event()
         if self._authentication.users is not None and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
@@ -36,7 +39,10 @@ class CallerWatch:
     async def _look(self) -> None:
         while self._events:
             await asyncio.sleep(LOOK_SECONDS)
-            self._look_once()
+            try:
+                self._look_once()
+            except Exception as error:  # whoever comes next is looked after all the same
+                LOGGER.error("callers could not be looked at: %s", type(error).__name__)
 
     def _look_once(self) -> None:
         for caller, event in list(self._events.items()):

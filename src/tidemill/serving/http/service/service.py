@@ -12,7 +12,7 @@ from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import TidemillError
 from tidemill.serving.http.authentication import Authentication, Caller
-from tidemill.serving.http.request_limits import RequestLimits
+from tidemill.serving.http.request_limits import Bodies, RequestLimits
 from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
@@ -57,6 +57,7 @@ class Service:
         self.authentication = Authentication(settings.users or None)
         """Who may ask."""
         self.limits = RequestLimits(settings)
+        self.bodies = Bodies(settings.held_bytes)
         self.times = RequestTimes()
         self.doors: Sequence[OtherDoor] = ()
         """The doors beside this one."""
