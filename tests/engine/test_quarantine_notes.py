@@ -98,7 +98,7 @@ OTHERS_OF_WAREHOUSES = {
     "activity advance before_spark builds check_files close compact costs epoch flush follow forecast has_objects": "",
     "in_transaction plans positions refreshes register_aggregate register_function release schedule spark": "",
     "state_sizes statistics tables taken transaction troubles use_functions_of vacuum view_costs views SHOWN_AS": "",
-    "FOR_EVERYBODY FOR_OWNERS cancel is_owner name reads_all roles set_timeout timeout user": "of sessions",
+    "FOR_EVERYBODY FOR_OWNERS cancel conditions is_owner name reads_all roles set_timeout timeout user": "of sessions",
 }
 
 STATEMENTS: dict[str, str] = {
@@ -123,7 +123,8 @@ OTHER_STATEMENTS = {
     "DeclareVariable DescribeFunction DescribeHistory DropFunction DropVariable ShowFunctions ShowSchemas": "",
     "UseSchema AlterTable Analyze ChangeBuild Drop ExplainDefinition RefreshTable ReplayLate ReleaseErrors": "",
     "GrantPrivileges RevokePrivileges ShowGrants ShowBuilds ShowFeeds ShowCreate ShowPlans ShowRefreshes": "",
-    "ShowCosts ShowState ShowSources ShowStatistics ShowTables": "",
+    "ShowCosts ShowState ShowSources ShowStatistics ShowTables ShowStages PromoteStage DropStage AlterSync": "",
+    "ExplainQuery": "a plan, no rows",
 }
 
 

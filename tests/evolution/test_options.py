@@ -152,7 +152,7 @@ REFUSED: list[tuple[str, type[TidemillError], str]] = [
     ("ALTER VIEW v SET (build = 'background')", Unsupported, "which is done"),
     ("ALTER VIEW v SET (consistency = 'weak')", Unsupported, "cannot be altered"),
     ("ALTER VIEW v SET (refresh = 'sometimes')", Unsupported, "is no refresh rule"),
-    ("ALTER VIEW v SET (on_error = 'ignore')", Unsupported, "Known: refuse"),
+    ("ALTER VIEW v SET (on_error = 'ignore')", Unsupported, "It is one of: refuse"),
     ("ALTER VIEW v SET (on_error = 'quarantine', refresh = 'deferred')", Unsupported, "cannot have on_error"),
     ("ALTER VIEW v SET (retain = '2 days')", Unsupported, "is not made by partitions"),
     ("ALTER VIEW v SET (publish = 'delta')", Unsupported, "has no location"),

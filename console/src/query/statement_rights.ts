@@ -6,7 +6,7 @@ const NO_WORDS = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)
 const TEMPORARY = /^(create (or replace )?(global )?|drop )temp(orary)?\b/;
 
 const BY_FIRST_WORD: Partial<Record<Role, string[]>> = {
-  owner: words("alter analyze cancel create define drop grant pause refresh release replay resume revoke truncate"),
+  owner: words("alter analyze cancel create define drop grant pause promote refresh release replay resume revoke truncate"),
   writer: words("insert update delete merge"),
   reader: words("explain oql"),
 };

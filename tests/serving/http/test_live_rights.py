@@ -14,6 +14,7 @@ import websockets.asyncio.client as websockets
 from websockets.exceptions import ConnectionClosed
 
 import tidemill
+from tests import coroutines
 from tests.serving.http.conftest import SHOP, EventReader, Served, serve
 from tidemill.serving.access.users import Users
 
@@ -93,7 +94,7 @@ def test_changes_are_those_that_were_granted(desk: Desk) -> None:
                 pass
             return message
 
-    assert {row[0] for row in asyncio.run(listen())["rows"]} == {"ann"}
+    assert {row[0] for row in coroutines.run(listen())["rows"]} == {"ann"}
 
 
 CHANGES = [
@@ -119,7 +120,7 @@ def test_a_stream_ends_when_its_user_changes(desk: Desk, change: Any) -> None:
                     messages.append(json.loads(await socket.recv()))
             return messages[-1], socket.close_code
 
-    message, code = asyncio.run(asyncio.wait_for(listen(), 20))
+    message, code = coroutines.run(asyncio.wait_for(listen(), 20))
     assert (message["error"]["kind"], code) == ("NotAllowed", 1008)
     for stream in streams:
         (*_, last) = last_of(stream)

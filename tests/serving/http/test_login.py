@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import websockets.asyncio.client as websockets
 
 import tidemill
+from tests import coroutines
 from tests.serving.http.conftest import SHOP, Answer, Served, serve
 from tests.serving.http.test_limits import until
 from tidemill.serving.access.hashed_secrets import hash_of_token
@@ -108,9 +108,9 @@ def test_live_changes_need_no_header(desk: Desk, browser: Browser) -> None:
         async with websockets.connect(url, additional_headers=headers, origin=origin) as socket:  # type: ignore[arg-type]
             return [json.loads(await socket.recv()) for _ in range(2)]
 
-    assert asyncio.run(listen(browser.origin))[1]["epoch"] == 1
+    assert coroutines.run(listen(browser.origin))[1]["epoch"] == 1
     with pytest.raises(Exception, match="403"):
-        asyncio.run(listen("http://evil.example"))
+        coroutines.run(listen("http://evil.example"))
 
 
 def test_a_login_ends_with_its_token(desk: Desk, browser: Browser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import pytest
 import websockets.asyncio.client as websockets
 
 import tidemill
+from tests import coroutines
 from tests.serving.http.conftest import Served, serve
 from tidemill.engine.quarantine.notes import QuarantineWarning
 from tidemill.serving.client.remote_relations import RemoteRows, RemoteView
@@ -88,7 +88,7 @@ def test_live_changes_say_so(parts: Served) -> None:
         async with websockets.connect(f"ws://127.0.0.1:{parts.port}/v1/views/prices/changes") as live:
             return json.loads(await live.recv())
 
-    assert asyncio.run(listen())["notes"][0].startswith(NOTE)
+    assert coroutines.run(listen())["notes"][0].startswith(NOTE)
 
 
 OF_VIEWS: dict[str, Callable[[RemoteView], Any]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import decimal
 import os
@@ -11,6 +10,7 @@ import signal
 import psycopg
 import pytest
 
+from tests import coroutines
 from tests.serving.pgwire.guarded import eventually
 
 D = decimal.Decimal
@@ -145,4 +145,4 @@ def test_asyncpg_is_told_the_types_of_parameters(door):
         finally:
             await client.close()
 
-    asyncio.run(work())
+    coroutines.run(work())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import coroutines
 
 JAR = Path("/usr/share/java/postgresql.jar")
 
@@ -72,7 +73,7 @@ def test_asyncpg_asks_for_types_that_it_does_not_know(door):
         finally:
             await client.close()
 
-    asyncio.run(work())
+    coroutines.run(work())
 
 
 def test_adbc_reads_arrow(door):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -90,8 +90,7 @@ def require_alone(engine: Engine) -> None:
 
 def listed_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes that can be read twice: what an iterator gives is kept."""
-    known = {name: is_frame(data) or isinstance(data, list | tuple) for name, data in changes.items()}
-    return {name: data if known[name] else list(data) for name, data in changes.items()}
+    return {name: list(data) if isinstance(data, Iterator) else data for name, data in changes.items()}
 
 
 def records_of(data: Any, table: Table) -> list[GivenRow]:
