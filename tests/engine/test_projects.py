@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import pytest
 import tidemill
 from tests import forked_children
 from tests.faults import fault_points
-from tests.storage.samples import child_environment
 from tidemill.engine.projects.deploy import DeployReport
 from tidemill.engine.projects.steps import DeployPlan
 from tidemill.model import errors
+from tidemill.serving.cli.app import main
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 FILES = {
@@ -227,16 +226,34 @@ def test_every_point_is_tried() -> None:
     assert points > {point for point in fault_points("engine") if "joint" in point or "deploy" in point}
 
 
-def test_the_command_line_tells_whether_something_differs(shop: Path, tmp_path: Path) -> None:
-    def run(*arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "tidemill", *arguments, "-w", str(tmp_path / "w")]
-        done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=60)
-        return done.returncode, done.stdout + done.stderr
+def test_the_command_line(
+    shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = str(tmp_path / "w")
 
-    assert run("plan", str(shop), "--check")[0] == 0
+    def run(*arguments: str) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", ["tidemill", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return ended.value.code or 0, told.out + told.err
+
+    assert run("plan", str(shop), "--check", "-w", warehouse)[0] == 0
     write(shop, d="CREATE MATERIALIZED VIEW many AS SELECT COUNT(*) AS n FROM orders")
-    code, said = run("plan", str(shop), "--check")
+    code, said = run("plan", str(shop), "--check", "-w", warehouse)
     assert code == 1 and said.startswith("create   materialized view many  (reads 3 rows")
+    assert (
+        "stage blue has blue__many" in run("deploy", str(shop), "--stage", "blue", "-w", warehouse, "-r", "native")[1]
+    )
+    assert run("diff", warehouse, "--stage", "blue") == (1, "many: only in the second\n3 tables and views are equal\n")
+    assert run("diff", warehouse, "many", "--stage", "blue")[1].startswith("many: only in the second\n0 tables")
+    assert run("diff", warehouse)[0] == 2
+    assert run("drop-stage", "blue", "-w", warehouse) == (0, "dropped stage blue\n")
+    assert 'no stage "blue"' in run("promote", "blue", "-w", warehouse)[1]
+    run("deploy", str(shop), "--stage", "blue", "-w", warehouse, "-r", "native")
+    code, said = run("promote", "blue", "-w", warehouse, "-r", "native")
+    assert code == 0 and said.startswith("create   materialized view many") and "1 steps done" in said
+    assert run("deploy", str(shop), "--check", "-w", warehouse)[0] == 0
 
 
 def test_a_view_with_another_strategy_over_one_that_is_computed_again(shop: Path, tmp_path: Path) -> None:

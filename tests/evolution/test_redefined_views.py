@@ -14,7 +14,7 @@ import pytest
 
 import tidemill
 from tests import forked_children
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import Conflict, Unsupported
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 SETUP = """
@@ -83,6 +83,17 @@ def test_columns_that_users_need(wh: tidemill.Warehouse) -> None:
     is_right(wh)
 
 
+def test_a_view_that_would_lose_rows(wh: tidemill.Warehouse) -> None:
+    wh.sql("CREATE STREAM clicks (n INT); CREATE MATERIALIZED VIEW seen AS SELECT SUM(twice(n)) AS n FROM clicks")
+    wh.apply({"clicks": [(1, (5,))]})
+    with pytest.raises(Unsupported, match='View "seen" uses it, and cannot follow. It reads the stream "clicks"'):
+        wh.sql("CREATE OR REPLACE FUNCTION twice(x INT) RETURNS INT RETURN 3 * x")
+    assert (
+        wh.sql("CREATE OR REPLACE FUNCTION twice(x INT) RETURNS INT RETURN 2 * (x)").message == "created function twice"
+    )
+    assert wh.view("seen").rows() == [(10,)]
+
+
 def test_readers_of_its_users_keep_the_columns_that_they_see(wh: tidemill.Warehouse) -> None:
     wh.sql("CREATE MATERIALIZED VIEW every AS SELECT * FROM q")
     wh.sql("CREATE MATERIALIZED VIEW over_every AS SELECT * FROM every")
@@ -111,6 +122,17 @@ def test_others_that_wait_for_the_lock_are_not_waited_for(wh: tidemill.Warehouse
         wh.sql(REPLACE)
     other.join(60)
     assert not other.is_alive() and wh.view("top").rows() == [(27,)] and len(wh.view("sums").rows()) == 1
+    is_right(wh)
+
+
+def test_a_transaction_that_has_read_what_changes(wh: tidemill.Warehouse) -> None:
+    with wh.session() as session:
+        session.sql("BEGIN")
+        assert session.sql("SELECT n FROM top").rows() == [(7,)]
+        session.sql("INSERT INTO t VALUES (9, 9)")
+        wh.sql(REPLACE)
+        with pytest.raises(Conflict, match='"top" has changed'):
+            session.sql("COMMIT")
     is_right(wh)
 
 

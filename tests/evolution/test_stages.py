@@ -138,6 +138,23 @@ def test_it_is_compared_and_promoted_from_outside(models: Path, tmp_path: Path) 
     assert [one.name for one in tidemill.diff(tmp_path / "c", shop).relations] == ["spend", "large", "best", "fresh"]
 
 
+def test_what_is_equal_is_kept_once(models: Path, tmp_path: Path) -> None:
+    inner = "(SELECT customer, SUM(amount) AS s FROM orders GROUP BY customer)"
+    texts = {"ends": f"CREATE MATERIALIZED VIEW ends AS SELECT {{}}(s) AS s FROM {inner};"}
+    write_project(models, PROJECT | {"ends": texts["ends"].format("MAX")})
+    tidemill.deploy(models, tmp_path / "w", runtime="native")
+    write_project(models, PROJECT | {"ends": texts["ends"].format("MIN")})
+    tidemill.deploy(models, tmp_path / "w", stage="blue", runtime="native")
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        assert wh._engine.catalog.view("blue__ends").shares == {"blue__ends/1": "ends/1"}
+        wh.apply({"orders": [(+1, (20, "a", 100))]})
+        assert (wh.view("ends").rows(), wh.view("blue__ends").rows()) == ([(118,)], [(22,)])
+        wh.sql("PROMOTE STAGE blue")
+        wh.apply({"orders": [(+1, (21, "d", 1))]})
+        assert wh.view("ends").rows() == [(1,)]
+        is_right(wh)
+
+
 def test_two_stages_at_once(wh: tidemill.Warehouse, models: Path, tmp_path: Path) -> None:
     write_project(models, PROJECT | {"many": "CREATE MATERIALIZED VIEW many AS SELECT COUNT(*) + 1 AS n FROM orders;"})
     wh.close()

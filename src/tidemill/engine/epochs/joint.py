@@ -30,33 +30,28 @@ class JointEpoch:
         self._changes: dict[str, ChangeSet] = {}
         self._unlisted: set[str] = set()
         self._dropped: set[str] = set()
+        self._altered: set[str] = set()
 
     def add(self, epoch: Epoch) -> None:
         """Add an epoch that was committed jointly."""
-        for name in (*epoch.dropped, *epoch.replaced, *epoch.altered, *epoch.renamed):
-            self._changes.pop(name, None)
-            self._unlisted.add(name)
         self._dropped.update(epoch.dropped)
+        self._altered.update(epoch.altered, epoch.renamed, epoch.renamed.values())
+        self._unlisted.update(epoch.dropped, epoch.replaced, self._altered)
         for name, change in epoch.changes.items():
-            if change.rows and name not in self._unlisted:
+            if change.rows:
                 self._add_change(name, change)
 
     def _add_change(self, name: str, change: ChangeSet) -> None:
-        known = self._changes.get(name)
-        if change.files is not None:
-            self._changes.pop(name, None)
+        known = self._changes.setdefault(name, change)
+        if change.files is not None or known.fields != change.fields:
             self._unlisted.add(name)
-        elif known is None:
-            self._changes[name] = change
-        else:
+        elif known is not change:
             both = pa.concat_tables([known.arrow(), change.arrow()])
             self._changes[name] = ChangeSet.of_arrow(both, change.fields)
 
     def whole(self) -> Epoch:
         """One epoch for those who follow changes; of maps whose changes it does not list they read the store."""
-        return Epoch(
-            self.number,
-            self._changes,
-            dropped=tuple(self._dropped),
-            replaced=tuple(self._unlisted - self._dropped),
-        )
+        listed = {name: change for name, change in self._changes.items() if name not in self._unlisted}
+        replaced = tuple(self._unlisted - self._dropped)
+        altered = dict.fromkeys(self._altered, ())
+        return Epoch(self.number, listed, dropped=tuple(self._dropped), replaced=replaced, altered=altered)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tidemill.compiler.choose_plan import program_estimate
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope, NamedDefinitions
+from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.builds.sliceable import require_sliceable
 from tidemill.engine.catalog.altered.change import altered_table
@@ -35,7 +35,7 @@ from tidemill.engine.projects.compare import compared, replacing
 from tidemill.engine.projects.project import Definition, definition_of, ordered
 from tidemill.engine.projects.steps import DeployPlan, DeployStep
 from tidemill.engine.refresh.fill import cannot_replace
-from tidemill.model.errors import NameTaken, SqlError, TextLocation, Unsupported
+from tidemill.model.errors import NameTaken, SqlError, TextLocation, TidemillError, Unsupported
 
 __all__ = ["TABLES", "VIEW", "ProjectPlan", "materialized_users", "plan_definition", "plan_project"]
 
@@ -140,18 +140,26 @@ class ProjectPlan:
     def _table(self, new: Definition) -> None:
         """Try a table, and look at what other columns do to the views that read it."""
         self._require_kind(new, self.trial.tables)
-        is_empty = not self.engine.store.rows(new.name)
-        step = compared(self.trial, new, is_empty=is_empty)
-        for statement in () if step is None else step.statements:
-            if isinstance(statement, sql.CreateTable):
-                self.trial.add(statement.table)
-            elif isinstance(statement, sql.AlterTable):
-                table = altered_table(self.trial.table(new.name), statement.change, is_empty=is_empty)
-                self.trial, _, outdated, _ = altered_catalog(self.trial.copy(), [table])
-                steps = [DeployStep("rebuild", view.name, VIEW, f"{new.name} has other columns") for view in outdated]
-                self.altered |= {step.name: step for step in steps}
-        if step is not None:
-            self.steps.append(step)
+        step = compared(self.trial, new, is_empty=not self.engine.store.rows(new.name))
+        if step is None:
+            return
+        self.steps.append(step)
+        try:
+            for statement in step.statements:
+                self._try_table(new.name, statement)
+        except TidemillError as error:
+            error.where = error.where or new.place
+            raise
+
+    def _try_table(self, name: str, statement: sql.Statement) -> None:
+        if isinstance(statement, sql.CreateTable):
+            self.trial.add(statement.table)
+        elif isinstance(statement, sql.AlterTable):
+            is_empty = not self.engine.store.rows(name)
+            table = altered_table(self.trial.table(name), statement.change, is_empty=is_empty)
+            self.trial, _, outdated, _ = altered_catalog(self.trial.copy(), [table])
+            steps = [DeployStep("rebuild", view.name, VIEW, f"{name} has other columns") for view in outdated]
+            self.altered |= {step.name: step for step in steps}
 
     def _require_kind(self, new: Definition, same: Mapping[str, object]) -> None:
         """Refuse a table in place of a view, and the other way round."""
@@ -333,14 +341,14 @@ def _text(statement: sql.Statement) -> str:
 
 def _define(trial: Catalog, statement: sql.Statement) -> None:
     """Define a view that is not materialized, or a function, once it was checked."""
-    named: NamedDefinitions = replace(trial.named, registered=trial.registry.keys)
+    named, keys = trial.named, trial.registry.keys
     match statement:
         case sql.CreateNamedQuery(query=query):
-            trial.named = replace(trial.named, queries={**trial.named.queries, query.name: query})
-            require_readable(query, trial.relations, replace(trial.named, registered=trial.registry.keys))
+            trial.named = replace(named, queries={**named.queries, query.name: query})
+            require_readable(query, trial.relations, replace(trial.named, registered=keys))
         case sql.CreateFunction(function=function):
-            function = DefinitionScope(trial.relations, named).check(function)
-            trial.named = replace(trial.named, functions={**trial.named.functions, function.name: function})
+            function = DefinitionScope(trial.relations, replace(named, registered=keys)).check(function)
+            trial.named = replace(named, functions={**named.functions, function.name: function})
 
 
 def _compiled(engine: Engine, trial: Catalog, statement: sql.CreateView) -> View:

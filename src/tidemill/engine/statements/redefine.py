@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
+from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.named_definitions import require_unused
 from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program_of, recompiled, users_of, with_text_of
 from tidemill.engine.catalog.replaced_view import ReplacedView
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import planned_view
+from tidemill.engine.definitions.replacement import why_anew
 from tidemill.engine.engine import Engine
 from tidemill.model.errors import SqlError, Unsupported
 
@@ -63,7 +65,7 @@ def redefine(
     same = {name: new for name, new in after.items() if has_program_of(users[name], new)}
     gone = catalog.with_readers(users.keys() - after.keys())
     others = [view for name, view in users.items() if name not in same and name not in gone]
-    _require_no_sources([*others, *map(catalog.view, gone)], f'{kind} "{name}"')
+    _require_comparable(catalog, others, [catalog.view(name) for name in gone], f'{kind} "{name}"')
     with engine.definitions.joint() if others or gone else engine.settled():
         engine.definitions.suspend([*gone, *(view.name for view in others)])
         if gone:
@@ -78,14 +80,16 @@ def redefine(
     return [f"{done} {', '.join(some)}" for done, some in (("replaced", replaced), ("dropped", gone)) if some]
 
 
-def _require_no_sources(views: Iterable[View], what: str) -> None:
-    """Refuse to replace or drop views over sources, which are followed meanwhile."""
-    for view in views:
-        if view.remote_subplans:
+def _require_comparable(catalog: Catalog, others: Iterable[View], gone: Iterable[View], what: str) -> None:
+    """Refuse views that would begin anew, and lose rows that nobody has any more; and to drop what follows sources."""
+    reasons = {view.name: why_anew(catalog, view, view) for view in others}
+    reasons |= {view.name: "It reads sources." for view in gone if view.remote_subplans}
+    for name, reason in reasons.items():
+        if reason:
             raise Unsupported(
                 f"{what} cannot be replaced",
-                detail=f'View "{view.name}" uses it, and reads sources, whose rows are not kept.',
-                hint=f"Drop {view.name} first.",
+                detail=f'View "{name}" uses it, and cannot follow. {reason}',
+                hint=f"Replace or drop {name} first.",
             )
 
 
