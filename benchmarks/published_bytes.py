@@ -1,8 +1,9 @@
 """Bytes that publishing a view writes, in multiples of its change: ``python -m benchmarks.published_bytes [ROWS]``.
 
 A view of a million rows is published, rows at random are updated, and all files that a commit adds or changes are
-counted. The size of a change is that of its weighted rows, old and new, as one Parquet file. The last cases update
-1,000 rows of views of several sizes: their seconds are those of the first commit, and the median of the others.
+counted; marks are deletion vectors and position deletes. The size of a change is that of its weighted rows, old and
+new, as one Parquet file. The last cases update 1,000 rows of views of several sizes: their seconds are those of the
+first commit, and the median of the others.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ CASES = (
     *(Case(f, "merge", share, "copy-on-write", 1) for f in ("delta", "iceberg") for share in (0.001, 0.01)),
     *(Case(f, "snapshot", 0.001, commits=1) for f in ("delta", "iceberg")),
     *(Case(f, "merge", share, commits=40) for f in ("delta", "iceberg") for share in (0.001, 0.01)),
+    *(Case(f, "merge", 0.001, commits=200) for f in ("delta", "iceberg")),
     *(
         Case(f, "merge", CHANGED / rows, commits=8, rows=rows)
         for f in ("delta", "iceberg")
@@ -79,12 +81,17 @@ def sizes(folder: Path) -> dict[Path, int]:
     return {file: file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.suffix != ".db"}
 
 
+def is_marks(file: Path) -> bool:
+    """True for a file of deletion vectors or of position deletes."""
+    return file.suffix == ".bin" or file.name.endswith("-deletes.parquet")
+
+
 def measure(case: Case, count: int, folder: Path) -> str:
     """Run a case; returns its figures."""
     place = f"'sales.v', catalog = '{folder}/catalog.db'" if case.format == "iceberg" else f"'{folder}/v'"
     options = f"publish = '{case.format}', location = {place}, mode = '{case.mode}', write = '{case.write}'"
     rng, now = np.random.default_rng(5), rows(np.arange(count), 0)
-    change = written = 0
+    change = written = marks = 0
     spent: list[float] = []
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, customer BIGINT, amount BIGINT, note STRING)")
@@ -99,12 +106,14 @@ def measure(case: Case, count: int, folder: Path) -> str:
             before, begun = sizes(folder), time.perf_counter()
             wh.publish()
             spent.append(time.perf_counter() - begun)
-            written += sum(size for file, size in sizes(folder).items() if before.get(file) != size)
+            new_files = {file: size for file, size in sizes(folder).items() if before.get(file) != size}
+            written += sum(new_files.values())
+            marks += sum(size for file, size in new_files.items() if is_marks(file))
             change += parquet_size(both)
             places = np.arange(count)
             places[ids] = count + np.arange(len(ids))
             now = pa.concat_tables([now, new]).take(pa.array(places))
-    told = f"{change // case.commits:>9,} {written // case.commits:>12,} {written / change:8.2f}"
+    told = f"{change // case.commits:>9,} {written // case.commits:>12,} {written / change:8.2f} {marks / change:6.2f}"
     what = f"{case.format:8}{case.mode:10}{case.write:15}{count:>9,} {case.share:6.2%} {case.commits:>3}"
     return f"{what} {told} {spent[0]:6.2f} {median(spent[1:] or spent):6.2f}"
 
@@ -112,7 +121,7 @@ def measure(case: Case, count: int, folder: Path) -> str:
 def main() -> None:
     """Run all cases."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
-    print("format  mode      write               rows  share   n    change      written    ratio  first others")
+    print("format  mode      write               rows  share   n    change      written    ratio  marks  first others")
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
             print(measure(case, case.rows or count, Path(folder)), flush=True)

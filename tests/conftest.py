@@ -107,12 +107,18 @@ ELSEWHERE = ("test_spark_versions", "test_spark_cluster", "test_spark_objects", 
 BESIDE_GOLDEN = ("algebra", "compiler", "constraints", "engine", "oql", "objects", "test_corpus.py", "test_tpch.py")
 """What runs in the process of golden files on Spark, so that the two processes with a session end at the same time."""
 
-SHARING = {"tests/runtimes/duckdb/test_corpus_answers.py": "tests/test_corpus.py"}
+SHARING = {
+    "tests/runtimes/duckdb/test_corpus_answers.py": "tests/test_corpus.py",
+    **{
+        f"tests/serving/console/{module}.py": "tests/serving/console/test_console.py"
+        for module in ("test_many_views", "test_operations", "test_users")
+    },
+}
 """Modules that share a process with another one, since both need what takes long to make."""
 
 LONG_MODULES = (
     *("test_corpus_answers", "test_property", "test_fill", "test_corpus", "test_interruptions", "test_publish_kills"),
-    *("test_levels", "test_postgres", "test_interrupts", "test_model", "test_retail", "test_depth"),
+    *("test_console", "test_levels", "test_postgres", "test_interrupts", "test_model", "test_retail", "test_depth"),
 )
 """Modules that take ten seconds and more."""
 

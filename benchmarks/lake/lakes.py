@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import In
 
 from benchmarks.tpch.data import DDL, TABLES, generate
 from tidemill.model.errors import UnknownName
+from tidemill.sources.lake.publication.delta_writer import DeltaWriter
+from tidemill.sources.lake.publication.iceberg_writer import IcebergWriter
+from tidemill.sources.lake.publication.key_index import KeyIndex
+from tidemill.sources.lake.publication.lake_publication import Written
 
 KEYS = {"customer": ("c_custkey",), "orders": ("o_orderkey",), "lineitem": ("l_orderkey", "l_linenumber")}
 """The keys of the tables that change."""
@@ -42,7 +47,7 @@ class Lake(Protocol):
         """Apply weighted rows to a table in one commit, by its key."""
 
     def files(self, name: str) -> list[str]:
-        """The data files of the newest version: together they are the table."""
+        """Parquet files that together are the newest version: its data files, or a copy if some rows are marked."""
 
     def ddl(self, name: str) -> str:
         """The statement by which Tidemill takes a table."""
@@ -63,23 +68,42 @@ class DeltaLake:
     def merge(self, name: str, change: pa.Table) -> None:
         source, columns = merge_source(change, KEYS[name]), [c for c in change.column_names if c != "_weight"]
         same = " AND ".join(f"t.{column} = s.{column}" for column in KEYS[name])
-        merging = DeltaTable(str(self._folder / name)).merge(source, same, source_alias="s", target_alias="t")
+        merging = DeltaTable(self.location(name)).merge(source, same, source_alias="s", target_alias="t")
         new = {column: f"s.{column}" for column in columns}
         merging.when_matched_delete(f"s.{GONE}").when_matched_update(new).when_not_matched_insert(
             new, f"NOT s.{GONE}"
         ).execute()
 
     def files(self, name: str) -> list[str]:
-        return sorted(DeltaTable(str(self._folder / name)).file_uris())
+        return sorted(DeltaTable(self.location(name)).file_uris())
 
     def ddl(self, name: str) -> str:
-        return f"CREATE TABLE {name} {_COLUMNS[name]} USING delta LOCATION '{self._folder / name}'"
+        return f"CREATE TABLE {name} {_COLUMNS[name]} USING delta LOCATION '{self.location(name)}'"
+
+    def location(self, name: str) -> str:
+        """The folder of a table."""
+        return str(self._folder / name)
 
 
 class DeltaLakeWithFeed(DeltaLake):
     """Delta tables whose writers keep a change data feed."""
 
     SETTINGS: ClassVar[dict[str, str]] = {"delta.enableChangeDataFeed": "true"}
+
+
+class DeltaLakeWithVectors(DeltaLake):
+    """Delta tables whose writers mark deleted rows by deletion vectors, without a change data feed."""
+
+    SETTINGS: ClassVar[dict[str, str]] = {"delta.enableDeletionVectors": "true"}
+
+    def merge(self, name: str, change: pa.Table) -> None:
+        """As a writer with deletion vectors does: old rows are marked, new ones are in a new file."""
+        writer = DeltaWriter(self.location(name), KeyIndex(self._folder / "keys" / name))
+        require_merged(writer.merge(*gone_and_come(change, KEYS[name]), {}))
+
+    def files(self, name: str) -> list[str]:
+        table = DeltaTable(self.location(name))
+        return copied(self._folder / "copies" / f"{name}-{table.version()}.parquet", lambda: pa.table(table.scan()))
 
 
 class IcebergLake:
@@ -120,10 +144,27 @@ class IcebergLake:
         return self._catalog.load_table(f"tpch.{name}")
 
 
+class IcebergLakeWithDeletes(IcebergLake):
+    """The same tables, whose writers mark deleted rows by position deletes."""
+
+    def merge(self, name: str, change: pa.Table) -> None:
+        """As a writer with merge-on-read does: old rows are marked, new ones are in a new file."""
+        keys = KeyIndex(self._path.parent / "keys" / name)
+        writer = IcebergWriter(f"tpch.{name}", (str(self._path), "default"), keys)
+        require_merged(writer.merge(*gone_and_come(change, KEYS[name]), {}))
+
+    def files(self, name: str) -> list[str]:
+        table = self._table(name)
+        copy = self._path.parent / "copies" / f"{name}-{table.current_snapshot().snapshot_id}.parquet"
+        return copied(copy, lambda: table.scan().to_arrow())
+
+
 LAKES: dict[str, type[DeltaLake] | type[IcebergLake]] = {
     "feed": DeltaLakeWithFeed,
     "files": DeltaLake,
+    "vectors": DeltaLakeWithVectors,
     "iceberg": IcebergLake,
+    "deletes": IcebergLakeWithDeletes,
 }
 """The formats by the names that figures have."""
 
@@ -157,6 +198,33 @@ def merge_source(change: pa.Table, key: Sequence[str]) -> pa.Table:
     new = set(_keys(plus, key))
     left = minus.filter(pa.array([found not in new for found in _keys(minus, key)], pa.bool_()))
     return pa.concat_tables([_marked(plus, gone=False), _marked(left, gone=True)])
+
+
+def gone_and_come(change: pa.Table, key: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """The keys of the rows that a weighted change deletes, and the rows that it adds.
+
+    >>> gone, come = gone_and_come(pa.table({"k": [1, 1, 2], "v": [5, 6, 7], "_weight": [-1, 1, -1]}), ["k"])
+    >>> gone.to_pylist(), come.to_pylist()
+    ([{'k': 1}, {'k': 2}], [{'k': 1, 'v': 6}])
+    """
+    come, gone = (change.filter(side).drop_columns(["_weight"]) for side in _sides())
+    return gone.select(list(key)), come
+
+
+def require_merged(written: Written | None) -> None:
+    """Raise AssertionError if some rows to delete were not found."""
+    if written is None:
+        raise AssertionError("rows to delete are not in the lake")
+
+
+def copied(file: Path, read: Callable[[], pa.Table]) -> list[str]:
+    """A copy of the rows of a table in one Parquet file: for readers that do not know which rows are marked."""
+    if not file.exists():
+        for old in file.parent.glob(f"{file.name.partition('-')[0]}-*"):
+            old.unlink()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(read(), file)
+    return [str(file)]
 
 
 def _sides() -> tuple[pc.Expression, pc.Expression]:

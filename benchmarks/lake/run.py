@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from benchmarks.lake.answers import check, rows_of, same_rows
-from benchmarks.lake.baselines import overwrite_by_spark, run_pipelines
-from benchmarks.lake.lakes import LAKES, Lake, lake_of, plain_tables
+from benchmarks.lake.baselines import overwrite_by_spark
+from benchmarks.lake.lakes import LAKES, DeltaLake, Lake, lake_of, plain_tables
+from benchmarks.lake.pipelines import TidemillPipeline, run_by_spark
 from benchmarks.lake.refresh import Refresh, Refresher, bytes_below, bytes_of
 from benchmarks.tpch.data import Changes, generate
 from benchmarks.tpch.views import VIEWS
@@ -97,7 +98,9 @@ class _Days:
         yield figure("first_s", first.seconds, "s", "the first refresh of a process")
         yield figure("command_s", command, "s", "tidemill sync, from the start of its process")
         if self._session is not None:
-            yield from self._against(figure, _median(days, "seconds"), command)
+            whole = yield from self._against(figure, _median(days, "seconds"), command)
+            if isinstance(self._lake, DeltaLake):
+                yield from self._pipelines(self._lake, percent, whole)
 
     def _day(self, percent: float) -> tuple[int, int, float]:
         """Change the lake; returns the changed rows, their bytes, and the seconds of the MERGEs."""
@@ -116,11 +119,12 @@ class _Days:
         self._say(f"refreshed in {found.seconds:.2f} s ({phases}), {found.stored:,} and {found.published:,} bytes")
         return found
 
-    def _against(self, figure: Any, refresh: float, command: float) -> Iterator[Figure]:
+    def _against(self, figure: Any, refresh: float, command: float) -> Generator[Figure, None, float]:
+        """The figures of both baselines; returns the seconds of ``spark-pipelines run``."""
         times = [overwrite_by_spark(self._session, self._lake, self._work / "spark") for _ in range(2)]
         self._say(f"Spark overwrote eight tables in {', '.join(f'{taken:.2f}' for taken in times)} s")
         self._compare_with(self._work / "spark")
-        whole, alone = run_pipelines(self._lake, self._work / "project")
+        whole, alone = run_by_spark(self._lake, self._work / "project")
         self._compare_with(self._work / "project" / "spark-warehouse")
         self._say(f"spark-pipelines run took {whole:.2f} s, of which {alone:.2f} are its run")
         yield figure("spark_s", min(times), "s", "Spark in an open session, eight tables overwritten")
@@ -128,12 +132,30 @@ class _Days:
         yield figure("pipelines_s", whole, "s", f"spark-pipelines run, of which its run {alone:.2f} s")
         yield figure("bytes_spark", bytes_below(self._work / "spark"), "B", "eight tables overwritten by Spark")
         yield figure("speedup_command", whole / command, "x", "spark-pipelines run beside tidemill sync")
+        return whole
+
+    def _pipelines(self, lake: DeltaLake, percent: float, whole: float) -> Iterator[Figure]:
+        """The figures of ``tidemill pipelines run``, which took ``whole`` seconds by ``spark-pipelines run``."""
+        pipeline = TidemillPipeline(lake, self._work / "pipeline")
+        first, runs = pipeline.run(), []
+        for _ in range(self._repeats):
+            self._day(percent)
+            runs.append(pipeline.run())
+        self._refresh()
+        self._compare_with(pipeline.tables)
+        run = statistics.median(runs)
+        self._say(f"tidemill pipelines run took {run:.2f} s, the first one {first:.2f} s")
+        figure = partial(Figure, "lake", f"pipelines/change{percent:g}/{self._name}")
+        yield figure("first_s", first, "s", "the first tidemill pipelines run, which makes all tables")
+        yield figure("run_s", run, "s", "tidemill pipelines run after a day of changes")
+        yield figure("spark_s", whole, "s", "spark-pipelines run")
+        yield figure("speedup", whole / run, "x", "spark-pipelines run beside tidemill pipelines run")
 
     def _compare_with(self, tables: Path) -> None:
-        """Spark's answers have the same types, so decimals are compared digit by digit."""
+        """Answers of Spark and of pipelines have the same types, so decimals are compared digit by digit."""
         for view in VIEWS:
             if not same_rows(rows_of(self._refresher.published[view]), pq.read_table(tables / view)):
-                raise AssertionError(f"published table {view} differs from Spark's answer in {tables.name}")
+                raise AssertionError(f"published table {view} differs from that in {tables}")
 
     def close(self) -> None:
         self._refresher.close()

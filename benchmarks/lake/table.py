@@ -1,4 +1,4 @@
-"""The figures of ``tidemill bench lake`` as two tables, seconds and bytes: a line for each format and change."""
+"""The figures of ``tidemill bench lake`` as tables, of seconds and bytes: a line for each format and change."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ SECONDS = {
 }
 """Headings of the first table, by metric."""
 
+RUNS = {"first_s": "first", "run_s": "tidemill pipelines run", "spark_s": "spark-pipelines run", "speedup": "times"}
+"""Headings of the last table, by metric."""
+
 BYTES = {
     "rows": "rows",
     "bytes_changed": "changed",
@@ -36,12 +39,20 @@ BYTES = {
 
 
 def as_table(figures: Sequence[Figure]) -> Group:
-    """Seconds by phase, those of Spark in a session and of both commands; then rows and bytes."""
+    """Seconds by phase, and those of Spark in a session and of commands; rows and bytes; seconds of pipelines."""
+    runs = [figure for figure in figures if figure.case.startswith("pipelines/")]
+    lines = _lines([figure for figure in figures if figure not in runs])
+    tables = [_table("tidemill bench lake: seconds", SECONDS, lines), _table("bytes", BYTES, lines)]
+    return Group(*tables, *([_table("pipelines: seconds", RUNS, _lines(runs))] if runs else ()))
+
+
+def _lines(figures: Sequence[Figure]) -> dict[str, dict[str, float]]:
+    """The figures of each line by metric."""
     lines: dict[str, dict[str, float]] = {}
     for figure in figures:
         _, change, lake = figure.case.split("/")
         lines.setdefault(f"{lake} {change.removeprefix('change')} %", {})[figure.metric] = figure.value
-    return Group(_table("tidemill bench lake: seconds", SECONDS, lines), _table("bytes", BYTES, lines))
+    return lines
 
 
 def _table(title: str, headings: Mapping[str, str], lines: Mapping[str, Mapping[str, float]]) -> Table:

@@ -17,13 +17,8 @@ CUSTOMERS = 10_000
 
 SERVER = """
 import asyncio, sys, tidemill
-from concurrent.futures import ThreadPoolExecutor
 from tidemill.serving.pgwire.server import PgServer
-
-class Pool:
-    executor = ThreadPoolExecutor(4)
-    async def run(self, function, *args):
-        return await asyncio.get_running_loop().run_in_executor(self.executor, function, *args)
+from tidemill.serving.server.statement_pool import StatementPool
 
 async def main():
     with tidemill.open(":memory:", runtime="native") as wh:
@@ -31,7 +26,7 @@ async def main():
         wh.sql("CREATE MATERIALIZED VIEW spend AS "
                "SELECT customer, SUM(amount) AS total, COUNT(*) AS n FROM orders GROUP BY customer")
         wh.apply({"orders": [(1, (id, f"c{id % CUSTOMERS}", "1.50")) for id in range(10 * CUSTOMERS)]})
-        server = PgServer(wh, None, Pool(), port=0)
+        server = PgServer(wh, None, StatementPool(4, 256), port=0)
         await server.start()
         print(server.port, flush=True)
         await asyncio.Event().wait()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 __all__ = ["Load", "post_rows"]
 
@@ -20,10 +21,11 @@ Row = Callable[[int], bytes]
 
 @dataclass
 class Load:
-    """What came of posts: seconds from request to response, and acknowledged numbers with their epochs."""
+    """What came of posts: seconds to each response, the numbers sent, and those acknowledged with their epochs."""
 
     latencies: list[float] = field(default_factory=list)
     acknowledged: dict[int, int] = field(default_factory=dict)
+    sent: set[int] = field(default_factory=set)
     refused: int = 0
     seconds: float = 0.0
 
@@ -72,20 +74,28 @@ _HEAD = (
 
 
 def post_rows(
-    port: int, clients: int, seconds: float, row: Row, *, first: int = 0, rate: float = 0.0, key: str = ""
+    port: int,
+    clients: int,
+    seconds: float,
+    row: Row,
+    *,
+    first: int = 0,
+    again: Iterable[int] = (),
+    rate: float = 0.0,
+    key: str = "",
 ) -> Load:
     """Post the rows of numbers from ``first`` on, for so many seconds or until the server is gone.
 
-    Each client sends its next row when the last is acknowledged; with ``rate`` all of them together so many a second.
-    With ``key`` each row has a key that begins so.
+    Those ``again`` come before them. Each client sends its next row when the last is acknowledged; with ``rate`` all of
+    them together so many a second. With ``key`` each row has a key that begins so.
     """
-    load, selector, number = Load(), selectors.DefaultSelector(), first
+    load, selector, numbers = Load(), selectors.DefaultSelector(), chain(again, count(first))
     begun = time.perf_counter()
 
     def send(client: _Client) -> None:
-        nonlocal number
+        number = next(numbers)
+        load.sent.add(number)
         client.send(number, row(number), f"{key}{number}" if key else "")
-        number += 1
 
     idle: list[_Client] = []
     for _ in range(clients):
@@ -95,7 +105,7 @@ def post_rows(
     busy = 0
     while busy or time.perf_counter() - begun < seconds:
         now = time.perf_counter() - begun
-        while idle and now < seconds and (not rate or number - first < now * rate):
+        while idle and now < seconds and (not rate or len(load.sent) < now * rate):
             try:
                 send(idle.pop())
             except OSError:  # the server is gone

@@ -13,14 +13,18 @@ from threading import Timer
 import tidemill
 from benchmarks.serve import pgwire
 from benchmarks.serve.posts import Load, post_rows
-from benchmarks.serve.served import Served, created, served, started
+from benchmarks.serve.resuming import Readers
+from benchmarks.serve.served import created, served, started
 from benchmarks.serve.subscribers import Subscribers
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
-__all__ = ["run"]
+__all__ = ["run", "survive"]
 
 CLIENTS, SUBSCRIBERS, CHANGES = 64, 1000, 1000.0
 """Clients that post, readers of live changes, and changes a second for these."""
+
+LIVE = 3
+"""Readers of all live changes while the server is killed."""
 
 
 def run(options: BenchmarkOptions) -> Iterator[Figure]:
@@ -112,37 +116,47 @@ def point_reads(options: BenchmarkOptions, folder: Path) -> Iterator[Figure]:
 
 
 def killed(options: BenchmarkOptions, folder: Path) -> Iterator[Figure]:
-    """Kill the server under load some times; clients come again with the keys that were not answered."""
+    """Kill the server under load some times; clients and readers come again with their keys and positions."""
     turns = 2 if options.quick else 10
+    acknowledged = survive(folder, turns, 2.0)
+    yield Figure("serve", "kill", "lost", 0, "rows", f"{turns} kills, {len(acknowledged):,} rows, goal 0")
+
+
+def survive(folder: Path, turns: int, seconds: float, clients: int = CLIENTS) -> dict[int, int]:
+    """Kill a server under load so many times: the rows that were acknowledged, with their epochs.
+
+    Each acknowledged row is there once and never has another epoch; readers of live changes hear each once, and no
+    count that is read falls.
+    """
     created(folder)
     acknowledged: dict[int, int] = {}
-    asked = 0
-    for turn in range(turns):
+    unanswered: set[int] = set()
+    readers: Readers | None = None
+    for turn in range(turns + 1):
         server = started(folder)
-        first = asked - CLIENTS if turn else 0  # those that were under way are sent again, with the same keys
-        load = _until_killed(server, first, 2.0)
+        readers = readers or Readers(server, LIVE)
+        readers.follow(server)
+        if turn < turns:
+            Timer(seconds, server.process.send_signal, (signal.SIGKILL,)).start()
+        first = max({*acknowledged, *unanswered}, default=-1) + 1
+        limit = seconds + 60 if turn < turns else seconds
+        load = post_rows(server.port, clients, limit, row_again, first=first, again=sorted(unanswered), key="k")
         if load.refused:
             raise AssertionError(f"{load.refused} rows that were sent again were refused")
         for number, epoch in load.acknowledged.items():
             if acknowledged.setdefault(number, epoch) != epoch:
                 raise AssertionError(f"row {number} was acknowledged as epochs {acknowledged[number]} and {epoch}")
-        asked = max(acknowledged) + 1 + CLIENTS
-    server = started(folder)
-    post_rows(server.port, CLIENTS, 0.5, row_again, first=asked - 2 * CLIENTS, key="k")
-    server.process.terminate()
-    server.process.wait(60)
-    there = _require_all(folder, Load(acknowledged=acknowledged))
-    yield Figure("serve", "kill", "lost", len(acknowledged.keys() - there), "rows", f"{turns} kills, goal 0")
+        unanswered = (unanswered | load.sent) - load.acknowledged.keys()
+        if turn < turns:
+            server.process.wait(60)
+    assert readers is not None
+    readers.wait_until_heard(acknowledged.keys() | set(), 60.0)
+    readers.stop()
+    server.stop()
+    _require_all(folder, Load(acknowledged=acknowledged))
+    return acknowledged
 
 
 def row_again(number: int) -> bytes:
     """The same body whenever a number is sent, as a client keeps it until it is answered."""
     return b'{"id": %d, "customer": "c%d", "amount": 1.5, "sent": 0}' % (number, number % SUBSCRIBERS)
-
-
-def _until_killed(server: Served, first: int, seconds: float) -> Load:
-    killer = Timer(seconds, server.process.send_signal, (signal.SIGKILL,))
-    killer.start()
-    load = post_rows(server.port, CLIENTS, seconds + 10, row_again, first=first, key="k")
-    server.process.wait(60)
-    return load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import tidemill
 
-__all__ = ["Served", "served"]
+__all__ = ["Served", "created", "served", "started"]
 
 DEFINITIONS = """
     CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, amount DECIMAL(12,2), sent BIGINT);
@@ -24,11 +25,17 @@ COMMAND = [sys.executable, "-c", "from tidemill.serving.cli.entry import main; m
 
 
 class Served:
-    """A server that runs: its process and its port."""
+    """A server that runs: its process, and the ports of HTTP and of PostgreSQL's protocol."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int, pg_port: int) -> None:
         self.process = process
         self.port = port
+        self.pg_port = pg_port
+
+    def stop(self) -> None:
+        """End it as a system does."""
+        self.process.terminate()
+        self.process.wait(60)
 
 
 def created(folder: Path) -> None:
@@ -39,13 +46,19 @@ def created(folder: Path) -> None:
 
 def started(folder: Path) -> Served:
     """Start a server for a folder."""
-    command = [*COMMAND, "--port", "0", "-w", str(folder)]
+    pg_port = _free_port()
+    command = [*COMMAND, "--port", "0", "--pg-port", str(pg_port), "-w", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
     if not found:
         raise RuntimeError("the server did not start")
-    return Served(process, int(found[1]))
+    return Served(process, int(found[1]), pg_port)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 @contextmanager
@@ -56,5 +69,4 @@ def served(folder: Path) -> Iterator[Served]:
     try:
         yield server
     finally:
-        server.process.terminate()
-        server.process.wait(60)
+        server.stop()

@@ -6,8 +6,9 @@ import { useEffect } from "preact/hooks";
 import { count, rate } from "./base/format.ts";
 import { listen, type Shortcut } from "./base/keyboard.ts";
 import { address, go, route } from "./base/router.ts";
-import { switchTheme, theme } from "./base/theme.ts";
+import { switchTheme } from "./base/theme.ts";
 import { GraphPage } from "./graph/GraphPage.tsx";
+import { Who } from "./login/Who.tsx";
 import { BuildsPage } from "./operations/BuildsPage.tsx";
 import { CostsPage } from "./operations/CostsPage.tsx";
 import { SourcesPage } from "./operations/SourcesPage.tsx";
@@ -17,8 +18,10 @@ import { ErrorBox } from "./parts/ErrorBox.tsx";
 import { Icon, type IconName } from "./parts/Icon.tsx";
 import { Palette } from "./parts/Palette.tsx";
 import { Sparkline } from "./parts/Sparkline.tsx";
+import { ThemeButton } from "./parts/ThemeButton.tsx";
 import { RelationPage } from "./relation/RelationPage.tsx";
-import { connected, epoch, failure, pulse, readStatus, status, total } from "./server/status.ts";
+import { readsEverything, refusal } from "./server/me.ts";
+import { connected, epoch, failure, follow, pulse, readStatus, status, total } from "./server/status.ts";
 
 const SqlPage = lazy(() => import("./query/SqlPage.tsx").then((module) => module.SqlPage));
 
@@ -27,28 +30,36 @@ interface Page {
   title: string;
   icon: IconName;
   key: string;
+  /** It tells of all tables and views. */
+  ofAll?: boolean;
 }
 
 const PAGES: Page[] = [
   { id: "graph", title: "Graph", icon: "graph", key: "g" },
   { id: "sql", title: "SQL", icon: "sql", key: "s" },
-  { id: "costs", title: "Costs", icon: "costs", key: "c" },
-  { id: "builds", title: "Builds", icon: "builds", key: "b" },
-  { id: "sources", title: "Sources", icon: "sources", key: "o" },
-  { id: "trouble", title: "Trouble", icon: "errors", key: "t" },
+  { id: "costs", title: "Costs", icon: "costs", key: "c", ofAll: true },
+  { id: "builds", title: "Builds", icon: "builds", key: "b", ofAll: true },
+  { id: "sources", title: "Sources", icon: "sources", key: "o", ofAll: true },
+  { id: "trouble", title: "Trouble", icon: "errors", key: "t", ofAll: true },
 ];
+
+function whyNot(page: Page | undefined): string {
+  return page?.ofAll ? refusal("reader") : "";
+}
 
 export function App() {
   const over = useSignal<"" | "palette" | "help">("");
   const { page, name, tab } = route.value;
+  const offered = PAGES.filter((one) => !whyNot(one));
 
   const shortcuts: Shortcut[] = [
     { keys: "ctrl k", does: "Command palette", run: () => (over.value = "palette") },
     { keys: "/", does: "Find a table or view", run: () => (over.value = "palette") },
-    ...PAGES.map((one) => ({ keys: `g ${one.key}`, does: `Go to ${one.title}`, run: () => go(one.id) })),
+    ...offered.map((one) => ({ keys: `g ${one.key}`, does: `Go to ${one.title}`, run: () => go(one.id) })),
     { keys: "d", does: "Light or dark", run: switchTheme },
     { keys: "?", does: "Shortcuts", run: () => (over.value = "help") },
   ];
+  useEffect(follow, []);
   useEffect(() => listen(() => (over.value ? [] : shortcuts)), []);
   useEffect(() => {
     document.title = `${name || (PAGES.find((one) => one.id === page)?.title ?? "Tidemill")} · ${status.value?.warehouse ?? "Tidemill"}`;
@@ -56,7 +67,7 @@ export function App() {
   }, [page, name, status.value?.warehouse]);
 
   const commands = [
-    ...PAGES.map((one) => ({ title: one.title, about: "page", run: () => go(one.id) })),
+    ...offered.map((one) => ({ title: one.title, about: "page", run: () => go(one.id) })),
     { title: "Switch between light and dark", about: "command", run: switchTheme },
     { title: "Show shortcuts", about: "command", run: () => (over.value = "help") },
   ];
@@ -78,6 +89,8 @@ export function App() {
 }
 
 function pageOf(page: string, name: string, tab: string) {
+  const refused = whyNot(PAGES.find((one) => one.id === page));
+  if (refused) return <p class="page nothing-here">{refused}</p>;
   switch (page) {
     case "graph":
       return <GraphPage />;
@@ -114,13 +127,17 @@ function Navigation({ page }: { page: string }) {
       <a class="brand" href={address("graph")} aria-label="Tidemill">
         <img src="assets/icon.svg" width={28} height={28} alt="" />
       </a>
-      {PAGES.map((one) => (
-        <a key={one.id} href={address(one.id)} aria-current={page === one.id ? "page" : undefined}>
-          <Icon name={one.icon} size={20} />
-          <span>{one.title}</span>
-          {counts[one.id] ? <b class="count">{counts[one.id]}</b> : null}
-        </a>
-      ))}
+      {PAGES.map((one) => {
+        const why = whyNot(one);
+        const link = why ? { "aria-disabled": true, title: why } : { href: address(one.id) };
+        return (
+          <a key={one.id} aria-current={page === one.id ? "page" : undefined} {...link}>
+            <Icon name={one.icon} size={20} />
+            <span>{one.title}</span>
+            {counts[one.id] ? <b class="count">{counts[one.id]}</b> : null}
+          </a>
+        );
+      })}
     </nav>
   );
 }
@@ -132,15 +149,14 @@ function TopBar({ find }: { find: () => void }) {
       <div class="top-name">
         <b>{known?.warehouse ?? "Tidemill"}</b>
       </div>
-      <Ticker />
+      {readsEverything() ? <Ticker /> : <div class="ticker" />}
       <button type="button" class="find" onClick={find} aria-label="Find a table or view, or a command">
         <Icon name="search" size={16} />
         <span>Find</span>
         <kbd>Ctrl K</kbd>
       </button>
-      <button type="button" class="plain" aria-label={theme.value === "dark" ? "Use light colours" : "Use dark colours"} onClick={switchTheme}>
-        <Icon name={theme.value === "dark" ? "sun" : "moon"} />
-      </button>
+      <ThemeButton />
+      <Who />
     </header>
   );
 }

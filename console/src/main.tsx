@@ -6,12 +6,13 @@ import "./style/frame.css";
 import "./style/parts.css";
 import "./style/data.css";
 import "./style/dialogs.css";
+import "./style/login.css";
 import "./style/graph.css";
 import "./style/relation.css";
 import "./style/pages.css";
 import { render } from "preact";
-import { App } from "./app.tsx";
-import { follow } from "./server/status.ts";
+import { Entrance } from "./login/Entrance.tsx";
+import { enter } from "./login/session.ts";
 
-follow();
-render(<App />, document.getElementById("app")!);
+void enter();
+render(<Entrance />, document.getElementById("app")!);

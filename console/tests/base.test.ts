@@ -7,6 +7,8 @@ import { bytes, cell, count, moment, percent, seconds, short } from "../src/base
 import { place } from "../src/graph/layout.ts";
 import { matching } from "../src/parts/matching.ts";
 import type { Relation, Status } from "../src/server/answers.ts";
+import { roleFor } from "../src/query/statement_rights.ts";
+import { me, refusal, type Role } from "../src/server/me.ts";
 import { nodesOf } from "../src/server/nodes.ts";
 
 test("numbers and times are short", () => {
@@ -67,4 +69,29 @@ test("sources, feeds and published tables are nodes with edges of their own", ()
     "published spend": ["spend"],
   });
   assert.equal(nodesOf(status).find((node) => node.id === "spend")?.state, "stopped");
+});
+
+test("what a text of statements takes is the most of them, whatever stands in texts, names and comments", () => {
+  const roles = {
+    "SELECT 'DROP TABLE t; DROP TABLE t' -- ; DROP TABLE t": "granted",
+    "/* ; DROP */ SELECT `a;drop` FROM t WHERE b = \"; drop\" AND c = 'it''s; drop'": "granted",
+    "SELECT 1; explain SELECT 1": "reader",
+    "WITH a AS (SELECT 1) SELECT * FROM a;\n  delete from t": "writer",
+    "INSERT INTO t VALUES (1); ALTER TABLE t DROP COLUMN a": "owner",
+    "create or replace\ttemporary view v AS SELECT 1; DROP TEMPORARY VARIABLE a": "granted",
+    "CREATE OR REPLACE MATERIALIZED VIEW temporary AS SELECT 1": "owner",
+    "": "granted",
+  };
+  assert.deepEqual(Object.fromEntries(Object.keys(roles).map((sql) => [sql, roleFor(sql)])), roles);
+});
+
+test("what a role may not do has a reason", () => {
+  const roles: Role[] = ["granted", "reader", "writer", "owner"];
+  const offered = roles.map((role) => {
+    me.value = { user: "ann", roles: [role], role, by: "cookie", login_needed: false };
+    return roles.filter((needed) => refusal(needed) === "");
+  });
+  assert.deepEqual(offered, [roles.slice(0, 1), roles.slice(0, 2), roles.slice(0, 3), roles]);
+  me.value = { user: "ann", roles: ["writer"], role: "writer", by: "cookie", login_needed: false };
+  assert.equal(refusal("owner"), "This needs the role owner; yours is writer.");
 });

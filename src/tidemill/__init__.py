@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidemill.engine.copies.backup import backup, backups, clone, restore
     from tidemill.engine.objects.database import Objects, objects, odl_from
     from tidemill.engine.open_warehouse import open
-    from tidemill.engine.projects.deploy import deploy, diff, plan
+    from tidemill.engine.projects.deploy import deploy, diff, drop_stage, plan, promote
     from tidemill.engine.repair import repair
     from tidemill.engine.warehouse import Warehouse
     from tidemill.model.errors import TidemillError
@@ -45,11 +45,13 @@ __all__ = [
     "connect",
     "deploy",
     "diff",
+    "drop_stage",
     "objects",
     "odl_from",
     "open",
     "plan",
     "plan_pipeline",
+    "promote",
     "repair",
     "restore",
     "run_pipeline",
@@ -67,11 +69,13 @@ _MODULES = {
     "connect": "tidemill.serving.client.connect",
     "deploy": "tidemill.engine.projects.deploy",
     "diff": "tidemill.engine.projects.deploy",
+    "drop_stage": "tidemill.engine.projects.deploy",
     "objects": "tidemill.engine.objects.database",
     "odl_from": "tidemill.engine.objects.database",
     "open": "tidemill.engine.open_warehouse",
     "plan": "tidemill.engine.projects.deploy",
     "plan_pipeline": "tidemill.serving.pipelines.run",
+    "promote": "tidemill.engine.projects.deploy",
     "repair": "tidemill.engine.repair",
     "restore": "tidemill.engine.copies.backup",
     "run_pipeline": "tidemill.serving.pipelines.run",

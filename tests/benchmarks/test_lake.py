@@ -15,8 +15,8 @@ from rich.console import Console
 
 from benchmarks.lake import as_table
 from benchmarks.lake.answers import check, same_rows
-from benchmarks.lake.baselines import write_project
 from benchmarks.lake.lakes import KEYS, LAKES, lake_of, plain_tables
+from benchmarks.lake.pipelines import DELTA, write_project
 from benchmarks.lake.refresh import Refresher
 from benchmarks.lake.run import run
 from benchmarks.tpch.data import Changes, generate
@@ -81,7 +81,7 @@ def test_rows_are_compared_as_multisets() -> None:
 
 
 def test_the_project_has_the_text_of_the_views(tmp_path: Path) -> None:
-    write_project(tmp_path / "project")
+    write_project(tmp_path / "project", DELTA, {})
     text = (tmp_path / "project" / "transformations" / "views.sql").read_text()
     assert all(f"CREATE MATERIALIZED VIEW {name} AS {query};" in text for name, query in VIEWS.items())
 
@@ -113,4 +113,5 @@ def test_the_benchmark_runs_beside_spark(tmp_path: Path) -> None:
         "pipelines_s",
         "bytes_spark",
         "speedup_command",
+        "run_s",
     }

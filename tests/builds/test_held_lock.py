@@ -10,6 +10,7 @@ import tidemill
 from tests.builds.stepping import _stepping, step, step_to_end
 from tests.builds.test_builds import begin, load
 from tests.held_lock import Watched
+from tidemill.engine.builds import handover
 from tidemill.engine.builds.build import ViewBuild
 from tidemill.storage.folder_store import FolderStore
 
@@ -38,7 +39,8 @@ def test_its_files_are_written_without_the_lock(
 
 
 def test_few_epochs_are_taken_in_with_the_lock(stepping: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many come while it is handed over: at most as many as a last commit may have."""
+    """However many come while it is handed over: at most as many as a last commit may have, once it is near."""
+    monkeypatch.setattr(handover, "PATIENT_ROUNDS", 1_000)  # on a slow machine, too, it gets near without the lock
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
         load(wh)
         begin(wh)

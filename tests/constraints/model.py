@@ -13,11 +13,14 @@ State = dict[str, Counter[Row]]
 TABLES = """
 CREATE TABLE a (id INT PRIMARY KEY, b INT REFERENCES b);
 CREATE TABLE b (id INT PRIMARY KEY, a INT, up INT CONSTRAINT above REFERENCES b (id), FOREIGN KEY (a) REFERENCES a);
-CREATE TABLE d (p INT, q INT, v INT, PRIMARY KEY (q, p));
+CREATE TABLE d (p INT, q INT, v INT UNIQUE, PRIMARY KEY (q, p));
 CREATE TABLE c (x INT, y INT, note VARCHAR(2) NOT NULL, amount INT,
-  CONSTRAINT positive CHECK (amount > 0 OR x IS NULL), FOREIGN KEY (y, x) REFERENCES d (q, p));
+  CONSTRAINT positive CHECK (amount > 0 OR x IS NULL), FOREIGN KEY (y, x) REFERENCES d (q, p), UNIQUE (x, amount));
 """
-"""``a`` and ``b`` refer to each other and ``b`` to itself; ``c`` is a multiset that refers to a key of two columns."""
+"""``a`` and ``b`` refer to each other and ``b`` to itself; ``c`` is a multiset that refers to a key of two columns.
+
+``c`` and ``d`` have unique columns beside that, some of which may be NULL.
+"""
 
 VIEW = """
 CREATE MATERIALIZED VIEW totals AS
@@ -27,6 +30,8 @@ SELECT d.p, COUNT(*) AS n, SUM(c.amount) AS amount FROM c JOIN d ON c.x = d.p AN
 KEYS = {"a": (0,), "b": (0,), "d": (1, 0)}
 
 REFERENCES = (("a", (1,), "b"), ("b", (1,), "a"), ("b", (2,), "b"), ("c", (1, 0), "d"))
+
+UNIQUES = {"c": (0, 3), "d": (2,)}
 
 CONDITIONS: dict[str, Callable[[Row], bool]] = {
     "c": lambda row: not (row[0] is not None and isinstance(row[3], int) and row[3] <= 0)
@@ -45,8 +50,11 @@ def after(state: State, changes: Changes) -> State | None:
 
 def rows_hold(name: str, rows: Counter[Row]) -> bool:
     keys = [tuple(row[i] for i in KEYS[name]) for row in rows.elements()] if name in KEYS else []
+    values = [tuple(row[i] for i in UNIQUES[name]) for row in rows.elements()] if name in UNIQUES else []
+    values = [value for value in values if None not in value]
     condition = CONDITIONS.get(name, lambda row: True)
-    return min(rows.values(), default=1) > 0 and len(keys) == len(set(keys)) and all(map(condition, rows))
+    distinct = len(keys) == len(set(keys)) and len(values) == len(set(values))
+    return min(rows.values(), default=1) > 0 and distinct and all(map(condition, rows))
 
 
 def references_hold(state: Mapping[str, Counter[Row]]) -> bool:
@@ -90,7 +98,7 @@ class Epochs:
             case "b":
                 return key, link, other
             case "d":
-                return key % 3, self.chance.randrange(3), self.chance.randrange(2)
+                return key % 3, self.chance.randrange(3), self.chance.choice((None, *range(6)))
         return other, self.chance.choice((None, *range(3))), "no", self.chance.choice((None, -1, 1, 2))
 
     def changed(self, name: str, row: Row) -> Row:

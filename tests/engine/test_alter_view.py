@@ -115,8 +115,12 @@ def test_what_cannot_be_altered_is_refused(statement: str, told: str) -> None:
     with shop(":memory:") as warehouse:
         warehouse.sql(
             """CREATE STREAM clicks (page STRING);
-               CREATE MATERIALIZED VIEW seen AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;
-               CREATE MATERIALIZED VIEW late WITH (refresh = 'deferred') AS SELECT COUNT(*) AS n FROM orders;
+               CREATE MATERIALIZED VIEW seen AS
+                   SELECT o.amount, COUNT(*) AS n FROM clicks k JOIN customers c ON c.region = k.page
+                   JOIN orders o ON o.customer = c.id GROUP BY o.amount;
+               CREATE MATERIALIZED VIEW late WITH (refresh = 'deferred') AS
+                   SELECT c.region, SUM(o.amount) AS s
+                   FROM orders o JOIN customers c ON c.id = o.customer GROUP BY c.region;
                CREATE MATERIALIZED VIEW served WITH (strategy = 'joingraph', serve = 'read') AS
                    SELECT o.id, c.region FROM orders o JOIN customers c ON c.id = o.customer"""
         )

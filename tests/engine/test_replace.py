@@ -9,6 +9,7 @@ import pytest
 
 import tidemill
 from tidemill.changes.changeset import Epoch
+from tidemill.engine.definitions.pinned_view import PinnedView
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.model.errors import (
     ArithmeticFault,
@@ -69,7 +70,7 @@ def test_a_view_that_cannot_be_built_leaves_the_old_one(wh: tidemill.Warehouse, 
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError, OSError])
-@pytest.mark.parametrize("place", ["running", "share", "commit", "append"])
+@pytest.mark.parametrize("place", ["fill", "share", "commit", "append"])
 def test_an_interrupt_leaves_the_old_one(
     wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch, place: str, fault: type[BaseException]
 ) -> None:
@@ -83,7 +84,7 @@ def test_an_interrupt_leaves_the_old_one(
         elif place == "share":
             patched.setattr("tidemill.engine.definitions.tables_and_views.share_stages", fails)
         else:
-            patched.setattr(EpochCommitter, place, fails)
+            patched.setattr(PinnedView if place == "fill" else EpochCommitter, place, fails)
         with pytest.raises((fault, StorageError)):
             wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM t")
     is_whole(wh)

@@ -416,6 +416,7 @@ def test_another_filter_over_rows_that_never_leave(query: str, strategy: str) ->
 STATEMENTS = (
     "ALTER VIEW v AS SELECT k, n FROM t WHERE n > 20",
     "ALTER VIEW v AS SELECT k, MAX(n) AS n, COUNT(*) AS c FROM t GROUP BY k",
+    "CREATE OR REPLACE VIEW p AS SELECT k, n + 1 AS n FROM v",
 )
 
 
@@ -425,7 +426,9 @@ def interrupted(place: Path | str, statement: str, at: int | None) -> int:
         wh.sql(TABLES)
         wh.apply({"t": [(1, (i % 3, i, "1")) for i in range(30)]})
         wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, n FROM t WHERE n > 10")
-        wh.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(n) AS n FROM v GROUP BY k")
+        wh.sql("CREATE VIEW p AS SELECT k, n FROM v")
+        wh.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(n) AS n FROM p GROUP BY k")
+        wh.sql("CREATE MATERIALIZED VIEW best AS SELECT MAX(n) AS n FROM sums")
         lines = Lines(at, KeyboardInterrupt)
         try:
             with lines:

@@ -19,8 +19,8 @@ PASSINGS = {"fed": 2, "put-away": 2, "set-aside": 1, "torn-log": 3, "before-mani
 
 def test_every_point_is_tried() -> None:
     points = fault_points("engine", "sources")
-    elsewhere = {f"{when}-{what}" for when in ("before", "after") for what in ("alter", "swap")}
-    elsewhere |= {point for point in points if point.startswith(("lake-", "build-", "during-deploy"))}
+    elsewhere = {f"{when}-{what}" for when in ("before", "after") for what in ("alter", "swap", "joint")}
+    elsewhere |= {point for point in points if point.startswith(("lake-", "build-", "replacement-", "during-deploy"))}
     assert set(PASSINGS) > points - elsewhere
 
 

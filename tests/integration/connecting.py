@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import tidemill
+import tidemill.spark
 from tidemill.model.errors import TidemillError
 from tidemill.runtimes.spark.sessions.java import java_home
 
@@ -20,7 +21,7 @@ ROWS = 260_000
 
 
 def main(folder: Path) -> None:
-    """Small and bulk epochs, a DataFrame in and one out, views attached, and a stream that is refused."""
+    """Small and bulk epochs, a DataFrame in and one out, views attached, a stream that is refused; the data source."""
     os.environ |= {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     os.environ["SPARK_TESTING"] = "1"  # any free port
     address = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.ui.enabled": "false"}
@@ -39,7 +40,25 @@ def main(folder: Path) -> None:
             wh.stream("t", spark.readStream.format("rate").load(), checkpoint=str(folder / "c"))
         except TidemillError as error:
             told["stream"] = error.what
-    print(json.dumps(told))
+    print(json.dumps(told | through_the_data_source(spark, folder)))
+
+
+def through_the_data_source(spark: SparkSession, folder: Path) -> dict[str, object]:
+    """Rows are written and read by ``format("tidemill")``, and changes stream from one warehouse to another."""
+    tidemill.spark.register(spark)
+    for name in ("shop", "copy"):
+        with tidemill.open(folder / name, runtime="native") as wh:
+            wh.sql("CREATE TABLE t (id INT PRIMARY KEY, k INT)")
+            wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+
+    frame = spark.createDataFrame([(1, 5, 1), (2, 5, 1), (3, 6, 1)], "id INT, k INT, _weight BIGINT").coalesce(1)
+    frame.write.format("tidemill").option("warehouse", str(folder / "shop")).mode("append").save("t")
+    changes = spark.readStream.format("tidemill").options(warehouse=str(folder / "shop"), changes="true").load("t")
+    sink = changes.drop("_epoch").writeStream.format("tidemill").option("warehouse", str(folder / "copy"))
+    sink = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    sink.start("t").awaitTermination()
+    found = spark.read.format("tidemill").option("warehouse", str(folder / "copy")).load("v")
+    return {"written": sorted(map(list, found.collect()))}
 
 
 KEYS = pa.schema([("id", pa.int64()), ("k", pa.int32())])

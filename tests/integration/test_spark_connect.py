@@ -16,7 +16,7 @@ from tests.storage.samples import child_environment
 @pytest.mark.spark
 def test_a_session_of_spark_connect_runs_epochs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.integration.connecting", str(tmp_path)]
-    told = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=300)
+    told = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=900)
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout.splitlines()[-1]) == {
         "session": "pyspark.sql.connect.session",
@@ -26,4 +26,5 @@ def test_a_session_of_spark_connect_runs_epochs(tmp_path: Path) -> None:
         "rows": ROWS + 1,
         "attached": [0, 1, 2, 3, 4, 7],
         "stream": "a streaming query of Spark Connect cannot be followed",
+        "written": [[5, 2], [6, 1]],
     }

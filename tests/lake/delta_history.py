@@ -1,22 +1,37 @@
-"""Random histories of Delta tables, written by deltalake: appends, updates, merges, overwrites, compactions."""
+"""Random histories of Delta tables, written by deltalake: appends, updates, merges, overwrites, compactions.
+
+Rows are also marked as deleted by deletion vectors, which deltalake reads and does not write.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+
+from tidemill.sources.lake.columns import without_views
+from tidemill.sources.lake.delta_files import selections
+from tidemill.sources.lake.marked_rows import Positions, positions_of
+from tidemill.sources.lake.publication.deletion_vectors import vector_file
+from tidemill.sources.lake.publication.delta_log import DeltaLog, removal
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("region", pa.string()), ("amount", pa.decimal128(12, 2)), ("score", pa.float64())]
 )
 REGIONS = ("north", "söuth & west", "a/b=c", None)
 FEED = "delta.enableChangeDataFeed"
+VECTORS = "delta.enableDeletionVectors"
+SMALL_GROUPS = WriterProperties(max_row_group_size=16)
 
 
 def some_rows(rng: random.Random, count: int, ids: range = range(40)) -> pa.Table:
@@ -34,12 +49,18 @@ def some_rows(rng: random.Random, count: int, ids: range = range(40)) -> pa.Tabl
 
 
 class DeltaHistory:
-    """A Delta table that changes at random. ``feed`` is on, off, or switched from time to time."""
+    """A Delta table that changes at random. ``feed`` is on, off, or switched from time to time.
 
-    def __init__(self, path: Path, rng: random.Random, feed: str, partitions: list[str]) -> None:
-        self.path, self._rng, self._feed = str(path), rng, feed
-        first = {FEED: "false" if feed == "off" else "true"}
-        write_deltalake(self.path, some_rows(rng, 30), partition_by=partitions, configuration=first)
+    With ``vectors`` rows are marked as deleted, in files of several row groups.
+    """
+
+    def __init__(
+        self, path: Path, rng: random.Random, feed: str, partitions: list[str], *, vectors: bool = False
+    ) -> None:
+        self.path, self._rng, self._feed, self._vectors = str(path), rng, feed, vectors
+        first = {FEED: "false" if feed == "off" else "true", VECTORS: str(vectors).lower()}
+        rows = some_rows(rng, 250 if vectors else 30)
+        write_deltalake(self.path, rows, partition_by=partitions, configuration=first, writer_properties=SMALL_GROUPS)
 
     @property
     def table(self) -> DeltaTable:
@@ -50,6 +71,7 @@ class DeltaHistory:
         """One random change."""
         steps = [self.append, self.update, self.delete, self.merge, self.merge, self.compact, self.overwrite]
         steps += [self.restore] + ([self.switch] if self._feed == "switched" else [])
+        steps += [self.mark] * 7 if self._vectors else []
         self._rng.choice(steps)()
 
     def append(self) -> None:
@@ -92,6 +114,17 @@ class DeltaHistory:
         on = self.table.metadata().configuration.get(FEED) == "true"
         self.table.alter.set_table_properties({FEED: "false" if on else "true"})
 
+    def mark(self) -> None:
+        """Mark 1 to 100 rows of some files, in vectors that grow, with change data or without."""
+        marked = {path: positions_of(kept) for path, kept in selections(self.table).items()}
+        new: dict[str, Positions] = {}
+        for path, add in (DeltaLog(self.path, self.table.version()).files() or {}).items():
+            left = np.setdiff1d(np.arange(json.loads(add["stats"])["numRecords"]), marked.get(path, []))
+            if len(left) and self._rng.random() < 0.7:
+                new[path] = np.sort(self._rng.sample(left.tolist(), min(self._rng.randrange(1, 101), len(left))))
+        if new:
+            mark_rows(self.path, new, told=self._feed == "on" and self._rng.random() < 0.5)
+
     def rows(self) -> Counter[tuple[Any, ...]]:
         """The rows as deltalake reads them."""
         return rows_of(self.path)
@@ -108,3 +141,24 @@ def commit(path: str | Path, version: int, *actions: dict[str, Any]) -> None:
     """Write an entry of the log of a Delta table by hand."""
     entry = Path(path) / "_delta_log" / f"{version:020}.json"
     entry.write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def mark_rows(path: str, positions: Mapping[str, Positions], *, told: bool = False) -> None:
+    """Mark rows of files as deleted, beside those that are; ``told`` writes them as change data too."""
+    table = DeltaTable(path)
+    log, marked = DeltaLog(path, table.version()), {one: positions_of(kept) for one, kept in selections(table).items()}
+    files = log.files() or {}
+    name, content, vectors = vector_file({one: np.union1d(p, marked.get(one, p)) for one, p in positions.items()})
+    log.write_bytes(name, content)
+    actions = [removal(files[one], changes=True) for one in positions]
+    actions += [{"add": files[one] | {"deletionVector": vector}} for one, vector in vectors.items()]
+    log.commit("DELETE", actions + [_change_data(path, files[one], p) for one, p in positions.items() if told])
+
+
+def _change_data(path: str, add: Mapping[str, Any], positions: Positions) -> dict[str, Any]:
+    rows = without_views(pq.read_table(Path(path, unquote(add["path"])), partitioning=None)).take(pa.array(positions))
+    name = f"_change_data/cdc-{random.randrange(1 << 60)}.parquet"
+    (Path(path) / "_change_data").mkdir(exist_ok=True)
+    pq.write_table(rows.append_column("_change_type", pa.array(["delete"] * rows.num_rows)), Path(path, name))
+    size = Path(path, name).stat().st_size
+    return {"cdc": {"path": name, "partitionValues": add["partitionValues"], "size": size, "dataChange": False}}

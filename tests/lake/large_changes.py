@@ -1,12 +1,14 @@
-"""A large change of a Delta table, made by one process and taken by another, which says how much memory it took.
+"""Large changes of a Delta table, made by one process and taken by another, which says how much memory it took.
 
-Run as ``python -m tests.lake.large_changes append | take FOLDER ROWS``.
+``python -m tests.lake.large_changes [ROWS]``: 50 million rows that are appended, and 5 million that are replaced.
 """
 
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from deltalake import write_deltalake
 
 import tidemill
 
+ROWS = 50_000_000
 PART_ROWS = 1 << 20
 
 TEXTS = pa.array([f"text {number}" for number in range(1000)])
@@ -48,5 +51,39 @@ def take(folder: Path, rows: int) -> None:
         print(counts.rows, (most - before) << 10)
 
 
+def replace(folder: Path, rows: int) -> None:
+    """Replace all rows by others."""
+    write_deltalake(str(folder / "t"), rows_from(rows * 100, rows), mode="overwrite")
+
+
+def in_process(what: str, folder: Path, rows: int) -> str:
+    """Do one of these steps in a process of its own; returns what it prints."""
+    command = [sys.executable, "-m", "tests.lake.large_changes", what, str(folder), str(rows)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def taken(change: str, folder: Path, rows: int) -> tuple[int, int]:
+    """The rows of a change that one process makes and another takes, and the bytes by which the latter has grown."""
+    in_process(change, folder, rows)
+    counted, grown = map(int, in_process("take", folder, rows).split())
+    return counted, grown
+
+
+def measure(rows: int) -> None:
+    """Take rows that were appended, and a tenth as many that were replaced, each in a new warehouse."""
+    for changes in (("append",), ("append", "replace")):
+        with tempfile.TemporaryDirectory() as name:
+            folder, count = Path(name), rows if len(changes) == 1 else rows // 10
+            begin(folder)
+            for change in changes:
+                counted, grown = taken(change, folder, count)
+            print(f"{changes[-1]}: {counted:,} rows taken, {grown >> 20:,} MB more memory", flush=True)
+
+
+STEPS = {"append": append, "replace": replace, "take": take}
+
 if __name__ == "__main__":
-    {"append": append, "take": take}[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1:2] and sys.argv[1] in STEPS:
+        STEPS[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        measure(int(sys.argv[1]) if sys.argv[1:] else ROWS)

@@ -107,6 +107,13 @@ def require_some_epoch(folder: Path, format: str) -> dict[str, int]:
     return {mode: known[rows] for mode, rows in shown.items()}
 
 
+def recorded_epochs(folder: Path, format: str) -> dict[str, int]:
+    """The last epoch of each table that the table of epochs has."""
+    recorded = table_of(folder, format, "_tidemill_epochs")
+    rows = [] if recorded is None else sorted(recorded.to_pylist(), key=lambda row: row["epoch"])
+    return {row["view"]: row["epoch"] for row in rows}
+
+
 def require_recorded(folder: Path, format: str) -> None:
     """Check that each row of the table of epochs is true, and that none is there twice."""
     recorded = table_of(folder, format, "_tidemill_epochs")

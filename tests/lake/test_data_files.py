@@ -21,11 +21,11 @@ from tidemill.sources.lake.lake_table import together
 ORDERS = Table("orders", (Field("id", BIGINT, nullable=False), Field("g", STRING)))
 
 
-def signed(root: Path, old: dict[str, DataFile], new: dict[str, DataFile]) -> Counter[Any]:
+def signed(root: Path, old: dict[str, DataFile], new: dict[str, DataFile], table: Table = ORDERS) -> Counter[Any]:
     """The change from some files to others, summed."""
-    parts, _ = read_signed(old, new, ORDERS, pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem()))
+    parts, _ = read_signed(old, new, table, pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem()))
     found: Counter[Any] = Counter()
-    for row, weight in from_arrow(together(parts, ORDERS), ORDERS.fields):
+    for row, weight in from_arrow(together(parts, table), table.fields):
         found[row] += weight
     return Counter({row: weight for row, weight in found.items() if weight})
 
@@ -53,6 +53,21 @@ def test_rows_columns_and_names_of_a_file(tmp_path: Path) -> None:
     assert signed(tmp_path, {"a": DataFile("one", told)}, {"b": kept}) == {(1, "x"): -1}
     swapped = DataFile("one", names={"g": "nothing", "id": "id"})
     assert signed(tmp_path, {}, {"1": swapped}) == {(1, None): 1, (2, None): 1, (3, None): 1}
+
+
+def test_a_file_that_marks_other_rows(tmp_path: Path) -> None:
+    texts = pa.array(["a", "b", "c"], pa.string_view())  # which Arrow can neither filter nor take
+    pq.write_table(pa.table({"id": [1, 2, 3], "g": texts}), tmp_path / "one")
+
+    def kept(*left: bool) -> dict[str, DataFile]:
+        return {"1": DataFile("one", kept=pa.array(left, pa.bool_()))}
+
+    assert signed(tmp_path, {}, kept(False)) == {(2, "b"): 1, (3, "c"): 1}
+    assert signed(tmp_path, kept(True, False), kept(False)) == {(1, "a"): -1, (2, "b"): 1}
+    assert signed(tmp_path, {"1": DataFile("one")}, kept(True, True, True, False)) == {}, "beyond the end of the file"
+    region = Table("region", (Field("region", STRING),))
+    old, new = (DataFile("one", {"region": pa.scalar("x")}, one) for one in (None, pa.array([False, False])))
+    assert signed(tmp_path, {"1": old}, {"1": new}, region) == {("x",): -2}, "no column of the file is needed"
 
 
 def test_texts_that_repeat(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.expressions import EqualTo, GreaterThanOrEqual
+from pyiceberg.expressions import EqualTo
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import (
     DataFile,
@@ -31,7 +31,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
 import tidemill
-from tests.lake.delta_history import SCHEMA, some_rows
+from tests.lake.delta_history import SCHEMA
+from tests.lake.iceberg_history import rows_of, step
 from tidemill.model.errors import DataError, HistoryGone, SetupError, SourceError, Unsupported
 
 VIEWS = {
@@ -57,27 +58,6 @@ def create(wh: Any, tmp_path: Path, name: str) -> None:
     """Have the warehouse take a table of the catalog."""
     options = f"OPTIONS (catalog = '{tmp_path}/catalog.db')"
     wh.sql(f"CREATE TABLE {name} USING iceberg {options} LOCATION 'sales.{name}'")
-
-
-def rows_of(table: Any) -> Counter[tuple[Any, ...]]:
-    """The rows of an Iceberg table, as its own package reads them."""
-    return Counter(tuple(row.values()) for row in table.refresh().scan().to_arrow().to_pylist())
-
-
-def step(table: Any, rng: random.Random) -> None:
-    """Change a table at random."""
-    match rng.choice(("append", "append", "delete", "overwrite", "replace", "rewrite")):
-        case "append":
-            table.append(some_rows(rng, rng.randrange(1, 8)))
-        case "delete":
-            table.delete(EqualTo("id", rng.randrange(40)))
-        case "overwrite":
-            table.overwrite(some_rows(rng, 6), overwrite_filter=GreaterThanOrEqual("id", 20))
-        case "replace":
-            table.overwrite(some_rows(rng, 20))
-        case "rewrite":
-            rows = table.scan().to_arrow()
-            table.overwrite(rows.slice(rows.num_rows // 3))
 
 
 @pytest.mark.filterwarnings("ignore:Delete operation did not match")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,9 +10,9 @@ import pytest
 
 import tidemill
 from tests.lake import delta_history
-from tests.lake.large_changes import begin
+from tests.lake.large_changes import begin, measure, taken
 from tidemill.engine.remote import staged_rows
-from tidemill.sources.lake import delta_table
+from tidemill.sources.lake import delta_feed
 
 ROWS = 20_000_000
 MOST_BYTES = 800 << 20
@@ -25,7 +23,7 @@ MOST_BYTES = 800 << 20
 def test_the_same_through_files(tmp_path: Path, random_seed: int, monkeypatch: pytest.MonkeyPatch, feed: str) -> None:
     monkeypatch.setattr(staged_rows, "FILE_ROWS", 4)
     monkeypatch.setattr(staged_rows, "HELD_FILES", 2)
-    monkeypatch.setattr(delta_table, "FEED_ROWS", 6)
+    monkeypatch.setattr(delta_feed, "FEED_ROWS", 6)
     lake = delta_history.DeltaHistory(tmp_path / "orders", random.Random(random_seed), feed, [])
     with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
         wh.sql(f"CREATE TABLE orders USING delta LOCATION '{lake.path}'")
@@ -46,12 +44,13 @@ def test_the_same_through_files(tmp_path: Path, random_seed: int, monkeypatch: p
 @pytest.mark.long
 def test_memory_is_bounded(tmp_path: Path) -> None:
     begin(tmp_path)
-    _run("append", tmp_path)
-    rows, grown = map(int, _run("take", tmp_path).split())
+    rows, grown = taken("append", tmp_path, ROWS)
     assert rows == ROWS and grown < MOST_BYTES
     print(f"{ROWS} rows appended: {grown >> 20} MB")
 
 
-def _run(what: str, folder: Path) -> str:
-    command = [sys.executable, "-m", "tests.lake.large_changes", what, str(folder), str(ROWS)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+@pytest.mark.long
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    measure(2_000)
+    append, replace = capsys.readouterr().out.splitlines()
+    assert append.startswith("append: 2,000 rows taken") and replace.startswith("replace: 410 rows taken")

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
 
 import tidemill
 from tests.lake import delta_history
@@ -234,6 +235,27 @@ def test_published_and_read_again(tmp_path: Path, wh: Any, format: str) -> None:
         wh.publish()
         wh.sync("back")
         assert sorted(wh.table("back").rows()) == sorted(wh.view("v").rows())
+
+
+def test_published_in_a_configured_catalog(tmp_path: Path, wh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wh.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    options = "publish = 'iceberg', catalog_name = 'prod', location = 'sales.out'"
+    wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({options}) AS SELECT * FROM t")
+    wh.apply({"t": [(1, (id, 0)) for id in range(5)]})
+    with pytest.raises(tidemill.TidemillError, match='no Iceberg catalog is called "prod"'):
+        wh.publish()
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", "http://127.0.0.1:9/aSecretToken")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TOKEN", "aSecretToken")
+    with pytest.raises(tidemill.TidemillError) as refused:
+        wh.publish()
+    assert "aSecretToken" not in refused.value.render()
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", f"file://{tmp_path}")
+    wh.publish()
+    wh.apply({"t": [(-1, (3, 0)), (1, (3, 7))]})
+    assert wh.publish() == {"v": 2}
+    found = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db").load_table("sales.out")
+    assert rows_of(found.scan().to_arrow()) == Counter(wh.view("v").rows())
 
 
 @pytest.mark.parametrize("format", FORMATS)

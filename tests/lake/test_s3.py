@@ -172,7 +172,11 @@ def test_a_catalog_of_glue(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv(f"PYICEBERG_CATALOG__SHOP__{variable}", value)
     with tidemill.open(":memory:", runtime="native", backend="python") as wh:
         wh.sql("CREATE TABLE orders USING iceberg OPTIONS (catalog_name = 'shop') LOCATION 'sales.orders'")
-        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(id) AS s FROM orders")
+        options = "publish = 'iceberg', catalog_name = 'shop', location = 'totals.v', mode = 'snapshot'"
+        wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({options}) AS SELECT SUM(id) AS s FROM orders")
+        wh.publish()
         table.delete(EqualTo("id", 2))
         wh.sync()
         assert wh.view("v").rows() == [(4,)]
+    assert catalog.load_table("totals.v").scan().to_arrow().to_pylist() == [{"s": 4}]
+    assert len(catalog.load_table("totals._tidemill_epochs").scan().to_arrow()) == 2

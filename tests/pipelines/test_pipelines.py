@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,9 @@ def shop(project: PipelineProject) -> PipelineProject:
     return project.write(a_sql=SHOP_SQL, b_py=SHOP_PY)
 
 
-def test_a_project_is_refreshed_by_its_changes(shop: PipelineProject) -> None:
+def test_a_project_is_refreshed_by_its_changes(shop: PipelineProject, planned: Counter[str]) -> None:
     report = shop.run()
+    assert planned == dict.fromkeys(("big", "spend", "raw", "amounts", "often"), 1)
     assert {one.dataset: one.how for one in report.datasets} == {
         "big": "inlined", "spend": "created", "raw": "created", "amounts": "created", "often": "created",
     }  # fmt: skip

@@ -6,6 +6,7 @@ import { address, go } from "../base/router.ts";
 import { theme } from "../base/theme.ts";
 import { kindClass } from "../parts/Badges.tsx";
 import { Icon } from "../parts/Icon.tsx";
+import { refusal } from "../server/me.ts";
 import type { Node } from "../server/nodes.ts";
 import { nodes, nodesById, pulse, status } from "../server/status.ts";
 import { Inspector } from "./Inspector.tsx";
@@ -138,7 +139,7 @@ function Nothing() {
   return (
     <div class="nothing">
       <h2>Nothing here yet</h2>
-      <p>
+      <p hidden={refusal("owner") !== ""}>
         Create a table and a view in the <a href={address("sql")}>SQL editor</a>, and watch them here.
       </p>
     </div>

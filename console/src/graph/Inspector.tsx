@@ -13,6 +13,7 @@ export function Inspector({ node, close }: { node: Node; close: () => void }) {
   void pulse.value;
   const flow = flowOf(node.id);
   const readers = nodes.value.filter((one) => one.reads.includes(node.id));
+  const told = node.state !== "unknown";
   const trouble = status.value?.troubles[node.label];
   return (
     <aside class="inspector" aria-label={`About ${node.label}`}>
@@ -26,13 +27,8 @@ export function Inspector({ node, close }: { node: Node; close: () => void }) {
         <KindBadge kind={node.kind} />
         <StateBadge state={node.state} />
       </p>
-      <div class="inspector-flow">
-        <Sparkline flow={flow} width={268} height={44} />
-        <span>
-          <b>{rate(flow.busiest)}</b> rows {flow.out > 0 || node.kind !== "table" ? "changed" : "taken in"}
-        </span>
-      </div>
-      {node.relation && <Facts relation={node.relation} flow={flow} />}
+      {told && <Flowing node={node} flow={flow} />}
+      {told && node.relation && <Facts relation={node.relation} flow={flow} />}
       {node.about && <p class="quiet">{node.about}</p>}
       {trouble && <p class="trouble">{trouble}</p>}
       <Links title="Reads" ids={node.reads} />
@@ -41,6 +37,17 @@ export function Inspector({ node, close }: { node: Node; close: () => void }) {
         Open {node.relation ? node.kind : "sources"}
       </a>
     </aside>
+  );
+}
+
+function Flowing({ node, flow }: { node: Node; flow: Flow }) {
+  return (
+    <div class="inspector-flow">
+      <Sparkline flow={flow} width={268} height={44} />
+      <span>
+        <b>{rate(flow.busiest)}</b> rows {flow.out > 0 || node.kind !== "table" ? "changed" : "taken in"}
+      </span>
+    </div>
   );
 }
 

@@ -11,7 +11,7 @@ import { HEIGHT, type Point, WIDTH } from "./layout.ts";
 import type { Edge, Scene, View } from "./scene.ts";
 
 const KINDS: Kind[] = ["table", "stream", "view", "source", "feed", "lake table", "published"];
-const STATES: State[] = ["fresh", "behind", "building", "quarantined", "stopped"];
+const STATES: State[] = ["fresh", "behind", "building", "quarantined", "stopped", "unknown"];
 const TILE_ZOOM = 0.34;
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
 /** So many edges may have moving dashes at once; the others that flow are plain lines. */
@@ -136,6 +136,7 @@ function drawCard(pen: CanvasRenderingContext2D, node: Node, at: Point, ink: Ink
 function facts(node: Node): string {
   const rows = node.relation?.rows ?? null;
   if (node.state === "behind" && node.relation) return `${short(node.relation.staleness.epochs)} behind`;
+  if (node.state === "unknown") return node.kind;
   if (node.state !== "fresh") return node.state;
   return rows === null ? node.kind : `${short(rows)} ${rows === 1 ? "row" : "rows"}`;
 }

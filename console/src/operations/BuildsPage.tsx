@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { count, percent, rate, seconds } from "../base/format.ts";
+import { ActButton, Refusal } from "../parts/ActButton.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import type { Build } from "../server/answers.ts";
@@ -69,24 +70,27 @@ function BuildCard({ build, act, leave }: CardProps) {
       <h3>
         {build.view} <span class="badge">{build.state}</span>
       </h3>
-      <progress value={build.share ?? undefined} max={1} aria-label={`Progress of ${build.view}`} />
+      {build.total > 0 && <progress value={build.share} max={1} aria-label={`Progress of ${build.view}`} />}
       <p class="build-facts">
-        <b>{percent(build.share)}</b>
-        <span>
-          {count(build.rows)} {build.total === null ? "" : `of ${count(build.total)} `}rows
-        </span>
+        {build.total > 0 && <b>{percent(build.share)}</b>}
+        {build.total > 0 && (
+          <span>
+            {count(build.rows)} of {count(build.total)} rows
+          </span>
+        )}
         {build.rate ? <span>{rate(build.rate)}</span> : null}
         {build.seconds_left !== null && <span>{seconds(build.seconds_left)} left</span>}
         {build.behind ? <span>{count(build.behind)} epochs behind</span> : null}
       </p>
       {build.reason && <p class="quiet">{build.reason}</p>}
       <p>
-        <button type="button" onClick={() => act(paused ? "resume" : "pause")}>
+        <ActButton needs="owner" onClick={() => act(paused ? "resume" : "pause")}>
           {paused ? "Resume" : "Pause"}
-        </button>{" "}
-        <button type="button" onClick={leave}>
+        </ActButton>{" "}
+        <ActButton needs="owner" onClick={leave}>
           Cancel
-        </button>
+        </ActButton>{" "}
+        <Refusal needs="owner" />
       </p>
     </section>
   );

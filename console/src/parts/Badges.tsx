@@ -4,6 +4,7 @@ import type { Kind, Relation, State } from "../server/answers.ts";
 import { count, seconds } from "../base/format.ts";
 
 export function StateBadge({ state }: { state: State }) {
+  if (state === "unknown") return null;
   return (
     <span class={`badge state-${state}`}>
       <i class="dot" />

@@ -4,16 +4,19 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { count, seconds } from "../base/format.ts";
 import { theme } from "../base/theme.ts";
+import { KEPT_TEXTS } from "../login/session.ts";
+import { ActButton } from "../parts/ActButton.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { Icon } from "../parts/Icon.tsx";
 import { VirtualRows } from "../parts/VirtualRows.tsx";
 import type { Catalog, SqlResult } from "../server/answers.ts";
+import { mayChangeSomeRows } from "../server/granted.ts";
+import { me, refusal } from "../server/me.ts";
 import { get, post } from "../server/request.ts";
 import { readStatus } from "../server/status.ts";
 import { type Editor, openEditor } from "./editor.ts";
+import { roleFor } from "./statement_rights.ts";
 
-const KEPT = "tidemill-sql";
-const HISTORY = "tidemill-sql-history";
 const MOST_HISTORY = 30;
 const LIMIT = 10_000;
 const EXAMPLE = "SHOW VIEWS";
@@ -25,10 +28,23 @@ export function SqlPage({ text }: { text: string }) {
   const failed = useSignal<unknown>(undefined);
   const running = useSignal(false);
   const past = useSignal<string[]>(history());
+  const why = useSignal("");
+  const mayChange = useSignal(refusal("writer") === "");
+
+  const look = () => {
+    const needed = roleFor(editor.current?.selected() ?? "");
+    why.value = needed === "writer" && mayChange.value ? "" : refusal(needed);
+  };
+
+  const learnGrants = async () => {
+    mayChange.value = await mayChangeSomeRows().catch(() => false);
+    look();
+  };
 
   const run = async (explain = false) => {
     const sql = editor.current?.selected() ?? "";
-    if (!sql.trim() || running.value) return;
+    look();
+    if (!sql.trim() || running.value || (why.value && !explain)) return;
     running.value = true;
     failed.value = undefined;
     try {
@@ -45,11 +61,16 @@ export function SqlPage({ text }: { text: string }) {
   };
 
   useEffect(() => {
-    const made = openEditor(host.current!, text || localStorage.getItem(KEPT) || EXAMPLE, {
+    const made = openEditor(host.current!, text || localStorage.getItem(keyOf("text")) || EXAMPLE, {
       run: () => void run(),
-      changed: (now) => localStorage.setItem(KEPT, now),
+      changed: (now) => {
+        localStorage.setItem(keyOf("text"), now);
+        look();
+      },
     });
     editor.current = made;
+    look();
+    if (!mayChange.value) void learnGrants();
     void completions(made);
     made.focus();
     const end = theme.subscribe((now) => made.dark(now === "dark"));
@@ -64,12 +85,15 @@ export function SqlPage({ text }: { text: string }) {
       <h1 class="only-read">SQL editor</h1>
       <div class="editor" ref={host} />
       <div class="rows-tools">
-        <button type="button" class="main" disabled={running.value} onClick={() => void run()}>
+        <button type="button" class="main" disabled={running.value || why.value !== ""} title={why.value || undefined} onClick={() => void run()}>
           <Icon name="play" size={15} /> {running.value ? "Running…" : "Run"} <kbd>Ctrl ↵</kbd>
         </button>
-        <button type="button" disabled={running.value} onClick={() => void run(true)}>
+        <ActButton needs="reader" disabled={running.value} onClick={() => void run(true)}>
           <Icon name="tree" size={15} /> Plan
-        </button>
+        </ActButton>
+        <span class="quiet refusal" role="status">
+          {why.value}
+        </span>
         <label class="grow-right">
           <span class="only-read">Earlier statements</span>
           <select
@@ -99,7 +123,7 @@ function Result({ result }: { result: SqlResult }) {
   return (
     <section class="result">
       <p class="quiet" role="status">
-        {result.columns.length ? `${count(result.count)} rows` : `${count(result.count)} rows changed`} in {seconds(result.seconds)}, epoch{" "}
+        {result.columns.length ? `${count(result.count)} rows` : result.message} in {seconds(result.seconds)}, epoch{" "}
         {count(result.epoch)}
         {result.rows.length < result.count && result.columns.length > 0 && `; the first ${count(result.rows.length)} are shown`}
       </p>
@@ -132,9 +156,14 @@ async function completions(editor: Editor | null): Promise<void> {
   }
 }
 
+/** Each user of a browser has texts of his own. */
+function keyOf(what: string): string {
+  return [KEPT_TEXTS, what, me.value?.user ?? ""].join(" ");
+}
+
 function history(): string[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
+    const kept: unknown = JSON.parse(localStorage.getItem(keyOf("history")) ?? "[]");
     return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
   } catch {
     return [];
@@ -143,6 +172,6 @@ function history(): string[] {
 
 function remember(sql: string): string[] {
   const kept = [sql, ...history().filter((one) => one !== sql)].slice(0, MOST_HISTORY);
-  localStorage.setItem(HISTORY, JSON.stringify(kept));
+  localStorage.setItem(keyOf("history"), JSON.stringify(kept));
   return kept;
 }

@@ -20,6 +20,7 @@ export interface Editor {
 
 interface Told {
   run: () => void;
+  /** The text is another one, or another part of it is selected. */
   changed: (text: string) => void;
 }
 
@@ -69,7 +70,7 @@ export function openEditor(host: HTMLElement, text: string, told: Told): Editor 
         shade.of([]),
         EditorView.contentAttributes.of({ "aria-label": "SQL" }),
         EditorView.domEventHandlers({ beforeinput: replaceSelection }),
-        EditorView.updateListener.of((update) => update.docChanged && told.changed(update.state.doc.toString())),
+        EditorView.updateListener.of((update) => (update.docChanged || update.selectionSet) && told.changed(update.state.doc.toString())),
         keymap.of([
           {
             key: "Mod-Enter",

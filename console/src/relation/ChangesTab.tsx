@@ -1,7 +1,7 @@
 // The changes of a view as they come: the newest first, drawn once a frame, with a sample where they are too many.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { count, rate } from "../base/format.ts";
 import { oncePerFrame } from "../base/frame.ts";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
@@ -11,12 +11,13 @@ import type { Column, RowsAnswer } from "../server/answers.ts";
 import { get, ofView } from "../server/request.ts";
 import { useAnswer } from "../server/resource.ts";
 import { flowOf, pulse } from "../server/status.ts";
-import { type Change, ChangeFeed } from "./change_feed.ts";
+import { type Change, ChangeFeed, heardUpTo } from "./change_feed.ts";
 
 export function ChangesTab({ name }: { name: string }) {
   const head = useAnswer(() => get<RowsAnswer>(ofView(name), { limit: 0 }), name);
+  const since = useMemo(() => head.value && heardUpTo(name, head.value.epoch), [name, head.value]);
   if (head.error !== undefined) return <ErrorBox error={head.error} again={head.again} />;
-  return head.value ? <Changes name={name} columns={head.value.columns} since={head.value.epoch} /> : null;
+  return head.value ? <Changes name={name} columns={head.value.columns} since={since!} /> : null;
 }
 
 function Changes({ name, columns, since }: { name: string; columns: Column[]; since: number }) {

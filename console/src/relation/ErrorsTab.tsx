@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { count } from "../base/format.ts";
+import { ActButton, Refusal } from "../parts/ActButton.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { VirtualRows } from "../parts/VirtualRows.tsx";
@@ -39,12 +40,13 @@ export function ErrorsTab({ name }: { name: string }) {
   return (
     <div class="rows-tab">
       <div class="rows-tools">
-        <button type="button" class="main" onClick={() => void release(false)}>
+        <ActButton needs="owner" class="main" onClick={() => void release(false)}>
           Try again
-        </button>
-        <button type="button" onClick={() => (asking.value = true)}>
+        </ActButton>
+        <ActButton needs="owner" onClick={() => (asking.value = true)}>
           Go on without them
-        </button>
+        </ActButton>
+        <Refusal needs="owner" />
         <span class="quiet" role="status">
           {told.value}
         </span>

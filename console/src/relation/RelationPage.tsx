@@ -4,11 +4,13 @@ import { useSignal } from "@preact/signals";
 import { bytes, count, rate, seconds } from "../base/format.ts";
 import { address } from "../base/router.ts";
 import { behind, KindBadge, StateBadge } from "../parts/Badges.tsx";
+import { ActButton, Refusal } from "../parts/ActButton.tsx";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { Icon } from "../parts/Icon.tsx";
 import { Sparkline } from "../parts/Sparkline.tsx";
 import { type Tab, Tabs } from "../parts/Tabs.tsx";
 import type { Relation } from "../server/answers.ts";
+import { readsEverything } from "../server/me.ts";
 import type { Node } from "../server/nodes.ts";
 import { ofView, post, ServerError } from "../server/request.ts";
 import { flowOf, nodesById, pulse, readStatus, status } from "../server/status.ts";
@@ -41,11 +43,16 @@ export function RelationPage({ name, tab }: { name: string; tab: string }) {
 function tabsOf(node: Node): Tab[] {
   if (node.kind !== "view") {
     const plain = [{ id: "rows", title: "Rows" }, { id: "definition", title: "Definition" }];
+    if (!readsEverything()) return plain.slice(0, 1);
     return node.kind === "table" ? plain : plain.slice(1);
   }
-  return [
+  const seen = [
     { id: "rows", title: "Rows" },
     { id: "changes", title: "Live changes" },
+  ];
+  if (!readsEverything()) return seen;
+  return [
+    ...seen,
     { id: "plan", title: "Plan" },
     { id: "costs", title: "Costs" },
     { id: "refreshes", title: "Refreshes" },
@@ -86,10 +93,10 @@ function Head({ node, relation }: { node: Node; relation: Relation }) {
         <h1>{relation.name}</h1>
         <KindBadge kind={node.kind} />
         <StateBadge state={node.state} />
-        {relation.kind === "view" && relation.refresh !== "immediate" && <RefreshButton view={relation.name} />}
+        {relation.kind === "view" && !["immediate", ""].includes(relation.refresh) && <RefreshButton view={relation.name} />}
       </div>
       {node.about && <p class="quiet">{node.about}</p>}
-      <Figures node={relation} />
+      {node.state !== "unknown" && <Figures node={relation} />}
     </header>
   );
 }
@@ -111,9 +118,10 @@ function RefreshButton({ view }: { view: string }) {
   };
   return (
     <>
-      <button type="button" disabled={running.value} onClick={() => void refresh()}>
+      <ActButton needs="owner" disabled={running.value} onClick={() => void refresh()}>
         <Icon name="refresh" size={15} /> {running.value ? "Refreshing…" : "Refresh"}
-      </button>
+      </ActButton>
+      <Refusal needs="owner" />
       {failed.value !== undefined && <ErrorBox error={failed.value} />}
     </>
   );

@@ -6,6 +6,7 @@ import { count } from "../base/format.ts";
 import { ErrorBox } from "../parts/ErrorBox.tsx";
 import { VirtualRows } from "../parts/VirtualRows.tsx";
 import type { Row, RowsAnswer } from "../server/answers.ts";
+import { readsEverything } from "../server/me.ts";
 import type { Node } from "../server/nodes.ts";
 import { endpoint, get } from "../server/request.ts";
 import { useAnswer } from "../server/resource.ts";
@@ -15,6 +16,8 @@ import { TimeTravel } from "./TimeTravel.tsx";
 
 const FIRST_ROWS = 500;
 const MOST_ROWS = 100_000;
+/** How often rows are read again where no stream tells of changes. */
+const READ_MILLISECONDS = 2000;
 
 export function RowsTab({ node }: { node: Node }) {
   const at = useSignal<number | null>(null);
@@ -25,7 +28,8 @@ export function RowsTab({ node }: { node: Node }) {
   const path = `${node.kind === "view" ? "views" : "tables"}/${encodeURIComponent(node.id)}`;
   const query = { epoch: at.value ?? undefined, limit: limit.value, order: order.value, where: where.value };
   const key = JSON.stringify([path, query]);
-  const answer = useAnswer(() => get<RowsAnswer>(path, query), key);
+  const ofAll = readsEverything();
+  const answer = useAnswer(() => get<RowsAnswer>(path, query), key, ofAll ? 0 : READ_MILLISECONDS);
   const shown = useLast(answer.value);
   useEffect(() => answer.again(), [node.relation?.epoch]);
   useFresh(node.id, at.value === null, answer.again);
@@ -36,7 +40,7 @@ export function RowsTab({ node }: { node: Node }) {
   };
   return (
     <div class="rows-tab">
-      <TimeTravel at={at.value} choose={(epoch) => (at.value = epoch)} />
+      {ofAll && <TimeTravel at={at.value} choose={(epoch) => (at.value = epoch)} />}
       <form class="rows-tools" onSubmit={(event) => event.preventDefault()}>
         <label>
           <span>Where</span>
@@ -71,7 +75,7 @@ export function RowsTab({ node }: { node: Node }) {
           rows={rows}
           label={`Rows of ${node.id}`}
           onEnd={more}
-          onPick={node.kind === "view" ? (row) => (picked.value = row) : undefined}
+          onPick={node.kind === "view" && ofAll ? (row) => (picked.value = row) : undefined}
         />
       )}
       {shown && !rows.length && <p class="quiet">No rows.</p>}

@@ -2,7 +2,9 @@
 
 import { parseExactly } from "../base/exact_json.ts";
 import type { ChangeEvent, Row } from "../server/answers.ts";
+import { me } from "../server/me.ts";
 import { endpoint, type ErrorFields, ofView, ServerError } from "../server/request.ts";
+import { listen } from "../server/stream.ts";
 
 export interface Change {
   epoch: number;
@@ -15,28 +17,41 @@ const KEPT = 2000;
 /** Changes of one epoch that are kept; of larger epochs the first ones stand for all. */
 const OF_ONE_EPOCH = 500;
 
+/** The epochs up to which users had heard views when their logins ended. */
+const heard = new Map<string, number>();
+
+/** The epoch after which a view is heard: the last one, or where a login has ended in between. */
+export function heardUpTo(name: string, epoch: number): number {
+  return heard.get(listenerOf(name)) ?? epoch;
+}
+
+function listenerOf(name: string): string {
+  return JSON.stringify([me.value?.user, name]);
+}
+
 export class ChangeFeed {
-  private readonly stream: EventSource;
+  private readonly end: () => void;
+  private readonly listener: string;
   private newest: Change[] = [];
   private seen = 0;
   private skipped = 0;
 
   constructor(
     name: string,
-    since: number,
+    private epoch: number,
     private readonly changed: () => void,
     failed: (fault: unknown) => void,
   ) {
-    this.stream = new EventSource(endpoint(ofView(name, "changes"), { since }));
-    this.stream.onmessage = (message) => this.take(parseExactly(message.data as string) as ChangeEvent);
-    const ended = (event: Event) => {
-      const data = (event as MessageEvent).data as string | undefined;
-      if (!data) return; // the connection is lost; it comes back by itself, from the last epoch that was seen
-      this.close();
+    this.listener = listenerOf(name);
+    heard.delete(this.listener);
+    const failure = (data: string) => {
+      this.end();
       failed(new ServerError((JSON.parse(data) as { error: ErrorFields }).error, 0));
     };
-    this.stream.addEventListener("error", ended);
-    this.stream.addEventListener("fellbehind", ended);
+    this.end = listen(() => endpoint(ofView(name, "changes"), { since: this.epoch }), {
+      message: (data) => this.take(parseExactly(data) as ChangeEvent),
+      named: { error: failure, fellbehind: failure },
+    });
   }
 
   /** The newest changes, the last one first. */
@@ -45,10 +60,12 @@ export class ChangeFeed {
   }
 
   close(): void {
-    this.stream.close();
+    this.end();
+    if (me.value?.login_needed) heard.set(this.listener, this.epoch);
   }
 
   private take(event: ChangeEvent): void {
+    this.epoch = event.epoch;
     const sample = event.rows.slice(0, OF_ONE_EPOCH);
     this.seen += event.rows.length;
     this.skipped += event.rows.length - sample.length;

@@ -1,7 +1,8 @@
 // The shapes of the server's answers, as far as the console reads them.
 
 export type Kind = "table" | "stream" | "lake table" | "view" | "source" | "feed" | "published";
-export type State = "fresh" | "behind" | "building" | "quarantined" | "stopped";
+/** "unknown" is what somebody is told who may not read everything. */
+export type State = "fresh" | "behind" | "building" | "quarantined" | "stopped" | "unknown";
 
 export interface Relation {
   name: string;
@@ -35,9 +36,10 @@ export interface Feed {
 export interface Build {
   view: string;
   state: string;
+  /** Of `total` input rows; that is 0 while nothing is known, as of a build that is paused. */
   rows: number;
-  total: number | null;
-  share: number | null;
+  total: number;
+  share: number;
   rate: number | null;
   seconds_left: number | null;
   behind: number | null;

@@ -1,6 +1,8 @@
 // Requests to the server, and its errors with their four fields.
 
+import { signal } from "@preact/signals";
 import { parseExactly } from "../base/exact_json.ts";
+import { type Me, me } from "./me.ts";
 
 export interface ErrorFields {
   kind: string;
@@ -50,8 +52,30 @@ async function answered<T>(send: () => Promise<Response>): Promise<T> {
   } catch (fault) {
     throw unreachable(fault);
   }
+  // A login may have ended, or its roles have changed.
+  if (response.status === 401 || response.status === 403) void readMe();
   if (!response.ok) throw new ServerError(await errorFields(response), response.status);
   return parseExactly(await response.text()) as T;
+}
+
+/** Why the server has not told who asks. */
+export const unanswered = signal<unknown>(undefined);
+
+let asking: Promise<void> | undefined;
+
+/** Asks who asks, once for all who want to know. While the server does not answer it is whoever it was. */
+export function readMe(): Promise<void> {
+  asking ??= askMe().finally(() => (asking = undefined));
+  return asking;
+}
+
+async function askMe(): Promise<void> {
+  try {
+    me.value = await get<Me>("me");
+    unanswered.value = undefined;
+  } catch (fault) {
+    unanswered.value = fault;
+  }
 }
 
 function unreachable(fault: unknown): ServerError {

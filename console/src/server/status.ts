@@ -3,8 +3,11 @@
 import { computed, signal } from "@preact/signals";
 import { oncePerFrame } from "../base/frame.ts";
 import type { Status, StatusEvent } from "./answers.ts";
+import { readGranted } from "./granted.ts";
+import { readsEverything } from "./me.ts";
 import { nodesOf } from "./nodes.ts";
 import { endpoint, get } from "./request.ts";
+import { listen } from "./stream.ts";
 
 export const HISTORY = 90;
 const READ_MILLISECONDS = 2000;
@@ -62,44 +65,60 @@ export function flowOf(name: string): Flow {
 }
 
 let reading = false;
+/** Another one for each time that it is followed: what somebody else was told is not shown. */
+let follower: symbol | null = null;
 
 export async function readStatus(): Promise<void> {
   if (reading) return;
   reading = true;
+  const asked = follower;
   try {
-    status.value = await get<Status>("status");
+    const found = await (readsEverything() ? get<Status>("status") : readGranted());
+    if (asked === follower) status.value = found;
     failure.value = null;
   } catch (fault) {
-    failure.value = fault;
+    failure.value = asked === follower ? fault : null;
   } finally {
     reading = false;
+    if (follower && asked !== follower) void readStatus();
   }
 }
 
-/** Starts reading and listening; the stream comes back by itself after an interruption. */
-export function follow(): void {
+/** Reads and listens until the function that it returns is called: then nothing of what was read is left. */
+export function follow(): () => void {
+  follower = Symbol();
   void readStatus();
-  setInterval(() => document.hidden || void readStatus(), READ_MILLISECONDS);
-  document.addEventListener("visibilitychange", () => document.hidden || void readStatus());
-  listen();
-  setInterval(sample, SAMPLE_MILLISECONDS);
+  const timer = setInterval(sample, SAMPLE_MILLISECONDS);
+  const end = readsEverything() ? followAll() : () => {};
+  return () => {
+    clearInterval(timer);
+    end();
+    follower = null;
+    status.value = failure.value = null;
+    connected.value = false;
+    epoch.value = 0;
+    flows.clear();
+    Object.assign(total, new Flow());
+  };
 }
 
-function listen(): void {
-  const stream = new EventSource(endpoint("status/stream"));
+function followAll(): () => void {
+  const reader = setInterval(() => document.hidden || void readStatus(), READ_MILLISECONDS);
+  const seen = () => document.hidden || void readStatus();
+  document.addEventListener("visibilitychange", seen);
   let before = performance.now();
-  stream.onopen = () => {
-    connected.value = true;
-  };
-  stream.onerror = () => {
-    connected.value = false;
-    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
-  };
-  stream.onmessage = (message) => {
-    connected.value = true;
-    const now = performance.now();
-    take(JSON.parse(message.data as string) as StatusEvent, Math.max(0.1, (now - before) / 1000), now);
-    before = now;
+  const end = listen(() => endpoint("status/stream"), {
+    live: (on) => (connected.value = on),
+    message: (data) => {
+      const now = performance.now();
+      take(JSON.parse(data) as StatusEvent, Math.max(0.1, (now - before) / 1000), now);
+      before = now;
+    },
+  });
+  return () => {
+    end();
+    clearInterval(reader);
+    document.removeEventListener("visibilitychange", seen);
   };
 }
 

@@ -14,4 +14,5 @@ Each package imports only those above it in this list.
 - ``evaluate``: the evaluator: the rows of any relation, given its tables
 - ``user_functions``: functions and aggregates that users register in a warehouse
 - ``text``: expressions and relations in SQL-like text, for EXPLAIN and errors
+- ``plan_text``: a relation as a tree of lines
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,10 +24,10 @@ from tidemill.engine.builds.builds import Builds
 from tidemill.engine.builds.place import KEPT_EPOCHS, BuildPlaces
 from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.calls.session_state import SessionState
-from tidemill.engine.catalog.altered_table import AlteredTable
+from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.definitions.alterations import Alterations
+from tidemill.engine.definitions.definition_changes import DefinitionChanges
 from tidemill.engine.definitions.planning import Planner
 from tidemill.engine.definitions.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
@@ -49,7 +49,6 @@ from tidemill.engine.following import POLL_SECONDS, WriterFollower
 from tidemill.engine.maintenance.change_logs import ChangeLogs
 from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.maintenance.housekeeping import Housekeeping
-from tidemill.engine.quarantine.notes import quarantine_notes, warn_readers
 from tidemill.engine.refresh.catch_up import ViewRefresher
 from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.engine.refresh.healing import Healer, Release
@@ -140,6 +139,7 @@ class Engine:
             contents, answer = self.follower.retrying(contents), self.follower.retrying(answer)
         self.allowed = AllowedReads(state, self.calls, reader, contents, answer)
         self.contents, self.answer = self.allowed.contents, self.allowed.answer
+        self.notes, self.tell = self.allowed.notes, self.allowed.tell
         self._filler = ViewFiller(state, self.epochs, contents)
         self._refresher = ViewRefresher(state, self.epochs, self._filler, self._rebuild)
         self._healer = Healer(state, self.epochs, self._refresher)
@@ -156,18 +156,13 @@ class Engine:
         self.definitions = RelationDefinitions(
             state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
         )
-        self.alterations = Alterations(state, self.epochs, self.settled, self._filler, self.publisher, self.definitions)
         self.replacements = ViewReplacement(
-            state,
-            self.epochs,
-            self.settled,
-            self._filler,
-            self.source_views,
-            self.publisher,
-            self.definitions,
-            answer,
+            state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer
         )
-        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.feeds, self.lakes)
+        self.altering = DefinitionChanges(
+            state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer, self.refresh
+        )
+        self.sources = SourceDefinitions(state, self.epochs, self.settled, self.source_views, self.feeds, self.lakes)
         self.planner = Planner(state, self.definitions)
         self.builds = Builds(state, self.epochs, self.settled, BuildPlaces(builds, self._build_engine))
         self.scheduler = Scheduler(state, self.settled, self.refresh, self.definitions.unshare)
@@ -269,7 +264,8 @@ class Engine:
     @property
     def committed(self) -> Catalog:
         """The catalog as of the last commit, even if an exception has left an epoch of this thread unfinished."""
-        self._recover_own()
+        if self.transaction.abandoned:
+            self._recover_own()
         return self.state.catalog
 
     def _recover_own(self) -> None:
@@ -312,13 +308,7 @@ class Engine:
     def read_contents(self, name: str) -> ChangeSet:
         """The rows of a table or view for a user, whose reads are counted."""
         self.reads[name] += 1
-        rows = self.contents(name)
-        warn_readers(self.notes([name]))
-        return rows
-
-    def notes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Warnings for readers of these relations: views in quarantine do not show everything."""
-        return quarantine_notes(self.catalog, self.store.positions, names)
+        return self.contents(name)
 
     # -- epochs -------------------------------------------------------------------------------------------------
 
@@ -341,8 +331,11 @@ class Engine:
         leader = self._combiner.leader
         shared = leader and leader != get_ident() and not (owned or late) and _is_small(changes)
         calls = self.calls if self.calls.by_thread else None
-        if shared and calls is not None:
-            calls.commit_point()  # whether the leader has committed it is not seen from here
+        if calls is not None:
+            if shared:
+                calls.commit_point()  # whether the leader has committed it is not seen from here
+            else:
+                calls.wait_for(self.lock)  # until it has the lock a call can be cancelled
         try:
             number = self._combiner.join(run) if shared else self._combiner.lead(run)
         except TidemillError as refused:
@@ -361,12 +354,25 @@ class Engine:
         self._run_due()
         return results
 
-    def _apply_sent(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> CommittedEpoch:
-        if self.calls.by_thread:
-            require_changes(self.rights, changes, None)
-        if not self.transaction.settled:
-            self.events.settle()
-        return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
+    def _apply_sent(self, sent: SentChanges, positions: Mapping[str, str]) -> CommittedEpoch:
+        """Commit an epoch of what was sent, with the rights of its session."""
+
+        def run() -> CommittedEpoch:
+            changes = sent.made()
+            if self.calls.by_thread:
+                require_changes(self.rights, changes, None)
+            if not self.transaction.settled:
+                self.events.settle()
+            return apply_changes(self.state, self.epochs, changes, positions, owned=False, late=False)
+
+        if sent.session is None:
+            return run()
+
+        def refused_plainly() -> CommittedEpoch:
+            with with_plain_refusals(self.rights):
+                return run()
+
+        return self.run_in(sent.session, refused_plainly)
 
     def change(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch; or, in a transaction, add to its changes, and return the last epoch."""
@@ -389,7 +395,7 @@ class Engine:
         """Commit the changes of this thread's transaction as one epoch; None if it has none."""
         with self.settled(), with_plain_refusals(self.rights):
             pending = self.transactions.end()
-            pending.require_sound()
+            pending.require_sound(ended=True)
             pending.require_unchanged()
             changes = pending.changes()
             for name, change in changes.items():
@@ -449,7 +455,7 @@ class Engine:
         return "" if known is None else self.placement.choose(rows, known.runtime_needs)[1]
 
     def _alter_lake_table(self, altered: AlteredTable, positions: Mapping[str, str]) -> None:
-        self.alterations.alter_columns(altered, positions=positions)
+        self.altering.tables.alter(altered, positions=positions)
 
     def _reload(self) -> None:
         """Load what is stored after an exception, which may have come before altered views were rebuilt."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
 from tidemill.engine.workers import Trouble, WorkerGroup
@@ -19,8 +20,8 @@ __all__ = ["POLL_SECONDS", "WriterFollower"]
 POLL_SECONDS = 0.2
 """Seconds between two checks of a reader for commits of another process."""
 
-RETRIES = 3
-"""Number of times that a read begins again at the newest epoch after its files were vacuumed."""
+RETRY_SECONDS = 10.0
+"""Seconds during which a read begins again at the newest epoch, each time that its files were vacuumed meanwhile."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,14 +69,15 @@ class WriterFollower:
         @functools.wraps(read)
         def retried(*given: P.args, **named: P.kwargs) -> T:
             with self.standing():
-                for _ in range(RETRIES):
+                end = monotonic() + RETRY_SECONDS
+                while True:
                     before = self._catalog()
                     try:
                         return read(*given, **named)
                     except EpochGone:
-                        if not (self.following and self._advance() and self._catalog() == before):
+                        moved = self.following and self._advance() and self._catalog() == before
+                        if not moved or monotonic() > end:
                             raise
-                return read(*given, **named)
 
         return retried
 

@@ -23,6 +23,7 @@ from tidemill.engine.inspect.lineage import Lineage, lineage_of
 from tidemill.engine.inspect.staleness import Staleness, staleness_of
 from tidemill.engine.inspect.verify import recompute, verify
 from tidemill.engine.partitions.listing import Partition, partitions_of
+from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.remote.source_maintainer import Certificate
 from tidemill.engine.results import LazyRows, MapSize, Result, Verification, present_rows
 from tidemill.engine.statements.select import ordered_rows, select
@@ -107,7 +108,8 @@ class ViewHandle(LazyRows):
         self._engine.flush()
         view = self._engine.committed.view(self.name)
         wanted = None if not where else parse_where(where, view.fields, view.name)
-        found = stored_batches(self._engine, view, since, where=wanted)
+        with self._engine.allowed.telling([view.name]):
+            found = stored_batches(self._engine, view, since, where=wanted)
         if self._session is None or self._engine.rights.reads_all:
             return found
         seen = (self._engine.allowed.batch(self.name, batch) for batch in found)
@@ -119,7 +121,8 @@ class ViewHandle(LazyRows):
         view = self._engine.committed.view(self.name)
         if since < view.columns_since:  # rows of before have other columns
             require_reach(self._engine, view, since)
-        found = self._engine.store.read(self.name, self.fields, since=since)
+        with self._engine.allowed.telling([view.name]):
+            found = self._engine.store.read(self.name, self.fields, since=since)
         require_reach(self._engine, view, since)
         net = _net(found, self.name, self.fields)
         return net if self._session is None else _allowed(self._engine, self.name, self.fields, net)
@@ -215,7 +218,7 @@ class WarehouseSnapshot:
 
     def sql(self, query: str) -> Result:
         """The result of a SELECT as of the epoch."""
-        return select(self._engine, query, until=self.epoch)
+        return noted(partial(select, self._engine, query, until=self.epoch))
 
     def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
         engine = self._engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tidemill.compiler.plan import Decision
 from tidemill.engine.boundary import public_class
@@ -48,9 +49,9 @@ class RelationReads:
         return tuple(n for n in self._engine.committed.tables if SUBPLAN_SIGN not in n and rights.sees(n))
 
     def views(self) -> tuple[str, ...]:
-        """The names of all views, each after those that it reads."""
+        """The names of all views, each after those that it reads; without those of stages."""
         rights = self._engine.rights
-        return tuple(name for name in self._engine.committed.views if rights.sees(name))
+        return tuple(view.name for view in self._engine.committed.shown_views() if rights.sees(view.name))
 
     def has_objects(self, name: str) -> bool:
         """True if a table holds the objects of a class."""
@@ -103,12 +104,22 @@ class RelationReads:
         form of batches: ``"rows"``, or ``"arrow"``, which builds no rows from columns.
         """
         engine, session, visible = self._engine, self._session, None
+        notes = partial(engine.notes, [view.lower()])
         if session is not None and not engine.rights.reads_all:
             engine.rights.required("SELECT", name := view.lower())
 
             def visible(batch: ChangeBatch) -> ChangeBatch:
                 return engine.run_in(session, lambda: engine.allowed.batch(name, batch))
 
+            notes = partial(engine.run_in, session, notes)
         return Subscription(
-            engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form, visible=visible
+            engine,
+            view,
+            since=since,
+            timeout=timeout,
+            where=where,
+            buffer=buffer,
+            form=form,
+            visible=visible,
+            notes=notes,
         )

@@ -233,7 +233,8 @@ class Verification:
     """Comparison of a view with its recomputation. True if they agree, duplicates counted.
 
     ``missing`` are rows that the view lacks or has too few times; ``extra`` those that it should not have. ``oracle``
-    names the method of recomputation, and ``columns`` the columns that have another type there.
+    names the method of recomputation, and ``columns`` the columns that have another type there. A view in quarantine is
+    compared with what it can show, and ``notes`` say so.
     """
 
     view: str
@@ -242,6 +243,7 @@ class Verification:
     extra: ZSet
     oracle: str = ""
     columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -253,12 +255,16 @@ class Verification:
 
     def __str__(self) -> str:
         if self.ok:
-            return f"{self.view}: {self.rows} rows, equal to recomputation{self._by}"
+            return "\n".join([f"{self.view}: {self.rows} rows, equal to recomputation{self._by}", *self._noted])
         lines = [f"{self.view}: {len(self.missing)} rows missing, {len(self.extra)} rows too many{self._by}"]
         lines += [f"  column {column}" for column in self.columns]
         lines += [f"  missing {row} x{weight}" for row, weight in list(self.missing.items())[:5]]
         lines += [f"  extra   {row} x{weight}" for row, weight in list(self.extra.items())[:5]]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._noted])
+
+    @property
+    def _noted(self) -> list[str]:
+        return [f"  note: {note}" for note in self.notes]
 
     @property
     def _by(self) -> str:

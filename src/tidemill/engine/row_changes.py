@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,13 +28,16 @@ from tidemill.engine.statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
 from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
 from tidemill.engine.streams.file_epochs import apply_with_rejects
+from tidemill.engine.streams.given_rows import GivenRows, listed_changes, require_alone
 from tidemill.engine.streams.rejected_rows import rejects_of
 from tidemill.model.errors import (
     BadValue,
+    DataError,
     InternalError,
     InvalidArgument,
     StorageError,
     TidemillError,
+    UnknownName,
     Unsupported,
 )
 from tidemill.model.schema import Table
@@ -60,7 +64,8 @@ class KeyedChanges(NamedTuple):
 
     Changes with a ``key`` are made once: the same key again, also after a restart, gives the epoch of the first time,
     as long as it is among the last 16,384 keys. ``content`` tells what was sent with it, such as a digest: with another
-    one the key is refused.
+    one the key is refused. They are made with the rights of ``session``, if there is one. With the ``on_error`` of
+    ``apply`` bad rows are set aside.
     """
 
     changes: Mapping[str, Any]
@@ -68,6 +73,8 @@ class KeyedChanges(NamedTuple):
     content: str = ""
     mode: str = CHANGES
     positions: Mapping[str, str] = MappingProxyType({})
+    session: RowChanges | None = None
+    on_error: str = "refuse"
 
 
 @public_class
@@ -134,14 +141,22 @@ class RowChanges:
         transaction.epoch = self._engine.committed_epoch if committed is None else committed
 
     def apply(
-        self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None, mode: str = CHANGES
+        self,
+        changes: Mapping[str, Any],
+        *,
+        positions: Mapping[str, str] | None = None,
+        mode: str = CHANGES,
+        on_error: str = "refuse",
     ) -> int:
         """Commit one epoch: for each table pairs ``(weight, row)``, or an Arrow, pandas or Spark frame.
 
         Atomic over all tables and views. ``positions`` records the positions of sources after it. With
-        ``mode="upsert"`` a row takes the place of the one with its primary key, and one of weight -1 deletes it.
-        Returns the epoch.
+        ``mode="upsert"`` a row takes the place of the one with its primary key, and one of weight -1 deletes it. With
+        ``on_error="quarantine"`` rows that their table cannot take go to the table ``<table>_errors`` in the same
+        epoch, which then has ``counts``; without, one bad row refuses everything. Returns the epoch.
         """
+        if on_error != "refuse":
+            return self._apply_good_rows(changes, positions, mode, on_error)
         if mode != CHANGES:
             return self._upsert(changes, positions, mode)
         engine = self._engine
@@ -149,11 +164,31 @@ class RowChanges:
             return engine.change(self._take(changes), positions)
         return engine.apply(self._take(changes), positions)
 
-    def apply_each(self, sent: Sequence[Mapping[str, Any] | KeyedChanges]) -> list[int | TidemillError]:
+    def _apply_good_rows(
+        self, changes: Mapping[str, Any], positions: Mapping[str, str] | None, mode: str, on_error: str
+    ) -> IntakeEpoch:
+        """Commit the rows that their tables can take, and set the others aside."""
+        require_alone(self._engine)
+        engine, changes = self._engine, listed_changes(changes)
+        rows = GivenRows(engine, "apply", {self._table(name): data for name, data in changes.items()}, mode, on_error)
+        try:
+            taken = self._take(changes)  # where all rows are good they need not be looked at one by one
+            epoch = engine.change(taken, positions) if mode == CHANGES else self._upsert(taken, positions, mode)
+            return IntakeEpoch(epoch, IntakeCounts(sum(change.rows for change in taken.values())))
+        except (DataError, UnknownName):
+            rows.prepare()
+        with engine.settled():
+            epoch = engine.change(rows.changes(), positions)
+        return IntakeEpoch(epoch, rows.counts)
+
+    def apply_each(
+        self, sent: Sequence[Mapping[str, Any] | KeyedChanges], *, together: bool = False
+    ) -> list[int | TidemillError]:
         """Commit several epochs that share one sync: of each its number, or the error by which it was refused.
 
         Each item is what ``apply`` takes, or ``KeyedChanges``. They are independent: one that is refused changes
-        nothing, and the others go on.
+        nothing, and the others go on. With ``together`` weighted rows of several items may be one epoch, which is
+        cheaper by far where each has few rows; where that is refused, each item is tried by itself.
 
         >>> import tidemill
         >>> with tidemill.open(":memory:") as wh:
@@ -163,26 +198,40 @@ class RowChanges:
         ...     first, type(second).__name__
         (1, 'DuplicateKey')
         """
-        found: list[int | TidemillError | None] = []
+        found: list[GivenRows | TidemillError | None] = []
         ready: list[SentChanges] = []
-        for one in sent:
+        for given in sent:
+            one = given if isinstance(given, KeyedChanges) else KeyedChanges(given)
             try:
-                ready.append(self._sent(one if isinstance(one, KeyedChanges) else KeyedChanges(one)))
-                found.append(None)
+                rows = self._engine.run_in(_state_of(one), partial(self._given_rows, one))
+                ready.append(self._engine.run_in(_state_of(one), partial(self._sent, one, together, rows)))
+                found.append(rows)
             except TidemillError as refused:
                 found.append(refused)
         results = iter(self._engine.apply_each(ready))
-        return [_result_of(next(results)) if one is None else one for one in found]
+        return [one if isinstance(one, TidemillError) else _result_of(next(results), one) for one in found]
 
-    def _sent(self, one: KeyedChanges) -> SentChanges:
+    def _given_rows(self, one: KeyedChanges) -> GivenRows | None:
+        """The rows of changes whose bad rows are set aside; None of others."""
+        if one.on_error == "refuse":
+            return None
+        given = {self._table(name): data for name, data in one.changes.items()}
+        rows = GivenRows(self._engine, "post", given, one.mode, one.on_error)
+        rows.prepare()
+        return rows
+
+    def _sent(self, one: KeyedChanges, together: bool, rows: GivenRows | None) -> SentChanges:
         engine = self._engine
         if one.positions:
             require_changes(engine.rights, {}, one.positions)
+        if rows is not None:
+            return SentChanges(rows.changes, one.positions, one.key, one.content, session=_state_of(one))
         if one.mode == DELETE:
             return self._sent_keys(one)
         taken = self._take(one.changes)
         if one.mode == CHANGES:
-            return SentChanges(lambda: taken, one.positions, one.key, one.content)
+            share = together and not one.positions and one.session is None
+            return SentChanges(lambda: taken, one.positions, one.key, one.content, share, _state_of(one))
         if one.mode != UPSERT:
             raise InvalidArgument(f'there is no mode "{one.mode}"', hint=f"Modes: {', '.join(MODES)}.")
         engine.committed.require_own_rows(taken)
@@ -190,7 +239,7 @@ class RowChanges:
         def made() -> Mapping[str, ChangeSet]:
             return {name: upserted_changes(engine, engine.catalog.table(name), each) for name, each in taken.items()}
 
-        return SentChanges(made, one.positions, one.key, one.content)
+        return SentChanges(made, one.positions, one.key, one.content, session=_state_of(one))
 
     def _sent_keys(self, one: KeyedChanges) -> SentChanges:
         """The rows with some primary keys, to be deleted."""
@@ -202,7 +251,7 @@ class RowChanges:
         def made() -> Mapping[str, ChangeSet]:
             return {table.name: deleted_by_key(engine, table, rows) for table, rows in found}
 
-        return SentChanges(made, one.positions, one.key, one.content)
+        return SentChanges(made, one.positions, one.key, one.content, session=_state_of(one))
 
     def upsert(self, table: str, rows: Any) -> int:
         """Insert rows, each in the place of the one with its primary key; returns the epoch.
@@ -261,6 +310,8 @@ class RowChanges:
         """
         target, csv = self._engine.committed.table(table), CsvOptions.of(options or {})
         rejects = rejects_of(on_error, mode)
+        if rejects is not None:
+            require_alone(self._engine)
         set_aside = reject is not None or rejects is not None
         keys = self._engine.reader.keys(target) if set_aside and mode == "append" else ()
         judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
@@ -312,7 +363,7 @@ class RowChanges:
     def _take(self, changes: Mapping[str, Any]) -> dict[str, ChangeSet]:
         catalog, taken = self._engine.committed, dict[str, ChangeSet]()
         for name, data in changes.items():
-            table = catalog.table(name) if self._session is None else self._table(name)
+            table = self._table(name) if self._engine.calls.by_thread else catalog.table(name)
             is_spark = type(data) is not list and type(data).__module__.startswith("pyspark.")
             taken[table.name] = self._take_frame(table, data) if is_spark else changes_of(data, table)
         return taken
@@ -418,8 +469,14 @@ def _weighted(rows: Any, table: Table, made: Callable[[Any], Any] = lambda row: 
     return list(pairs) if isinstance(rows, list) else pairs
 
 
-def _result_of(result: int | Exception) -> int | TidemillError:
+def _state_of(one: KeyedChanges) -> SessionState | None:
+    return None if one.session is None else one.session._session
+
+
+def _result_of(result: int | Exception, rows: GivenRows | None) -> int | TidemillError:
     """The result of an epoch for users: any other error is a fault of ours."""
+    if isinstance(result, int) and rows is not None and rows.is_taken:
+        return IntakeEpoch(result, rows.counts)
     if isinstance(result, int | TidemillError):
         return result
     if isinstance(result, OSError):

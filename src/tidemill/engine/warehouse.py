@@ -252,7 +252,9 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         attached by another call. ``prefix`` begins all names.
         """
         folder = None if self._temporary else str(self._folder)
-        return self._attached.attach(spark or self.spark, folder, self._engine.committed, prefix)
+        names = self._attached.attach(spark or self.spark, folder, self._engine.committed, prefix)
+        self._engine.tell(name.removeprefix(prefix) for name in names)
+        return names
 
     def detach(self, spark: SparkSession | None = None) -> None:
         """Drop the temporary views that ``attach`` made in a session."""
@@ -278,7 +280,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
             engine.source_views.sync(name, timeout)
             came += engine.source_views.tally.total - before
         epoch = self.flush()
-        published = engine.publications.publish() if name is None and publish else None
+        published = self.publish() if name is None and publish else None
         return IntakeEpoch(epoch, came, published)
 
     def publish(self, view: str | None = None) -> PublishedEpochs:
@@ -287,7 +289,9 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         A table is written once for each epoch, also if this process ends between two commits. The result has the rows
         that changed and the bytes that were written, of all and by view in ``tables``.
         """
-        return self._engine.publications.publish(view)
+        published = self._engine.publications.publish(view)
+        self._engine.tell(published)
+        return published
 
     @property
     def taken(self) -> IntakeCounts:

@@ -11,7 +11,7 @@ TidemillError
 │   ├── BadValue              a value that does not fit its column
 │   ├── NullViolation         NULL in a NOT NULL column
 │   ├── CheckViolation        a row of which a CHECK of its table is false
-│   ├── DuplicateKey          a second row with the same primary key
+│   ├── DuplicateKey          a second row with the same primary key or UNIQUE values
 │   ├── MissingRow            a row that leaves without ever having arrived
 │   ├── DanglingReference     a reference to a row or object that is not there, or would no longer be
 │   ├── ArithmeticFault       overflow, division by zero, an impossible cast
@@ -186,7 +186,7 @@ class CheckViolation(DataError):
 
 
 class DuplicateKey(DataError):
-    """A second row with the same primary key."""
+    """A second row with the same primary key, or with the same values of columns that are UNIQUE."""
 
 
 class AppendOnlyViolation(DataError):

@@ -36,6 +36,19 @@ class CheckConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class UniqueConstraint:
+    """``UNIQUE (columns)``: no two rows agree there; a row with a NULL among them agrees with none.
+
+    One that is not ``enforced`` only informs; with ``rely`` plans may take it for granted.
+    """
+
+    columns: tuple[str, ...]
+    name: str = ""
+    enforced: bool = True
+    rely: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReferentialConstraint:
     """A foreign key: ``columns`` of this table name a row of ``table`` by ``referenced``, or by its primary key.
 
@@ -90,6 +103,7 @@ class Table:
     append_only: bool = False
     defaults: tuple[tuple[str, str], ...] = ()
     """Columns with the text of their DEFAULT, which INSERT and UPDATE give where no value is."""
+    uniques: tuple[UniqueConstraint, ...] = ()
 
     @property
     def checks_rows(self) -> bool:

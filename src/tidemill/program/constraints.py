@@ -1,4 +1,4 @@
-"""Constraints as runtimes enforce them: conditions of single rows, and foreign keys between the tables of an epoch."""
+"""Constraints as runtimes enforce them: conditions of single rows, unique columns, and foreign keys between tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tidemill.algebra.expressions.scalars import Scalar
-from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, names_of
+from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, UniqueConstraint, names_of
 
-__all__ = ["CheckCondition", "Constraints", "ForeignKey"]
+__all__ = ["CheckCondition", "Constraints", "ForeignKey", "UniqueKey"]
 
 ColumnIndexes = tuple[int, ...]
 
@@ -55,18 +55,38 @@ class ForeignKey:
         return tuple(self.child.fields[place].name for place in self.child_places)
 
 
+@dataclass(frozen=True, eq=False)
+class UniqueKey:
+    """Columns of ``table``, which is kept, in which no two rows are equal; NULL equals nothing."""
+
+    table: Table
+    constraint: UniqueConstraint
+
+    @cached_property
+    def places(self) -> ColumnIndexes:
+        """Positions of the columns in a row."""
+        names = names_of(self.table.fields)
+        return tuple(names.index(column) for column in self.constraint.columns)
+
+
 @dataclass(frozen=True)
 class Constraints:
-    """All constraints that a warehouse enforces: conditions by table, and foreign keys by each of their two tables."""
+    """All constraints that a warehouse enforces: conditions and unique columns by table, and foreign keys by each of
+    their two tables."""
 
     conditions: Mapping[str, tuple[CheckCondition, ...]] = field(default_factory=dict)
     keys: Mapping[str, tuple[ForeignKey, ...]] = field(default_factory=dict)
+    uniques: Mapping[str, tuple[UniqueKey, ...]] = field(default_factory=dict)
 
     def touch(self, tables: Collection[str]) -> bool:
         """True if a change of ``tables`` can violate a constraint."""
-        if not (self.conditions or self.keys):
+        if not (self.conditions or self.keys or self.uniques):
             return False
-        return any(table in self.conditions or table in self.keys for table in tables)
+        return any(table in some for table in tables for some in (self.conditions, self.keys, self.uniques))
+
+    def uniques_of(self, tables: Collection[str]) -> list[UniqueKey]:
+        """The unique columns of all of ``tables``."""
+        return [key for table in tables for key in self.uniques.get(table, ())]
 
     def conditions_of(self, table: str) -> tuple[CheckCondition, ...]:
         """The conditions of the rows of ``table``."""

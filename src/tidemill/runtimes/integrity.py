@@ -17,7 +17,7 @@ from tidemill.model.errors import (
     TextLocation,
 )
 from tidemill.model.schema import LARGEST_WEIGHT, Table
-from tidemill.program.constraints import CheckCondition, ForeignKey
+from tidemill.program.constraints import CheckCondition, ForeignKey, UniqueKey
 
 SAFE_WEIGHT = 1 << 32
 """Weight up to which no sum is checked for overflow: reaching the limit would take billions of epochs."""
@@ -141,6 +141,30 @@ def check_violated(condition: CheckCondition, row: Row) -> CheckViolation:
         f'a row of "{table.name}" violates "{check.name}"',
         where=f"{table.name} {row!r}",
         detail=f"CHECK ({check.text}) is false.",
+    )
+
+
+def check_unique(key: UniqueKey, change: ZSet, held: WeightsByKey) -> None:
+    """Refuse an epoch after which two rows of a table agree in columns that are UNIQUE.
+
+    ``change`` is the summed change of the table, and ``held`` as for foreign keys. A row that takes the place of
+    another one with its values adds nothing on balance, so only keys of which more rows come than leave are looked up.
+    """
+    coming = {value: count for value, count in count_by_key(change, key.places).items() if count > 0}
+    found = held(key.table.name, key.places, coming) if coming else {}
+    for value, count in coming.items():
+        if found.get(value, 0) + count > 1:
+            raise duplicate_value(key, value)
+
+
+def duplicate_value(key: UniqueKey, value: Row) -> DuplicateKey:
+    """The error for a second row with the same values of columns that are UNIQUE."""
+    name, columns = key.table.name, key.constraint.columns
+    return DuplicateKey(
+        f'a row of "{name}" violates "{key.constraint.name}": two rows would have {_named(columns, value)}',
+        where=f"{name} {_named(columns, value)}",
+        detail=f"UNIQUE ({', '.join(columns)}).",
+        hint="Take the other row out in the same epoch, or before.",
     )
 
 

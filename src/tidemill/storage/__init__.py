@@ -11,6 +11,7 @@
 - ``change_counts``: rows that epochs have inserted, updated and deleted, for statistics.
 - ``bounded_log``: lines of text beside the commits, bounded in bytes: the refresh log.
 - ``runs``: Parquet files of weighted rows, verified against their checksums.
+- ``row_group_statistics``: what the statistics of a file say of its row groups.
 - ``prepared_run``: files that are written before the epoch that takes them in.
 - ``shared_staging``: files of the next epoch that processes of several machines write to an object store.
 - ``row_group_cache``: what lookups have read of runs, kept for later ones under a memory budget.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from threading import RLock
+from threading import RLock, get_ident
 from typing import TypeVar
 
 from tidemill.model.errors import CommitUnknown, Corrupt, LockHeld, StorageError
@@ -26,11 +27,20 @@ from tidemill.storage.vacuumed_files import find_vacuumed
 T = TypeVar("T")
 
 
+@dataclass
+class _JointCommit:
+    """A joint commit that has begun: the state that its thread alone sees."""
+
+    thread: int
+    now: CommittedState
+
+
 class FolderCommits:
     """What is committed (``now``), the snapshots that readers hold, and the writer, unless the folder is read-only."""
 
     def __init__(self, layout: Layout, now: CommittedState, writer: FolderWriter | None) -> None:
-        self.now = now
+        self._committed = now
+        self._joint: _JointCommit | None = None
         self.writer = writer
         self.snapshots = OpenSnapshots()
         self.lock = RLock()
@@ -38,6 +48,17 @@ class FolderCommits:
         self._unsure = False
         self._broken: CommitUnknown | LockHeld | None = None
         self._seen: tuple[int, int] | None = None
+
+    @property
+    def now(self) -> CommittedState:
+        """The committed state; for the thread of a joint commit, that after its commits so far."""
+        joint = self._joint
+        return self._committed if joint is None or joint.thread != get_ident() else joint.now
+
+    @property
+    def is_joint(self) -> bool:
+        """True between the first and the last commit of a joint one."""
+        return self._joint is not None
 
     @property
     def is_broken(self) -> bool:
@@ -110,6 +131,33 @@ class FolderCommits:
         doing = f"commit manifest {manifest.sequence}"
         self.advance(doing, lambda: (writer.publish(self.now, manifest, whole=whole), None))
 
+    @contextmanager
+    def joint(self) -> Iterator[None]:
+        """Context of a joint commit of the next epoch: what this thread commits is seen by it alone, and becomes
+        visible and durable by one manifest at the end. The log is in runs."""
+        with self.lock:
+            writer = self.require_writer()
+            if not self._committed.state.sequence:  # runs without any manifest would be those of a damaged folder
+                self.publish(writer.next(self._committed))
+            before = self._committed
+            writer.joint = True
+            state = replace(before.state, epoch=before.epoch + 1, log=None)
+            self._joint = joint = _JointCommit(get_ident(), CommittedState.of(state))
+        try:
+            yield
+            with self.lock:
+                self.advance(f"commit epoch {joint.now.epoch}", lambda: (self._end(joint, writer, before), None))
+        except BaseException:
+            self._unsure, self._joint = True, None
+            raise
+
+    def _end(self, joint: _JointCommit, writer: FolderWriter, before: CommittedState) -> CommittedState:
+        if self._joint is not joint:
+            raise StorageError("an error has undone the commit", where=str(self._layout.root), hint="Try it again.")
+        committed = writer.publish_joint(before, joint.now)
+        self._joint = None
+        return committed
+
     def wait(self, number: int, durable: Callable[[], None]) -> None:
         """Wait until an epoch of the log is durable. If the sync fails, that is unknown until the log is read again."""
         try:
@@ -126,7 +174,7 @@ class FolderCommits:
         """Return to the state in the folder after an exception has interrupted a commit."""
         with self.lock:
             self.require_sound()
-            if self._unsure:
+            if self._unsure or self._joint is not None:
                 self._recovered()
 
     def require_writer(self) -> FolderWriter:
@@ -148,7 +196,10 @@ class FolderCommits:
             raise self._broken.with_traceback(None)
 
     def _become(self, now: CommittedState) -> None:
-        self.now = now
+        if self._joint is None:
+            self._committed = now
+        else:
+            self._joint.now = now
         self.snapshots.witness(now.state)
 
     def _require_unmade(self, doing: str, refused: OSError) -> None:
@@ -164,8 +215,9 @@ class FolderCommits:
 
     def _recovered(self) -> CommittedState:
         assert self.writer is not None
+        self._unsure, self._joint = True, None
         try:
-            now = self.writer.recover(self.now)
+            now = self.writer.recover(self._committed)
         except LockHeld as over:
             self._broken = over
             raise
@@ -175,6 +227,10 @@ class FolderCommits:
         self._become(now)
         self._unsure = False
         return now
+
+
+def durable_already() -> None:
+    """Return at once: a manifest is durable when it exists."""
 
 
 def _unknown(doing: str, where: FilePath, trouble: OSError | Corrupt) -> CommitUnknown:

@@ -38,7 +38,7 @@ from tidemill.storage.compaction.vacuum import (
 from tidemill.storage.filesystem.checksums import UNREAD_HINT
 from tidemill.storage.filesystem.durable_files import TemporaryFolder, fault, is_disk_full, translate_os_errors
 from tidemill.storage.filesystem.file_system import Access, FilePath, system_of
-from tidemill.storage.folder_commits import FolderCommits
+from tidemill.storage.folder_commits import FolderCommits, durable_already
 from tidemill.storage.folder_writer import FolderWriter, goes_to_log, map_id, require_durability
 from tidemill.storage.mapped.run_lookups import RunLookups, delete_unnamed
 from tidemill.storage.row_group_cache import RowGroupCache
@@ -94,14 +94,10 @@ class FolderStore:
             layout.refuse_links()
             require_warehouse(layout.root, create=create and not read_only)
             cache = RowGroupCache(cached_bytes) if cached_bytes else None
-            if read_only:
-                return cls._open_to_read(layout, cache)
-            return cls._open_to_write(layout, cache, synced=durability == "epoch")
-
-    @classmethod
-    def _open_to_read(cls, layout: Layout, cache: RowGroupCache | None) -> FolderStore:
-        require_current(layout.root)
-        return cls(layout, recover(layout), None, cache)
+            if not read_only:
+                return cls._open_to_write(layout, cache, synced=durability == "epoch")
+            require_current(layout.root)
+            return cls(layout, recover(layout), None, cache)
 
     @classmethod
     def _open_to_write(cls, layout: Layout, cache: RowGroupCache | None, *, synced: bool) -> FolderStore:
@@ -226,9 +222,7 @@ class FolderStore:
             self.checkpoint()
             return []
         part = self._now.tail.part(name, until=until)
-        if part is None:
-            return []
-        return [self._temporary_runs.write(part.table, part.first, part.last)]
+        return [] if part is None else [self._temporary_runs.write(part.table, part.first, part.last)]
 
     def rows(self, name: str) -> int:
         """Number of stored rows of the map before summing: an upper bound of its size."""
@@ -321,7 +315,16 @@ class FolderStore:
             for name in (*epoch.dropped, *epoch.replaced):
                 self._forgotten.pop(name, None)  # the name now denotes a different map
             self._tidy(self._forget)
-            return _durable
+            return durable_already
+
+    @contextmanager
+    def joint(self) -> Iterator[None]:
+        """Context in which the commits of this thread are seen by it alone, and become one at its end."""
+        with self._merging:  # runs that are merged meanwhile would be those of two states
+            self.checkpoint()
+            with self._commits.joint():
+                yield
+        self._tidy(self._forget)
 
     def _tidy(self, work: Callable[[], None]) -> None:
         """Do maintenance after a commit. The commit is durable already, so an error is only a warning; it is
@@ -409,7 +412,7 @@ class FolderStore:
 
     def _forget(self) -> None:
         """Delete the expired rows after a checkpoint; deferred if runs are being merged."""
-        if not self._forgotten or not self._merging.acquire(blocking=False):
+        if not self._forgotten or self._commits.is_joint or not self._merging.acquire(blocking=False):
             return
         try:
             with self._merged() as writer:
@@ -494,7 +497,3 @@ class FolderStore:
         """Refuse if nothing can be committed: by a reader, in a forked process, or after a failed sync."""
         with self._lock:
             self._commits.require_writer()
-
-
-def _durable() -> None:
-    """Return at once: a manifest is durable when it exists."""

@@ -83,6 +83,8 @@ class FolderWriter:
         self._written: list[str] = []
         self._merged: list[str] = []
         self._threads: ThreadPoolExecutor | None = None
+        self.joint = False
+        """True while manifests are not written: the runs of several commits become those of one."""
         self.traffic = StoreTraffic()
 
     def require_own(self) -> None:
@@ -150,6 +152,7 @@ class FolderWriter:
 
         Unreferenced runs are deleted, a torn record is cut off, and what was committed is made durable.
         """
+        self.joint = False
         if not manifest_file(self._layout.manifests, before.state.sequence + 1).exists():
             self._discard(self._written)
         now = recover(self._layout)
@@ -238,7 +241,7 @@ class FolderWriter:
     def publish(self, now: CommittedState, manifest: Manifest, *, whole: bool = False) -> CommittedState:
         """Commit a manifest, with all epochs of the log unless the manifest says that the log continues.
 
-        It is committed as soon as its file has its name.
+        It is committed as soon as its file has its name. Within a joint commit it only leads to the next state.
         """
         if manifest.log is None:
             manifest = self._with_tail(now, manifest)
@@ -247,8 +250,20 @@ class FolderWriter:
         self._together(lambda folder: system_of(folder).sync_folder(folder), list(folders.values()))
         self.traffic.written += sum(run.bytes for run in added)
         after = manifest.apply(now.state)
+        if self.joint:
+            return CommittedState.of(replace(after, sequence=now.state.sequence, seal=now.state.seal, log=None))
         if whole or manifest.sequence % FULL_EVERY == 1:
             manifest = manifest.whole(after)
+        return self._commit_manifest(now, manifest, after)
+
+    def publish_joint(self, now: CommittedState, after: CommittedState) -> CommittedState:
+        """Commit what several commits after ``now`` have led to, by one manifest that names all."""
+        self.joint = False
+        manifest = replace(self.next(now), epoch=after.epoch, oldest=after.state.oldest).whole(after.state)
+        return self._commit_manifest(now, manifest, manifest.apply(now.state))
+
+    def _commit_manifest(self, now: CommittedState, manifest: Manifest, after: WarehouseState) -> CommittedState:
+        """Write a manifest, whose runs are durable, and which leads to the state ``after``."""
         self._lock.check()
         fault("before-manifest")
         try:

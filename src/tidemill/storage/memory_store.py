@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from threading import RLock
+from threading import RLock, get_ident
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -167,13 +168,28 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._now = _CommittedEpoch(0, 0, {}, {}, {}, RecentEpochs())
+        self._committed = _CommittedEpoch(0, 0, {}, {}, {}, RecentEpochs())
+        self._joint: _CommittedEpoch | None = None
+        self._joint_thread = 0
         self._unsure = False
         self._moved: dict[int, Mapping[str, str]] = {}
         self._folder: TemporaryFolder | None = None
         self._files: list[tuple[TableSegment, RunFile]] = []
         self._closed = False
         self.traffic = StoreTraffic()
+
+    @property
+    def _now(self) -> _CommittedEpoch:
+        """The committed state; for the thread of a joint commit, that after its commits so far."""
+        joint = self._joint
+        return self._committed if joint is None or self._joint_thread != get_ident() else joint
+
+    @_now.setter
+    def _now(self, now: _CommittedEpoch) -> None:
+        if self._joint is not None and self._joint_thread == get_ident():
+            self._joint = now
+        else:
+            self._committed = now
 
     @property
     def epoch(self) -> int:
@@ -298,6 +314,25 @@ class MemoryStore:
             self._now = now.appended(epoch)
             self._unsure = False
 
+    @contextmanager
+    def joint(self) -> Iterator[None]:
+        """Context in which the commits of this thread are seen by it alone, and become one at its end."""
+        with self._lock:
+            self._require_open()
+            before, moved = self._committed, dict(self._moved)
+            self._joint_thread = get_ident()
+            self._joint = joint = before._replace(epoch=before.epoch + 1, tail=before.tail.copy())
+        try:
+            yield
+            with self._lock:
+                if self._joint is None:
+                    raise StorageError("an error has undone the commit", hint="Try it again.")
+                joint, self._joint = self._joint, None
+                self._committed = joint
+        except BaseException:
+            self._joint, self._moved = None, moved
+            raise
+
     def require_writable(self) -> None:
         """Refuse if the store is closed."""
         if self._closed or self._unsure:
@@ -306,6 +341,7 @@ class MemoryStore:
     def recover(self) -> None:
         """Return to the last commit after an exception has interrupted the next one."""
         with self._lock:
+            self._joint = None
             self._require_open()
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -157,6 +158,10 @@ class Store(ReadableStore, Protocol):
 
     def append(self, epoch: Epoch) -> Callable[[], None]:
         """Make the epoch visible; the returned function waits until it is durable, together with others who wait."""
+
+    def joint(self) -> AbstractContextManager[None]:
+        """Context of a joint commit of the next epoch: what this thread commits is seen by it alone, and becomes
+        visible and durable together at the end, or not at all. All of it has the number of that epoch."""
 
     def require_writable(self) -> None:
         """Refuse if nothing can be committed."""

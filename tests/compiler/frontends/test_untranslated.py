@@ -237,7 +237,6 @@ STATEMENTS = [
     "DROP MATERIALIZED TABLE r",
     "DROP TABLE r CASCADE more",
     "EXPLAIN 'VIEW' v",
-    "SHOW TABLES LIKE 'a'",
 ]
 
 

@@ -28,7 +28,7 @@ from tidemill.serving.access import users as users_module
 from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.access.binding import is_loopback, require_safe_binding
 from tidemill.serving.access.hashed_secrets import ScramVerifier
-from tidemill.serving.access.limits import RateLimit, SizeLimits
+from tidemill.serving.access.limits import RateLimit, require_length
 from tidemill.serving.access.principal import LOCAL_OWNER, Principal
 from tidemill.serving.access.tls import tls_context
 from tidemill.serving.access.users import Users
@@ -212,9 +212,9 @@ def test_limits_forget_who_has_not_asked_for_long() -> None:
     for number in range(20_000):
         assert limit.take(str(number)) == 0
     assert limit.take("19999") == 1
-    SizeLimits(statement_bytes=3).require_statement("abc")
+    require_length("abc", 3)
     with pytest.raises(InvalidArgument, match="at most 3 bytes"):
-        SizeLimits(statement_bytes=3).require_statement("abcd")
+        require_length("abcd", 3)
 
 
 STATEMENTS = [

@@ -1,15 +1,17 @@
-"""One warehouse, its server and one browser for all tests of the console."""
+"""One warehouse, its server, with and without users, and one browser for all tests of the console."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pytest
 
 import tidemill
 from tests.serving.console.browser import WIDE, Shown, started
 from tidemill.engine.warehouse import Warehouse
+from tidemill.serving.access.users import Users
 from tidemill.serving.server.server import Server
 from tidemill.serving.server.settings import Settings
 
@@ -27,7 +29,7 @@ SHOP = """
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shop() -> Iterator[Warehouse]:
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql(SHOP)
@@ -36,7 +38,7 @@ def shop() -> Iterator[Warehouse]:
         yield wh
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(shop: Warehouse) -> Iterator[Server]:
     server = Server(shop, "shop", Settings(port=0))
     server.start()
@@ -45,7 +47,7 @@ def server(shop: Warehouse) -> Iterator[Server]:
     server.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with started() as browser:
         yield browser
@@ -54,6 +56,40 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def shown(browser: Any, server: Server) -> Iterator[Shown]:
     """A new page, on which nothing may go wrong until the test has ended."""
+    with new_page(browser, server) as shown:
+        yield shown
+
+
+class Guarded(NamedTuple):
+    """The same warehouse, served to users: each of them has the role of this name."""
+
+    server: Server
+    users: Users
+    tokens: dict[str, str]
+
+
+@pytest.fixture(scope="package")
+def guarded(shop: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    users = Users.load(tmp_path_factory.mktemp("users") / "users.json")
+    for role in ("owner", "writer", "reader", "granted"):
+        users.add(f"the.{role}", [role] if role != "granted" else [])
+    tokens = {name.removeprefix("the."): users.add_token(name) for name in users.names()}
+    server = Server(shop, "shop", Settings(port=0, users=users))
+    server.start()
+    yield Guarded(server, users, tokens)
+    server.stop()
+    server.wait()
+
+
+@pytest.fixture
+def visitor(browser: Any, guarded: Guarded) -> Iterator[Shown]:
+    """A new page of the server with users, where nobody has logged in."""
+    with new_page(browser, guarded.server) as shown:
+        yield shown
+
+
+@contextmanager
+def new_page(browser: Any, server: Server) -> Iterator[Shown]:
     context = browser.new_context(viewport=WIDE, color_scheme="light")
     context.set_default_timeout(15_000)
     shown = Shown(context.new_page(), server.url)

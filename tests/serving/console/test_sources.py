@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tidemill.compiler.frontends.script.readers import STATEMENT_READERS, refuse_with_hint
 from tidemill.model.errors import SetupError
 from tidemill.serving.console import assets
 from tidemill.serving.console.assets import POLICY, find_asset, require_assets
@@ -46,6 +48,16 @@ def test_nothing_is_markup_or_from_elsewhere() -> None:
     packages = json.loads((SOURCES / "package-lock.json").read_text())["packages"]
     assert len(packages) > 20
     assert all("integrity" in package and "resolved" not in package for name, package in packages.items() if name)
+
+
+def test_first_words_of_statements_have_the_role_that_they_take() -> None:
+    """Whoever adds a statement says for whom the editor offers it."""
+    text = (SOURCES / "src" / "query" / "statement_rights.ts").read_text()
+    roles = dict(re.findall(r'^  (\w+): words\("([a-z ]+)"\)', text, re.MULTILINE))
+    for_all = "( table with values select from show describe desc use set declare execute begin start commit rollback"
+    known = " ".join((roles["owner"], roles["writer"], roles["reader"], for_all)).split()
+    assert len(known) == len(set(known))
+    assert {words[0].lower() for words, read in STATEMENT_READERS.items() if read is not refuse_with_hint} == set(known)
 
 
 def test_the_bundle_names_its_licences() -> None:

@@ -115,3 +115,13 @@ def test_a_subscription_goes_on_over_restarts(tmp_path: Path) -> None:
         with pytest.raises(SourceLost):
             next(remote.subscribe("v", since=2, patience=0.1))
     wh.close()
+
+
+def test_bad_rows_are_set_aside_by_the_server(desk: Served, remote: RemoteWarehouse) -> None:
+    good, bad = (1, (71, "zoe", "2.00", datetime.date(2024, 1, 2), ["x"])), (1, (72, None, "1", None, None))
+    epoch = remote.apply({"orders": [good, bad, (1, (73,))], "notes": [(1, (1, "x"))]}, on_error="quarantine")
+    assert epoch == desk.wh.epoch and epoch.counts.rejected == 2  # type: ignore[attr-defined]
+    added = [row for row in desk.wh.table("orders").rows() if row[0] > 70]
+    assert added == [(71, "zoe", Decimal("2.00"), datetime.date(2024, 1, 2), ["x"])]
+    assert sorted(place for _, place, *_ in desk.wh.table("orders_errors").rows()) == [2, 3]
+    desk.wh.sql("DELETE FROM orders; DELETE FROM notes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
@@ -15,6 +14,7 @@ import pytest
 import websockets.asyncio.client as websockets
 
 import tidemill
+from tests import coroutines
 from tests.serving.http.conftest import EventReader, Served, serve
 from tidemill.serving.http.service.topic import Topic
 
@@ -157,6 +157,6 @@ def test_a_web_socket_has_the_same(desk: Served) -> None:
             await websockets.connect(url, origin="http://evil.example")  # type: ignore[arg-type]
         return found
 
-    changes, wrong = asyncio.run(talk())
+    changes, wrong = coroutines.run(talk())
     assert changes == {"epoch": epoch, "weights": [1], "rows": [["socket", 7]]}
     assert wrong["error"]["kind"] == "BadValue"

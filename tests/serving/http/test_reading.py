@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tests.serving.http.conftest import Served
+from tidemill.engine.builds.builds import BuildStatus
 from tidemill.serving.http.endpoints import ENDPOINTS
+from tidemill.serving.http.metrics import metrics_text
 
 
 def test_rows_come_in_the_form_that_is_accepted(shop: Served) -> None:
@@ -222,6 +227,7 @@ def test_what_is_behind_a_view(shop: Served) -> None:
 
 
 def test_figures_for_prometheus(shop: Served) -> None:
+    assert shop.sql("SELECT 1").status == shop.get("/v1/views/spend").status == 200
     text = shop.get("/metrics").body.decode()
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(lines["tidemill_epoch"]) == shop.wh.epoch
@@ -229,3 +235,27 @@ def test_figures_for_prometheus(shop: Served) -> None:
     assert float(lines['tidemill_view_state{view="spend",state="fresh"}']) == 1
     assert float(lines['tidemill_view_rows_in_total{view="spend"}']) > 0
     assert lines["tidemill_waiting_posts"] == "0"
+    buckets = [float(n) for line, n in lines.items() if line.startswith("tidemill_epoch_latency_seconds_bucket")]
+    assert buckets == sorted(buckets) and buckets[-1] == float(lines["tidemill_epoch_latency_seconds_count"]) > 0
+    assert float(lines["tidemill_epoch_latency_seconds_sum"]) > 0
+    assert float(lines['tidemill_requests_total{kind="sql",status="200"}']) > 0
+    assert float(lines['tidemill_request_latency_seconds_bucket{kind="rows",le="+Inf"}']) > 0
+
+
+def test_figures_of_readers_and_builds(shop: Served) -> None:
+    live = shop.events("/v1/views/spend/changes")
+    next(event for event in live if "id" in event)
+    text = shop.get("/metrics").body.decode()
+    assert 'tidemill_view_subscribers{view="spend"} 1\n' in text
+    assert 'tidemill_view_waiting_bytes{view="spend"} 0\n' in text
+    assert 'tidemill_view_lagging_subscribers{view="spend"} 0\n' in text
+    live.close()
+    built = replace(shop.wh.status(), builds=(BuildStatus("slow", "filling", 5, 20),))
+    text = metrics_text(shop.server._service, built, shop.wh.activity(), {})
+    assert 'tidemill_build_share{view="slow",state="filling"} 0.25\n' in text
+
+
+def test_the_page_lists_all_figures(shop: Served) -> None:
+    names = {line.split()[2] for line in shop.get("/metrics").body.decode().splitlines() if line.startswith("# TYPE")}
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "operate.md").read_text()
+    assert set(re.findall(r"`(tidemill_\w+)", page)) == names

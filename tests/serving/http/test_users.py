@@ -11,18 +11,21 @@ import pytest
 import tidemill
 from tests.serving.http.conftest import SHOP, Answer, Served, serve
 from tidemill.model.errors import NotAllowed
+from tidemill.serving.access.audit_log import AuditLog
 from tidemill.serving.access.users import Users
 
-ROLES = {"olga": ["owner"], "will": ["writer"], "rita": ["reader"], "eve": ["eu"]}
+ROLES = {"olga": ["owner"], "will": ["writer"], "rita": ["reader"], "eve": ["eu"], "log": []}
+NDJSON = "application/x-ndjson"
 
 
 class Desk:
     """A server with users, and the token of each."""
 
-    def __init__(self, served: Served, tokens: dict[str, str], audit: Path) -> None:
+    def __init__(self, served: Served, tokens: dict[str, str], audit: Path, log: AuditLog) -> None:
         self.served = served
         self.tokens = tokens
         self.audit = audit
+        self.log = log
 
     def ask(self, user: str, method: str, path: str, body: str | None = None, **headers: str) -> Answer:
         given = {"content_type": "application/json", "authorization": f"Bearer {self.tokens[user]}", **headers}
@@ -42,8 +45,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     wh = tidemill.open(folder / "shop", runtime="native")
     wh.sql(SHOP)
     wh.sql("GRANT SELECT ON spend TO eu WHERE customer = 'ann'")
-    for served in serve(wh, users=users, audit=folder / "audit"):
-        yield Desk(served, tokens, folder / "audit")
+    wh.sql("CREATE TABLE lines (id BIGINT PRIMARY KEY, line STRING); GRANT INSERT ON lines TO log WHERE line <> 'no'")
+    wh.sql("CREATE FUNCTION secret_price(i INT) RETURNS INT RETURN i + 1")
+    log = AuditLog(folder / "audit")
+    for served in serve(wh, users=users, audit=log):
+        yield Desk(served, tokens, folder / "audit", log)
 
 
 def test_nobody_is_let_in_without_a_token(desk: Desk) -> None:
@@ -76,16 +82,91 @@ def test_rows_are_those_that_were_granted(desk: Desk) -> None:
     assert [row[:3] for row in desk.ask("eve", "GET", "/v1/views/spend/changes").json["rows"]] == ann
     assert desk.sql("eve", "SELECT * FROM spend").json["results"][0]["rows"] == ann
     assert desk.ask("eve", "GET", "/v1/tables/orders").status in (403, 404)
-    for path in ("/v1/status", "/v1/catalog", "/v1/views/spend/explain", "/v1/refreshes", "/metrics", "/v1/sources"):
+    for path in ("/v1/status", "/v1/views/spend/explain", "/v1/refreshes", "/metrics", "/v1/sources"):
         assert desk.ask("eve", "GET", path).status == 403, path
-    live = desk.ask("eve", "GET", "/v1/views/spend/changes", accept="text/event-stream")
-    assert (live.status, live.error["kind"]) == (403, "NotAllowed")
+
+
+def test_rows_are_sent_by_who_may_insert_them(desk: Desk) -> None:
+    def post(user: str, body: str, path: str = "/v1/tables/lines", **headers: str) -> Answer:
+        return desk.ask(user, "POST", path, body, **{"content_type": NDJSON, **headers})
+
+    assert post("log", '{"id": 1, "line": "a"}').json["rows"] == 1
+    named = '{"table": "lines", "weight": 1, "row": {"id": 2, "line": "b"}}'
+    assert post("log", named, "/v1/changes").status == 200
+    for body, path, status, kind in [
+        ('{"id": 3, "line": "no"}', "/v1/tables/lines", 403, "NotAllowed"),
+        ('{"id": 1, "line": "a", "_weight": -1}', "/v1/tables/lines", 403, "NotAllowed"),
+        ('{"id": 1}', "/v1/tables/lines?mode=delete", 403, "NotAllowed"),
+        ('{"id": 1, "line": "c"}', "/v1/tables/lines?mode=upsert", 403, "NotAllowed"),
+        ('{"id": 1, "customer": "x"}', "/v1/tables/orders", 404, "UnknownName"),
+        (named.replace("lines", "orders"), "/v1/changes", 404, "UnknownName"),
+    ]:
+        answer = post("log", body, path)
+        assert (answer.status, answer.error["kind"]) == (status, kind), (body, path, answer)
+        assert "orders" not in (answer.error["hint"] or "")
+    assert post("eve", '{"id": 5, "line": "a"}').status == 404
+    taken = post("log", '{"id": 1, "line": "b"}')
+    assert (taken.status, taken.error["kind"]) == (422, "DuplicateKey")
+    assert sorted(desk.served.wh.table("lines").rows()) == [(1, "a"), (2, "b")]
+
+
+def test_a_key_belongs_to_its_user(desk: Desk) -> None:
+    epochs = [
+        desk.ask(user, "POST", "/v1/tables/lines", f'{{"id": {number}}}', idempotency_key="mine").json["epoch"]
+        for number, user in [(11, "will"), (12, "olga"), (11, "will"), (12, "olga")]
+    ]
+    assert epochs[:2] == epochs[2:] and epochs[0] != epochs[1]
+
+
+def test_what_is_known_of_the_warehouse_is_what_was_granted(desk: Desk) -> None:
+    catalog = desk.ask("eve", "GET", "/v1/catalog").json
+    assert [one["name"] for one in catalog["relations"]] == ["spend"] and "sum" in catalog["functions"]
+    assert "secret_price" not in catalog["functions"]
+    assert "secret_price" in desk.ask("rita", "GET", "/v1/catalog").json["functions"]
+    assert len(desk.ask("rita", "GET", "/v1/catalog").json["relations"]) == 3
+    assert desk.ask("eve", "GET", "/v1/epochs/1/wait?view=spend").json["reached"] is True
+    assert desk.ask("log", "GET", "/v1/epochs/1/wait").json["reached"] is True
+    assert desk.ask("log", "GET", "/v1/epochs/1/wait?view=spend").status == 404
+    assert desk.ask("rita", "GET", "/v1/views/spend/definition").status == 200
+    for user, path, status in [
+        ("eve", "/v1/views/spend/definition", 403),
+        ("log", "/v1/views/spend/definition", 404),
+        ("log", "/v1/tables/lines/definition", 403),
+        ("log", "/v1/tables/orders/definition", 404),
+    ]:
+        assert desk.ask(user, "GET", path).status == status, (user, path)
 
 
 def test_statements_are_noted_without_values(desk: Desk) -> None:
     desk.sql("rita", "SELECT * FROM spend WHERE customer = 'secret'")
     text = "".join(path.read_text() for path in desk.audit.iterdir())
     assert '"rita"' in text and "secret" not in text
+
+
+def test_what_is_done_is_noted(desk: Desk) -> None:
+    desk.ask("will", "POST", "/v1/tables/orders", '[{"id": 70}, {"id": 71}]')
+    desk.ask("will", "POST", "/v1/tables/orders", '{"id": 70}')
+    desk.ask("will", "POST", "/v1/tables/orders", '{"id": "secret"}')
+    desk.ask("log", "POST", "/v1/tables/orders", '{"id": 72}')
+    desk.ask("olga", "POST", "/v1/views/spend/refresh")
+    desk.ask("olga", "POST", "/v1/builds/nothing/pause")
+    released = desk.ask("olga", "POST", "/v1/views/spend/errors/release")
+    assert released.status == 400
+    noted = {
+        (entry["user"], entry["action"], entry.get("rows"), entry["outcome"], entry["door"])
+        for entry in desk.log.entries()
+        if "action" in entry
+    }
+    assert noted >= {
+        ("will", "POST /v1/tables/orders", 2, "ok", "http"),
+        ("will", "POST /v1/tables/orders", 1, "DuplicateKey", "http"),
+        ("will", "POST /v1/tables/orders", None, "BadValue", "http"),
+        ("log", "POST /v1/tables/orders", None, "UnknownName", "http"),
+        ("olga", "POST /v1/views/spend/refresh", None, "ok", "http"),
+        ("olga", "POST /v1/builds/nothing/pause", None, "UnknownName", "http"),
+        ("olga", "POST /v1/views/spend/errors/release", None, released.error["kind"], "http"),
+    }
+    desk.served.wh.sql("DELETE FROM orders WHERE id IN (70, 71)")
 
 
 def test_a_client_brings_its_token(desk: Desk) -> None:

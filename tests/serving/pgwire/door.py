@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 
+from tidemill.serving.pgwire.limits import PgLimits
 from tidemill.serving.pgwire.server import PgServer
+from tidemill.serving.server.statement_pool import StatementPool
 
 SHOP = """
 CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, amount DECIMAL(12,2), day DATE);
@@ -21,25 +21,16 @@ INSERT INTO orders VALUES (1, 'ann', 9.50, DATE '2024-01-02'), (2, 'bob', 3.00, 
 """
 
 
-class Pool:
-    """Threads, as many as a server has for statements."""
-
-    def __init__(self, threads: int = 4) -> None:
-        self.executor = ThreadPoolExecutor(threads)
-
-    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self.executor, function, *args)
-
-
 class Door:
     """A ``PgServer`` on a port of its own."""
 
     def __init__(self, warehouse: Any, **options: Any) -> None:
         self.warehouse = warehouse
-        self._loop = asyncio.new_event_loop()
+        self._loop = options.pop("loop", None) or asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.pool = Pool()
+        self.pool = StatementPool(4, 64)
+        options.setdefault("limits", PgLimits(failure_seconds=0, patience=5))
         self.server = PgServer(warehouse, options.pop("users", None), self.pool, port=0, **options)
         try:
             self.call(self.server.start())
@@ -57,7 +48,6 @@ class Door:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-        self.pool.executor.shutdown()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -66,15 +56,20 @@ class Door:
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
         return psycopg.connect(**{**self.options, "autocommit": True, **options})
 
-    def psql(self, *commands: str, options: str = "", files: str | None = None) -> subprocess.CompletedProcess[str]:
+    def psql(self, *commands: str) -> subprocess.CompletedProcess[str]:
         """What psql says to commands, each given by itself."""
+        with self.opened_psql(*commands, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def opened_psql(self, *commands: str, **streams: int) -> subprocess.Popen[str]:
+        """A psql that runs commands, or what is typed."""
         given = [part for command in commands for part in ("-c", command)]
-        where = f"host=127.0.0.1 port={self.port} dbname=shop user=ann options='{options}'"
-        return subprocess.run(
+        where = f"host=127.0.0.1 port={self.port} dbname=shop user=ann"
+        return subprocess.Popen(
             ["psql", "-X", "-v", "ON_ERROR_STOP=0", where, *given],
-            input=files,
-            capture_output=True,
+            **streams,
             text=True,
-            timeout=60,
+            start_new_session=True,
             env={"PATH": "/usr/bin:/bin:/usr/local/bin", "PAGER": "", "LC_ALL": "C.UTF-8"},
         )

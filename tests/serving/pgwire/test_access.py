@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from contextlib import closing
 
 import psycopg
 import pytest
 
 import tidemill
+from tests.serving.pgwire import raw
 from tests.serving.pgwire.door import SHOP, Door
+from tests.serving.pgwire.guarded import eventually
 from tidemill.serving.access.users import Users
+from tidemill.serving.pgwire.limits import PgLimits
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,7 @@ def secured(tmp_path_factory):
         wh.sql(SHOP)
         users = Users(folder / "users.json")
         users.add("ann", ["reader"], "correct horse")
-        door = Door(wh, users=users, tls=context, connections=3)
+        door = Door(wh, users=users, tls=context, limits=PgLimits(connections=3, failure_seconds=0, patience=5))
         yield door
         door.close()
 
@@ -62,6 +66,20 @@ def test_a_connection_too_many_is_refused(secured):
     finally:
         for client in clients:
             client.close()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_encryption_that_does_not_come_about_leaves_nothing(secured, loop):
+    limits = PgLimits(login_seconds=0.5)
+    door = Door(
+        secured.warehouse, tls=secured.server.tls, limits=limits, loop=pytest.importorskip(loop).new_event_loop()
+    )
+    with raw.dialled(door.port, raw.SSL_REQUEST), closing(door):
+        for after in (b"", b"\x16\x03\x01\x02\x00 this is no TLS"):
+            with raw.dialled(door.port, raw.SSL_REQUEST) as client:
+                assert client.recv(1) == b"S"
+                client.sendall(after)
+        eventually(lambda: len(door.server.clients) == 0)
 
 
 def test_without_users_a_door_is_for_this_machine_alone(secured):

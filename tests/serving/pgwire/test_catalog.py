@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+
 import psycopg
 import pytest
+
+import tidemill
+from tests.serving.pgwire.door import Door
+from tests.serving.pgwire.guarded import eventually, guarded_door
+from tidemill.serving.pgwire.catalog import database
+from tidemill.serving.pgwire.limits import PgLimits
 
 HOSTILE = ["a'b", 'a"b', "drop table orders;--", "x\\y", "Ünïcode ☃", "select", "a`b"]
 
@@ -153,5 +163,91 @@ def test_a_statement_takes_its_time_and_no_more(client):
     client.execute("SET statement_timeout = '50ms'")
     with pytest.raises(psycopg.errors.QueryCanceled):
         client.execute("SELECT count(*) FROM range(100000) a JOIN range(100000) b ON a.id + b.id = 7")
+    with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 0.05 seconds"):
+        client.execute(ENDLESS)
     client.execute("RESET statement_timeout")
     assert client.execute("SELECT 1").fetchone() == (1,)
+    assert client.execute("SELECT count(*) > 0 FROM pg_type").fetchone() == (True,)
+
+
+# -------------------------------------------------------------------------------------------- nobody holds the catalog
+
+ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t, pg_class"
+
+LONG = "(SELECT array_to_string(array_agg(a.typname || b.typname), '') FROM pg_type a, pg_type b)"
+"""Some 50,000 characters."""
+
+
+def test_a_query_of_the_catalog_is_cancelled(client):
+    threading.Timer(0.3, client.cancel_safe).start()
+    with pytest.raises(psycopg.errors.QueryCanceled, match="at its user's request"):
+        client.execute(ENDLESS)
+    assert client.execute("SELECT relname FROM pg_class WHERE relname = 'orders'").fetchall() == [("orders",)]
+
+
+def test_a_query_of_the_catalog_has_its_time():
+    with (
+        tidemill.open(":memory:", runtime="native") as wh,
+        closing(Door(wh, limits=PgLimits(catalog_seconds=0.3))) as door,
+        door.connect() as client,
+    ):
+        with pytest.raises(psycopg.errors.QueryCanceled, match=r"at most 0\.3 seconds"):
+            client.execute(ENDLESS)
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            client.execute("SELECT * FROM pg_type a, pg_type b, pg_type c, pg_type d")
+
+
+def test_one_user_does_not_keep_another_waiting(tmp_path):
+    text = "SELECT count(*) FROM pg_class WHERE relname = 'orders'"
+    with guarded_door(tmp_path) as door, ThreadPoolExecutor() as threads, ExitStack() as stack:
+        ann, second, bob = [stack.enter_context(closing(door.connect(user))) for user in ("ann", "ann", "bob")]
+        endless = threads.submit(ann.execute, ENDLESS)
+        eventually(lambda: door.server.shared.catalog is not None and "ann" in door.server.shared.catalog._lent)
+        waiting = threads.submit(second.execute, text)
+        assert bob.execute(text).fetchone() == (1,)
+        assert not endless.done()
+        assert not waiting.done()
+        ann.cancel_safe()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            endless.result(30)
+        assert waiting.result(30).fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("SELECT * FROM pg_class, generate_series(1, 100000000000)", "0A000"),
+        ("SELECT generate_series(1, 1000000), relname FROM pg_class", "0A000"),
+        ("SELECT * FROM pg_namespace, LATERAL generate_series(1, oid) g", "0A000"),
+        ("SELECT repeat('x', 1000000000), version()", "42883"),
+        ("SELECT lpad('x', 1000000000), version()", "42883"),
+        (f"SELECT replace(long, 'b', long) FROM {LONG} t(long)", "0A000"),
+        (f"SELECT string_agg(long, ',') FROM pg_type a, pg_type b, pg_type c, {LONG} t(long)", "53200"),
+        ("SELECT " + "quote_ident(" * 20 + "'a'" + ")" * 20, "54001"),
+        ("SELECT " + "char_length(" * 30 + "'a'" + ", 1)" * 30 + ", version()", "42883"),
+        ("SELECT " + "strpos('a', 'a', " * 30 + "1" + ")" * 30 + ", version()", "42883"),
+        ("SELECT * FROM pg_class, query('SELECT 1')", "42883"),
+        ("SELECT * FROM pg_class, read_text('/etc/passwd')", "42883"),
+        ("SELECT * FROM pg_class, duckdb_settings()", "42883"),
+        ("SELECT getvariable('views'), version()", "42883"),
+        ("SELECT pg_sleep(1000)", "42883"),
+        ("WITH gone AS (DELETE FROM pg_class RETURNING oid) SELECT * FROM gone", "0A000"),
+    ],
+)  # fmt: skip
+def test_what_could_take_everything_is_refused(client, text, state):
+    with pytest.raises(psycopg.Error) as refused:
+        client.execute(text)
+    assert refused.value.sqlstate == state, refused.value
+    assert client.execute("SELECT generate_series(1, 2), version() > ''").fetchall() == [(1, True), (2, True)]
+
+
+def test_series_are_numbered_as_tools_expect(client):
+    text = "SELECT g, s.n FROM pg_am, generate_series(1, 2) g, LATERAL generate_series(3, g, -2) s(n)"
+    assert sorted(client.execute(f"{text} WHERE amname = 'heap'").fetchall()) == [(1, 1), (1, 3), (2, 3)]
+
+
+def test_an_answer_of_the_catalog_has_a_length(client, monkeypatch):
+    monkeypatch.setattr(database, "MOST_BYTES", 1 << 20)
+    with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="too long"):
+        client.execute("SELECT * FROM pg_type a, pg_type b, pg_type c, pg_type d")
+    assert client.execute("SELECT * FROM pg_type").fetchall()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import decimal
+import os
+import signal
 
 import psycopg
 import pytest
 
+from tests import coroutines
+from tests.serving.pgwire.guarded import eventually
+
 D = decimal.Decimal
+
+ENDLESS = "SELECT count(*) FROM range(100000) a JOIN range(100000) b ON a.id + b.id = 7"
 
 
 def test_psql_shows_rows_tags_and_places_of_errors(psql):
@@ -24,6 +30,45 @@ def test_a_query_of_several_statements_stops_at_the_first_error(psql):
     said = psql.psql("SELECT 1 AS a; SELECT ';' AS b; SELECT nothing; SELECT 2 AS never")
     assert said.stdout.count("(1 row)") == 2 and "never" not in said.stdout
     assert "nothing" in said.stderr
+
+
+def test_psql_copies_in_and_tells_the_time(psql, tmp_path):
+    file = tmp_path / "orders.csv"
+    file.write_text("id,customer,amount\n701,fay,1.50\n702,,2.00\n")
+    into = rf"\copy orders (id, customer, amount) FROM '{file}' CSV HEADER"
+    said = psql.psql(r"\timing on", into, "SELECT customer, amount FROM orders WHERE id > 700 ORDER BY id", into)
+    assert "Timing is on." in said.stdout and "COPY 2\n" in said.stdout and "fay      |   1.50" in said.stdout
+    assert said.stdout.count("Time: ") == 3
+    assert "ERROR:  " in said.stderr and "primary key" in said.stderr
+    assert "DELETE 2" in psql.psql("DELETE FROM orders WHERE id > 700").stdout
+
+
+@pytest.mark.parametrize("statement", ["SUBSCRIBE TO spend", ENDLESS])
+def test_psql_cancels(psql, statement):
+    """Ctrl-C ends the statement, not the session."""
+    before = set(psql.server.clients._inside.values())
+    terminal, inner = os.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), inner)
+    with open(terminal, "r+b", buffering=0) as screen, psql.opened_psql(**streams) as process:
+        os.close(inner)
+        assert b"=> " in shown_until(screen, b"=> ")
+        (mine,) = set(psql.server.clients._inside.values()) - before
+        screen.write(statement.encode() + b";\n")
+        eventually(lambda: mine.busy)
+        process.send_signal(signal.SIGINT)
+        cancelled = shown_until(screen, b"=> ", after=b"ERROR:  the statement was cancelled")
+        screen.write(b"SELECT 40 + 2 AS after;\n")
+        assert b"   42" in shown_until(screen, b"(1 row)")
+        screen.write(b"\\q\n")
+    assert b"Cancel request sent" in cancelled
+
+
+def shown_until(screen, wanted, after=b""):
+    """What a terminal shows up to some text; what comes later waits there."""
+    shown = b""
+    while after not in shown or wanted not in shown[shown.find(after) :]:
+        shown += screen.read(4096)
+    return shown
 
 
 def test_psycopg_reads_text_and_binary(client):
@@ -100,4 +145,4 @@ def test_asyncpg_is_told_the_types_of_parameters(door):
         finally:
             await client.close()
 
-    asyncio.run(work())
+    coroutines.run(work())

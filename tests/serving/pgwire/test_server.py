@@ -48,3 +48,35 @@ def test_both_doors_show_one_warehouse_and_close_in_order():
             server.stop()
             server.wait()
         assert len(wh.table("orders")) == 4
+
+
+def test_both_doors_have_one_audit_log(tmp_path):
+    from tidemill.serving.access.audit_log import AuditLog
+    from tidemill.serving.access.users import Users
+    from tidemill.serving.server.server import Server
+    from tidemill.serving.server.settings import Settings
+    from tidemill.serving.server.statement_pool import StatementPool
+
+    users = Users.load(tmp_path)
+    users.add("ann", ["reader"], "correct horse")
+    headers = {"Authorization": f"Bearer {users.add_token('ann')}", "Content-Type": "application/json"}
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql(SHOP)
+        door = PgServer(wh, users, StatementPool(2, 8, "pgwire"), port=0)
+        server = Server(wh, "shop", Settings(port=0, users=users, audit=AuditLog(tmp_path / "audit")), [door])
+        server.start()
+        try:
+            asked = urllib.request.Request(f"{server.url}/v1/sql", b'{"sql": "SELECT 1"}', headers)
+            urllib.request.urlopen(asked, timeout=20).read()
+            with psycopg.connect(f"host=127.0.0.1 port={door.port} user=ann password='correct horse'") as client:
+                client.execute("SELECT 2")
+        finally:
+            server.stop()
+            server.wait()
+    entries = [entry for entry in AuditLog(tmp_path / "audit").entries() if "statement" in entry]
+    assert [(one["door"], one["statement"]) for one in entries][::-1] == [
+        ("http", "SELECT ?"),
+        ("pgwire", "BEGIN"),
+        ("pgwire", "SELECT ?"),
+        ("pgwire", "COMMIT"),
+    ]

@@ -107,14 +107,14 @@ def test_a_subscription_is_cancelled(door):
 
 
 def test_a_client_that_is_gone_leaves_nothing(door):
-    before = len(door.server._connections)
+    before = len(door.server.clients)
     listener = door.connect()
     listener.pgconn.send_query(b"SUBSCRIBE TO spend")
     listener.pgconn.flush()
     time.sleep(0.2)
     listener.close()
     for _ in range(100):
-        if len(door.server._connections) <= before:
+        if len(door.server.clients) <= before:
             return
         time.sleep(0.02)
     pytest.fail("the connection is still there")

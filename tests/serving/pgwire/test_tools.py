@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import coroutines
 
 JAR = Path("/usr/share/java/postgresql.jar")
 
@@ -72,11 +73,12 @@ def test_asyncpg_asks_for_types_that_it_does_not_know(door):
         finally:
             await client.close()
 
-    asyncio.run(work())
+    coroutines.run(work())
 
 
 def test_adbc_reads_arrow(door):
-    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi", reason="the package adbc-driver-postgresql is missing")
+    from adbc_driver_postgresql import dbapi
+
     with dbapi.connect(f"postgresql://ann@127.0.0.1:{door.port}/shop") as client, client.cursor() as cursor:
         cursor.execute("SELECT id, customer FROM orders ORDER BY id")
         assert cursor.fetch_arrow_table().to_pylist() == [

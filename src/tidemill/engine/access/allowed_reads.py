@@ -1,4 +1,4 @@
-"""Reads of a session, from which nothing comes that it may not see.
+"""Reads of a session, from which nothing comes that it may not see, and of which it is told what they do not show.
 
 Where a session may see some rows of a table alone, these are found first, and its query is answered over them. So no
 expression of the query is ever evaluated for another row: it could tell of it by an error.
@@ -6,22 +6,24 @@ expression of the query is ever evaluated for another row: it could tell of it b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan
-from tidemill.algebra.relational.walk import walk_all
+from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.engine.access.rights import Rights, rights_of
 from tidemill.engine.access.row_conditions import meeting, meeting_rows
 from tidemill.engine.calls.running_calls import RunningCalls
+from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.reader import Versions, WarehouseReader
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.quarantine.notes import quarantine_note, quarantine_notes, tell_reader
 from tidemill.engine.subscriptions.change_batches import ChangeBatch, batch_of
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
@@ -65,13 +67,18 @@ class AllowedReads:
 
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
         """The rows of a table or view that the session may see, now or as of an epoch."""
-        rights = self._limited
-        if rights is None:
-            return self._contents(name, until)
-        return self._visible(name, until, rights.required("SELECT", name))
+        with self.telling([name], until):
+            rights = self._limited
+            if rights is None:
+                return self._contents(name, until)
+            return self._visible(name, until, rights.required("SELECT", name))
 
     def answer(self, relation: Relation, first: Relation | None = None) -> ChangeSet:
         """The rows of a query over what the session may see."""
+        with self.telling(scans(relation)):
+            return self._answer_allowed(relation, first)
+
+    def _answer_allowed(self, relation: Relation, first: Relation | None) -> ChangeSet:
         rights = self._limited
         if rights is None:
             return self._answer(relation, first)
@@ -83,12 +90,15 @@ class AllowedReads:
 
     def answer_given(self, relation: Relation, given: Mapping[str, ChangeSet]) -> ChangeSet:
         """The rows of a query over what the session may see, and over relations whose rows are ``given``."""
-        if self._limited is None:
-            return self._reader.answer_given(relation, given)
-        return self._answer_over({**{n: self.contents(n) for n in self._named(relation)}, **given}, relation, None)
+        with self.telling(scans(relation) - given.keys()):
+            if self._limited is None:
+                return self._reader.answer_given(relation, given)
+            return self._answer_over({**{n: self.contents(n) for n in self._named(relation)}, **given}, relation, None)
 
     def answer_at(self, versions: Versions, relation: Relation, first: Relation | None = None) -> ChangeSet:
         """The rows of a query over what the session may see of earlier epochs."""
+        for name, until in versions.values():
+            self.tell([name], until)
         if self._limited is None:
             return self._reader.answer_at(versions, relation, first)
         found = {name: self.contents(stored, until) for name, (stored, until) in versions.items()}
@@ -116,6 +126,40 @@ class AllowedReads:
         net = change.zset()
         seen = self._meeting(rights, name, change.fields, net)
         return ChangeSet.of([(row, weight) for row, weight in net.items() if row in seen], change.fields)
+
+    # -- what rows do not show ------------------------------------------------------------------------------------
+
+    def notes(self, names: Iterable[str], until: int | None = None) -> tuple[str, ...]:
+        """Notes for readers of these relations: views in quarantine do not show everything."""
+        catalog, marks, rights = self._state.catalog, self._state.quarantine.marks, self._limited
+        until = None if until is None or until >= self._state.store.epoch else until
+        if rights is None:
+            return quarantine_notes(catalog, marks, names, until)
+        return tuple(
+            f'view "{name}" does not show all changes of its tables: some rows cannot be computed'
+            for name in names
+            if quarantine_notes(catalog, marks, [name], until)
+        )
+
+    def tell(self, names: Iterable[str], until: int | None = None) -> None:
+        """Tell this thread's reader of these relations what they do not show."""
+        tell_reader(self.notes(names, until))
+
+    def tell_of(self, view: View) -> None:
+        """Tell whoever defines a view what it will not show."""
+        tell_reader(filter(None, [quarantine_note(self._state.catalog, self._state.quarantine.marks, view)]))
+
+    @contextmanager
+    def telling(self, names: Iterable[str], until: int | None = None) -> Iterator[None]:
+        """Context in which these relations are read: their reader is told of what was so before and after."""
+        if until is None and not self._state.catalog.guarded:
+            yield
+            return
+        store, names = self._state.store, list(names)
+        epoch, notes = store.epoch, self.notes(names, until)
+        yield
+        after = self.notes(names) if until is None and store.epoch != epoch else ()
+        tell_reader(dict.fromkeys((*notes, *after)))
 
     def _named(self, relation: Relation) -> set[str]:
         """The tables and views that a query names, also where it has rows of its own under such a name."""

@@ -11,10 +11,13 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic
 - ``publication``: the options of a view that is published as a lake table
 - ``ddl``: tables as CREATE TABLE statements; ``definition``: views as the statements that create them
-- ``altered_table``: a table with other columns; ``seen_columns``: the columns that a view saw when it was created
+- ``altered``: a table after ALTER TABLE, as data; ``seen_columns``: the columns that a view saw when it was created
 - ``replaced_view``: a view with another query, and what follows for the views that read it
+- ``recompiled_view``: a view over other definitions, by the text that it has
+- ``staged_view``: a view of a stage that takes the place of another
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``equal_views``: views with the same query under other names
+- ``joined_rows``: views over joined rows, from which some can be held back
 - ``entries``: sources, feeds, constraints, functions, statistics and object classes
 - ``remote_subplans``: the subplans of a view that read sources, each with its protocol
 - ``unique_keys``: columns that identify the rows of a view

@@ -14,6 +14,7 @@ from tidemill.compiler.staging.append_only import only_grows
 from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.grants import Grant
@@ -69,6 +70,10 @@ class Catalog:
         """The lake tables among the tables, by name: their rows come from elsewhere."""
         self.builds: dict[str, BuildEntry] = {}
         """The views that are being built in the background, which nobody can read yet."""
+        self.deploy_stages: dict[str, DeployStage] = {}
+        """Versions of views that live beside the present ones, by the name of the stage."""
+        self.promoted: Mapping[str, str] = {}
+        """The views of a stage that take the place of others in this joint commit, by the names of these."""
         self.module: ObjectModule | None = None
         self.named = NamedDefinitions()
         """Views that are not materialized, and functions in SQL."""
@@ -76,6 +81,10 @@ class Catalog:
         """The rights of users and roles that are no owners, writers or readers of all."""
         self.analyzed: AnalyzedColumns = {}
         """Statistics of columns, by relation and column."""
+        self.waiting: frozenset[str] = frozenset()
+        """Views that a later step of the same joint commit replaces or drops: they are not maintained until then."""
+        self.behind: frozenset[str] = frozenset()
+        """Those of them whose inputs have changed since, so that their rows and state are those of before."""
         self.written: dict[str, tuple[Table | View, dict[str, Any]]] = {}
         """Entries as they were last written to a manifest, by name: most are the same in the next one."""
 
@@ -85,7 +94,9 @@ class Catalog:
         copy._entries, copy.module, copy.named = dict(self._entries), self.module, self.named
         copy.sources, copy.feeds, copy.lakes = dict(self.sources), dict(self.feeds), dict(self.lakes)
         copy.builds, copy.analyzed = dict(self.builds), self.analyzed
+        copy.deploy_stages, copy.promoted = dict(self.deploy_stages), self.promoted
         copy.grants, copy.written = self.grants, self.written
+        copy.waiting, copy.behind = self.waiting, self.behind
         copy._sort()
         return copy
 
@@ -209,14 +220,17 @@ class Catalog:
             raise NameTaken(f'source "{source.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         self.sources[source.name] = source
 
-    def disconnect(self, name: str) -> SourceEntry:
-        """Remove a source that no view reads."""
+    def source(self, name: str) -> SourceEntry:
+        """The source called ``name``."""
         if name not in self.sources:
             known = ", ".join(self.sources) or "none"
             raise UnknownName(f'there is no source "{name}"', hint=f"Sources: {known}.")
-        readers = [
-            view.name for view in self.views.values() if any(name in kept.homes for kept in view.remote_subplans)
-        ]
+        return self.sources[name]
+
+    def disconnect(self, name: str) -> SourceEntry:
+        """Remove a source that no view reads."""
+        self.source(name)
+        readers = [view.name for view in self.views.values() if name in view.sources]
         if readers:
             raise Unsupported(
                 f'source "{name}" cannot be dropped',
@@ -237,8 +251,15 @@ class Catalog:
         self.feeds[feed.name] = feed
 
     def update_view(self, view: View) -> None:
-        """Replace the entry of a view."""
+        """Replace the entry of a view, which has a table of errors if it sets rows aside."""
+        before, after = _errors_of(self._entries[view.name]), _errors_of(view)
         self._entries[view.name] = view
+        if before is None and after is not None:
+            if after.name in self._entries or after.name in self.named.queries:
+                raise NameTaken(f'"{after.name}" exists already', detail="Rows that are set aside are stored there.")
+            self._entries[after.name] = after
+        elif before is not None and after is None:
+            del self._entries[before.name]
         self._sort()
 
     def replace_entry(self, name: str, entry: Table | View) -> None:
@@ -247,6 +268,18 @@ class Catalog:
             entry.name if other == name else other: entry if other == name else kept
             for other, kept in self._entries.items()
         }
+        self._sort()
+
+    def alter_table(self, table: Table) -> None:
+        """Put an altered table in the place of the one of its name, and its table of late changes beside it."""
+        before, after = late_table(self.tables[table.name]), late_table(table)
+        self.replace_entry(table.name, table)
+        if after is None and before is not None:
+            del self._entries[before.name]
+        elif after is not None:
+            if before is None and (after.name in self._entries or after.name in self.named.queries):
+                raise NameTaken(f'"{after.name}" exists already', detail="Late changes would be stored there.")
+            self._entries[after.name] = after
         self._sort()
 
     def put_after(self, name: str, inputs: Iterable[str]) -> bool:
@@ -259,14 +292,34 @@ class Catalog:
         self._sort()
         return True
 
+    @property
+    def staged(self) -> dict[str, str]:
+        """The views and functions of stages, by the names that they have there, with the stage of each."""
+        return {name: stage.name for stage in self.deploy_stages.values() for name in stage.staged.values()}
+
+    def shown_views(self) -> list[View]:
+        """The views that are listed: all but those of stages."""
+        staged = self.staged
+        return [view for view in self.views.values() if view.name not in staged]
+
+    def running(self) -> list[View]:
+        """The views that are maintained: all but those that wait for a step of a joint commit."""
+        return [view for view in self.views.values() if view.name not in self.waiting]
+
+    def note_changed(self, names: Iterable[str], *, caught_up: str) -> None:
+        """Note that a step of a joint commit has changed relations, and that a view waits no more."""
+        changed, self.waiting = set(names), self.waiting - {caught_up}
+        reached = {name for name in self.waiting if not changed.isdisjoint(self.views[name].inputs)}
+        self.behind = (self.behind | reached) - {caught_up}
+
     def readers(self, name: str) -> list[View]:
-        """The views that read a table or view directly, in the order of their creation."""
-        return [view for view in self.views.values() if name in view.inputs]
+        """The views that read a table or view directly, in the order of their creation; not those that wait."""
+        return [view for view in self.running() if name in view.inputs]
 
     def with_readers(self, names: Iterable[str]) -> list[str]:
         """Views, and all that read them, directly or through others, in the order of their creation."""
         found = set(names)
-        for view in self.views.values():
+        for view in self.running():
             if not found.isdisjoint(view.inputs):
                 found.add(view.name)
         return [name for name in self.views if name in found]
@@ -276,7 +329,7 @@ class Catalog:
         self.require_not_read_by_builds(name, what)
         own = {name, name + LATE} if name in self.late else {name}
         own |= {name + ERRORS} if name in self.guarded else set()
-        readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
+        readers = [view.name for view in self.running() if not own.isdisjoint(view.inputs)]
         if readers:
             raise Unsupported(
                 f'"{name}" cannot be {what}',
@@ -296,6 +349,7 @@ class Catalog:
         if self.owner_of_errors(name) is not None:
             raise self.not_changed_by_hand(name, "dropped")
         self.require_unread(name)
+        self.waiting, self.behind = self.waiting - {name}, self.behind - {name}
         late, guarded = self.late.get(name), name in self.guarded
         if self.module is not None:
             self.module.require_not_class_table(name)
@@ -385,7 +439,7 @@ class Catalog:
 
     def defined_views(self) -> list[View]:
         """All views, those included that are being built: what these are made of must stay."""
-        return [*self.views.values(), *(build.view for build in self.builds.values())]
+        return [*self.running(), *(build.view for build in self.builds.values())]
 
     def unread_epochs(self, relation: str) -> list[int]:
         """The last epoch that each deferred view over ``relation`` has read."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
-from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table
+from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table, UniqueConstraint
 
-__all__ = ["ddl", "options_clause"]
+__all__ = ["Constraint", "constraint_clause", "constraints_of", "ddl", "options_clause"]
 
 
 def ddl(table: Table) -> str:
@@ -25,11 +25,7 @@ def ddl(table: Table) -> str:
     ]
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
-    for ref in table.references:
-        by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
-        to = f"REFERENCES {_quote(ref.table)}{by}{_characteristics(ref)}"
-        parts.append(f"{_named(ref)}FOREIGN KEY ({_quoted(ref.columns)}) {to}")
-    parts += [f"{_named(check)}CHECK ({check.text}){_characteristics(check)}" for check in table.checks]
+    parts += [constraint_clause(constraint) for constraint in constraints_of(table)]
     kind = "TABLE" if table.kept else "STREAM"
     cut = table.partitioning
     clauses = f"{' APPEND ONLY' if table.append_only else ''}{_along(cut) if cut else ''}"
@@ -49,11 +45,36 @@ def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _named(constraint: ReferentialConstraint | CheckConstraint) -> str:
+Constraint = ReferentialConstraint | CheckConstraint | UniqueConstraint
+
+
+def constraints_of(table: Table) -> tuple[Constraint, ...]:
+    """The constraints of a table but its primary key."""
+    return (*table.uniques, *table.references, *table.checks)
+
+
+def constraint_clause(constraint: Constraint) -> str:
+    """A constraint as CREATE TABLE and ADD have it.
+
+    >>> constraint_clause(CheckConstraint("positive", "a > 0"))
+    'CONSTRAINT `positive` CHECK (a > 0)'
+    """
+    match constraint:
+        case UniqueConstraint(columns):
+            said = f"UNIQUE ({_quoted(columns)})"
+        case CheckConstraint(text=text):
+            said = f"CHECK ({text})"
+        case ReferentialConstraint(columns, table, referenced):
+            by = f" ({_quoted(referenced)})" if referenced else ""
+            said = f"FOREIGN KEY ({_quoted(columns)}) REFERENCES {_quote(table)}{by}"
+    return f"{_named(constraint)}{said}{_characteristics(constraint)}"
+
+
+def _named(constraint: Constraint) -> str:
     return f"CONSTRAINT {_quote(constraint.name)} " if constraint.name else ""
 
 
-def _characteristics(constraint: ReferentialConstraint | CheckConstraint) -> str:
+def _characteristics(constraint: Constraint) -> str:
     """The suffix of an informational constraint; empty for an enforced one.
 
     >>> _characteristics(CheckConstraint("positive", "a > 0", enforced=False, rely=True))

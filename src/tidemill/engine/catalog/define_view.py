@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import Choice, choose_plan
@@ -20,6 +21,7 @@ from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
+from tidemill.engine.catalog.joined_rows import VIEWLET, joins_rows
 from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
 from tidemill.engine.catalog.refresh_mode import RefreshMode
 from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
@@ -35,9 +37,9 @@ from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_options import (
     error_policy,
     optimization_goal,
+    require_known_options,
     requires_incremental,
     static_tables,
-    view_options,
     with_retention,
 )
 from tidemill.model.errors import Unsupported
@@ -68,7 +70,7 @@ def define_view(
     run ``on_spark`` or here, which keeps the methods for sliding windows of a ``plan`` that is given.
     ``session_stages`` is an option of ``compile_view``; ``columns`` are those that the view sees of altered tables.
     """
-    _require_options(name, options)
+    require_known_options(name, (option for option in options if option != OWNER))
     # A view that replaces one of its name cannot read the old one.
     present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
     readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
@@ -93,7 +95,7 @@ def define_view(
         name,
         relation,
         catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
-        options.get("strategy", AUTO),
+        options.get("strategy", VIEWLET if _keeps_joined_rows(relation, options, name) else AUTO),
         static_tables(options),
         options.get("method", "auto"),
         {option: value for option, value in options.items() if option in strategy_options()},
@@ -133,12 +135,9 @@ def define_view(
     return view
 
 
-def _require_options(name: str, options: Iterable[str]) -> None:
-    known_options = view_options()
-    for option in options:
-        if option not in known_options and option != OWNER:
-            known = "; ".join(f"{key}: {values}" for key, values in known_options.items())
-            raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
+def _keeps_joined_rows(relation: Relation, options: Mapping[str, str], name: str) -> bool:
+    """True if a view has to keep the rows that it joins, so that some of them can be held back from it."""
+    return error_policy(options, name) == "quarantine" and joins_rows(relation)
 
 
 def _require_changes(catalog: Catalog, name: str, read: Iterable[str]) -> None:

@@ -90,7 +90,7 @@ class Publication:
 
 
 def _place_of(options: Mapping[str, str]) -> Place:
-    catalog = (options["catalog"], options.get("catalog_name", "default")) if "catalog" in options else None
+    catalog = (options.get("catalog"), options.get("catalog_name", "default")) if _catalog_of(options) else None
     return Place(options["publish"], options["location"], catalog)
 
 
@@ -137,10 +137,10 @@ def with_publication(name: str, options: Mapping[str, str], views: Mapping[str, 
         return dict(options)
     _require_values(name, options)
     given = dict(options)
-    if options["publish"] == "iceberg" and "catalog" not in options:
+    if options["publish"] == "iceberg" and not _catalog_of(options):
         raise Unsupported(
             f'view "{name}" is published as an Iceberg table, and has no catalog',
-            hint="catalog = 'lake/catalog.db', location = 'sales.spend'",
+            hint="catalog = 'lake/catalog.db', or catalog_name = 'prod', and location = 'sales.spend'",
         )
     given["location"], found = checked_place(options["publish"], options["location"], _catalog_of(options))
     if options.get("epochs_table", OFF) != OFF:

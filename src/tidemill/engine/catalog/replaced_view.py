@@ -20,7 +20,7 @@ from tidemill.model.errors import SqlError, Unsupported
 from tidemill.model.types import Field
 from tidemill.program.text import layout_text
 
-__all__ = ["ReplacedView", "has_columns_of", "require_acyclic"]
+__all__ = ["ReplacedView", "has_columns_of", "made_for_growth", "require_acyclic"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ReplacedView:
                 untouched.append(same)
             else:
                 broken[reader.name] = _columns_needed(catalog, reader, old, new)
-        grows = _made_for_growth(catalog, old)
+        grows = made_for_growth(catalog, old)
         if grows and not after.only_grows(new.name):
             broken |= {name: broken.get(name, ()) for name in grows}
         return cls(old, new, tuple(view for view in untouched if view.name not in broken), broken, tuple(grows))
@@ -149,7 +149,7 @@ def _does_without(catalog: Catalog, reader: View, old: View, field: Field | None
     return _recompiled(_with(catalog, changed), _seeing(reader, old, left)) is not None
 
 
-def _made_for_growth(catalog: Catalog, old: View) -> list[str]:
+def made_for_growth(catalog: Catalog, old: View) -> list[str]:
     """The views over one that only grows, directly or not, whose programs would be others if rows could leave it."""
     if not catalog.only_grows(old.name):
         return []

@@ -23,6 +23,7 @@ from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
 from tidemill.engine.catalog.entries.constraints import without_enforcement
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.grants import Grant
@@ -56,6 +57,8 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         entries["lakes"] = [lake.to_json() for lake in catalog.lakes.values()]
     if catalog.module is not None:
         entries["objects"] = catalog.module.text
+    if catalog.deploy_stages:
+        entries["stages"] = [stage.to_json() for stage in catalog.deploy_stages.values()]
     if catalog.grants:
         entries["grants"] = [grant.to_json() for grant in catalog.grants]
     if catalog.analyzed:
@@ -101,6 +104,9 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
     for item in _items(data, "builds"):
         with _read(item):
             catalog.add_build(_build_of(catalog, item))
+    for item in _items(data, "stages"):
+        with _read(item):
+            catalog.deploy_stages[item["name"]] = DeployStage.from_json(item)
     for item in data.get("grants", ()):
         with _read(item):
             catalog.grants += (Grant.from_json(item),)

@@ -197,6 +197,11 @@ class View:
         return RuntimeNeeds(self.options.get("runtime", "auto"), by_row, sharded)
 
     @property
+    def sources(self) -> list[str]:
+        """The sources that it reads."""
+        return sorted({name for kept in self.remote_subplans for name in kept.homes})
+
+    @property
     def map_names(self) -> tuple[str, ...]:
         """The names under which its rows and its state are stored."""
         return tuple(n for stage in self.program.stages for n in (stage.name, *(m.name for m in stage.maps)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import GOALS
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
 from tidemill.compiler.strategies import STRATEGIES
+from tidemill.model.choices import nearest_choice
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
 
@@ -33,20 +35,67 @@ VIEW_OPTIONS = {
     "vacuum": "how long files of old versions of the published table stay, such as 7 days, or off",
     "epochs_table": "where the table of epochs is, or off",
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
-    "catalog_name": "the name of that catalog",
+    "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
     "require": "incremental: refuse the view if it would be computed again",
     "on_error": "refuse, quarantine or null: what a row does that cannot be computed",
 }
 """The options that no strategy declares."""
 
 
-ALTERABLE_OPTIONS = ("strategy", "optimize", "depth", "lookahead", "runtime", "weight")
-"""The options that say how a view is maintained, and nothing about what it shows."""
+PLAN_OPTIONS = ("strategy", "optimize", "depth", "lookahead", "method", "static", "runtime")
+"""The options by which a view is planned: with others it may have another program, which shows the same rows."""
+
+_FIRST_ROWS = "It says what is kept of sources, from the first rows on."
+
+FIXED_OPTIONS = {
+    "serve": "It says whether rows are stored and changes published, from the first rows on.",
+    "build": "It says how the view is filled, which is done.",
+    "protocol": _FIRST_ROWS,
+    "consistency": _FIRST_ROWS,
+}
+"""The options that ALTER VIEW cannot change, with the reasons."""
 
 
 def view_options() -> dict[str, str]:
     """Every option of a view, with its values in words."""
     return {"strategy": ", ".join((AUTO, *STRATEGIES)), **strategy_options(), **VIEW_OPTIONS}
+
+
+ALTERABLE_OPTIONS = tuple(option for option in view_options() if option not in FIXED_OPTIONS)
+"""The options that ALTER VIEW can change."""
+
+
+def require_known_options(name: str, options: Iterable[str]) -> None:
+    """Refuse an option that no view has, with the closest one that there is.
+
+    >>> require_known_options("v", ["refesh"])
+    Traceback (most recent call last):
+    tidemill.model.errors.Unsupported: view "v" has an unknown option "refesh"
+    hint: Did you mean "refresh"?
+    """
+    known = view_options()
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            meanings = "; ".join(f"{key}: {values}" for key, values in known.items())
+            hint = f'Did you mean "{close[0]}"?' if close else f"Options are {meanings}."
+            raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=_ELSEWHERE.get(option, hint))
+
+
+def require_alterable_options(name: str, options: Collection[str]) -> None:
+    """Refuse options that there are none of, or that say something about what is there already."""
+    require_known_options(name, options)
+    for option in options:
+        if option in FIXED_OPTIONS:
+            raise Unsupported(
+                f'option "{option}" of view "{name}" cannot be altered',
+                detail=FIXED_OPTIONS[option],
+                hint="Use CREATE OR REPLACE MATERIALIZED VIEW, with all of its options.",
+            )
+
+
+_ELSEWHERE = {"sync": "It is an option of sources and feeds: ALTER SOURCE name SET (sync = 'continuous')."}
+"""Options that others have, with what to do."""
 
 
 DEFAULT_KEPT_EPOCHS = 1_000
@@ -104,8 +153,8 @@ def error_policy(options: Mapping[str, str], name: str) -> str:
     """
     policy = options.get("on_error", ERROR_POLICIES[0])
     if policy not in ERROR_POLICIES:
-        known = ", ".join(ERROR_POLICIES)
-        raise Unsupported(f'view "{name}" has no on_error = "{policy}"', hint=f"Known: {known}.")
+        hint = nearest_choice(policy, ERROR_POLICIES)
+        raise Unsupported(f'view "{name}" has no on_error = "{policy}"', hint=hint)
     return policy
 
 

@@ -43,6 +43,7 @@ class TidemillSource(WarehouseSource):
         """The rows as of an epoch, by default the last, divided among tasks."""
         with self._relation() as (engine, relation):
             _require_rows(relation, epoch)
+            engine.tell([relation.name], epoch)
             with _store_of(engine).pin() as snapshot:
                 if isinstance(relation, View) and relation.computed_on_read:
                     until = snapshot.epoch if epoch is None else epoch
@@ -53,6 +54,7 @@ class TidemillSource(WarehouseSource):
         """The changes of epochs in ``(since, until]``, divided among tasks."""
         with self._relation() as (engine, relation), _store_of(engine).pin() as snapshot:
             _require_changes(engine, relation, since)
+            engine.tell([relation.name])
             return change_parts(snapshot, relation.name, relation.fields, since, until or snapshot.epoch)
 
     def last_epoch(self) -> int:

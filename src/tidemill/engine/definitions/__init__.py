@@ -1,9 +1,13 @@
 """DDL: tables, views, sources and feeds created, altered, replaced and dropped; each commits the catalog.
 
 - ``tables_and_views``: tables and views; shared stages of a dropped view are transferred
-- ``alterations``: tables and views altered and renamed
+- ``definition_changes``: all changes of what is defined; ``alterations``: of tables; ``renaming``: of names;
+  ``option_changes``: of options of views
+- ``altering``: what alterations have in common; ``existing_rows``: rows compared with a constraint
+- ``same_programs``: programs that are the same but for names
 - ``replacement``: views with another query, built beside the old ones
-- ``preparation``: what is computed for that while others write: ``prepared``, ``prepared_columns``, ``prepared_views``
+- ``preparation``: what is computed for that while others write; ``prepared``, ``prepared_columns``, ``prepared_views``:
+  its kinds
 - ``pinned_view``: a view and its readers as of a pinned epoch, which then follow; ``pinned_contents``: what they hold;
   ``pinned_recomputation``: readers that are computed again
 - ``rows_between_filters``: the rows that pass one of two filters alone

@@ -21,6 +21,7 @@ from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.equal_views import equal_view
 from tidemill.engine.catalog.seen_columns import EVERYTHING, SeenColumns
+from tidemill.engine.catalog.staged_view import staged_for
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.definitions.stored_statistics import counted_rows, stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
@@ -53,8 +54,10 @@ def planned_view(
 
     The state of an equal view that is there costs nothing, so that one's plan is the best, and so is its text. The log
     of its plan ends with this decision and its ``cause``; what a view of this name has decided before precedes it. Of
-    altered tables it sees ``columns``.
+    altered tables it sees ``columns``. A view that comes from a stage has the plan that it has there.
     """
+    if (staged := _planned_in_stage(state, name, query, options, tree)) is not None:
+        return staged
     view = define_view(
         state.catalog,
         name,
@@ -67,7 +70,7 @@ def planned_view(
         on_spark=state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
         columns=columns,
     )
-    equal = equal_view(view, state.catalog.views)
+    equal = equal_view(view, {one.name: one for one in state.catalog.running()})
     if equal is None:
         return _looked_at(state, _logged(state, view, cause))
     text, plan = equal.compiled_query, equal.plan.of_view(equal.name, name)
@@ -77,6 +80,18 @@ def planned_view(
     alike = replace(alike, query=query, equal_query="" if text == query else text)
     decision = Decision(chosen=plan.choice, reason=f"the plan of {equal.name}, whose query is the same")
     return _looked_at(state, _logged(state, replace(alike, plan=plan.decided(decision)), cause))
+
+
+def _planned_in_stage(
+    state: EngineState, name: str, query: str, options: Mapping[str, str], tree: ViewTree | None
+) -> View | None:
+    """A view by the plan that it has in a stage that is promoted, if its state is the same by it."""
+    staged = state.catalog.views.get(state.catalog.promoted.get(name, ""))
+    if staged is None:
+        return None
+    plan = staged.plan.of_view(staged.name, name)
+    view = define_view(state.catalog, name, query, options, state.store.epoch, tree, replace(plan, log=staged.plan.log))
+    return view if staged_for(state.catalog, view) is not None else None
 
 
 def _logged(state: EngineState, view: View, cause: str) -> View:
@@ -89,7 +104,7 @@ def _logged(state: EngineState, view: View, cause: str) -> View:
 
 def plan_decisions(state: EngineState, *names: str) -> dict[str, tuple[Decision, ...]]:
     """The decisions about the plans of views, of all if none is named, the oldest first."""
-    views = [state.catalog.view(name).name for name in names] or list(state.catalog.views)
+    views = [state.catalog.view(name).name for name in names] or [view.name for view in state.catalog.shown_views()]
     return {name: _decisions_about(state, name) for name in views}
 
 
@@ -171,7 +186,9 @@ class Planner:
             reason = f"the plan is kept, another would save too little, {work}"
             return replace(decision, chosen=old.plan.choice, reason=reason, visits=before, bytes=None)
         plan = view.plan.decided(replace(decision, reason=f"planned anew, {work}"), view.plan.log[:-1])
-        self._definitions.replan_view(replace(view, plan=plan, created=old.created, fresh=old.fresh))
+        self._definitions.replan_view(
+            replace(view, plan=plan, created=old.created, fresh=old.fresh, former=old.former, stopped=old.stopped)
+        )
         return None
 
     def _keep(self, decisions: Mapping[str, Decision]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from functools import partial
 
@@ -27,6 +27,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
+from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import FormerColumns, View
 from tidemill.engine.definitions.preparation import filter_step, prepare
 from tidemill.engine.definitions.prepared import Preparation
@@ -39,7 +40,6 @@ from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, v
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.partitions.change_bounds import require_bounded
 from tidemill.engine.refresh.fill import NO_CHANGES, ViewFiller
-from tidemill.engine.remote.source_views import SourceViews
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import EpochGone, SqlError, Unsupported
 from tidemill.model.schema import WEIGHT
@@ -52,7 +52,7 @@ from tidemill.runtimes.runtime import NotAnswered
 from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["ViewReplacement"]
+__all__ = ["ViewReplacement", "why_anew"]
 
 
 TRIES = 3
@@ -62,12 +62,13 @@ TRIES = 3
 @dataclass(frozen=True)
 class _Swap:
     """Contents of an epoch that puts a view in the place of another: ``changes`` of maps, and how former rows end, or
-    how they are ``altered``."""
+    how they are ``altered``. A view that comes from a stage brings maps, which are ``renamed``."""
 
     changes: Mapping[str, ChangeSet]
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     altered: tuple[Alteration, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 class ViewReplacement:
@@ -79,7 +80,6 @@ class ViewReplacement:
         epochs: EpochCommitter,
         settled: Settled,
         filler: ViewFiller,
-        source_views: SourceViews,
         publisher: Publisher,
         definitions: RelationDefinitions,
         answer: Callable[[Relation], ChangeSet],
@@ -88,7 +88,6 @@ class ViewReplacement:
         self._epochs = epochs
         self._settled = settled
         self._filler = filler
-        self._source_views = source_views
         self._publisher = publisher
         self._definitions = definitions
         self._answer = answer
@@ -98,9 +97,10 @@ class ViewReplacement:
         of the old one.
 
         A view whose rows cannot be computed from what is stored, or that has none, begins anew, if no view reads it.
-        Others write while the new view is computed; if they change what it is made of, it is computed again.
+        Others write while the new view is computed; if they change what it is made of, it is computed again. In a joint
+        commit they wait.
         """
-        for number in range(TRIES):
+        for number in range(0 if self._epochs.is_joint else TRIES):
             prepared = self._prepared(name, define, cascade, plainly=number > 0)
             if prepared is None:
                 break
@@ -109,14 +109,14 @@ class ViewReplacement:
                 gone = self._swap_in(new, cascade, prepared) if self._ran(prepared) else None
                 if gone is not None:
                     return gone
-        with self._source_views.alone(name), self._settled():  # writers wait until it is computed
+        with self._definitions.alone(name), self._settled():  # writers wait until it is computed
             gone = self._swap_in(define(), cascade, None)
         assert gone is not None
         return gone
 
     def _prepared(self, name: str, define: Callable[[], View], cascade: bool, *, plainly: bool) -> Preparation | None:
         """What can be computed before the view is swapped in; refuses what cannot be replaced."""
-        with self._source_views.alone(name), self._settled():
+        with self._definitions.alone(name), self._settled():
             new = define()
             if self._begins_anew(new):
                 return None
@@ -137,12 +137,13 @@ class ViewReplacement:
 
     def _swap_in(self, new: View, cascade: bool, prepared: Preparation | None) -> list[str] | None:
         """Put a view in its place; None if it was prepared for what has changed meanwhile."""
-        with self._source_views.alone(new.name), self._settled(), ExitStack() as ending:
+        with self._definitions.alone(new.name), self._settled(), ExitStack() as ending:
             if prepared is not None and not prepared.holds:
                 return None
             if reason := self._begins_anew(new):
                 self._require_unread(new.name, reason)
                 self._definitions.replace_view(new)
+                self._state.catalog.note_changed([new.name], caught_up=new.name)
                 return []
             replaced = self._compared(new) if prepared is None else prepared.replaced
             gone = self._gone(replaced, cascade)
@@ -152,7 +153,7 @@ class ViewReplacement:
                 ending.enter_context(self._publisher.ending(name))
             dropped = [self._state.catalog.view(name) for name in gone]
             self._swap(replaced, gone, prepared)
-        self._definitions.stop_following(dropped)
+        self._epochs.after(partial(self._definitions.stop_following, dropped))
         return gone
 
     def _compared(self, new: View) -> ReplacedView:
@@ -167,7 +168,7 @@ class ViewReplacement:
 
         Readers get the difference; ``left`` is stored with it.
         """
-        with self._source_views.alone(view.name), self._settled():
+        with self._definitions.alone(view.name), self._settled():
             self._definitions.unshare(self._state.catalog.view(view.name))
             self._swap(ReplacedView.of(self._state.catalog, view), (), None, left)
 
@@ -176,13 +177,8 @@ class ViewReplacement:
         self._state.require_writable()
         old = self._state.catalog.view(new.name)
         self._state.catalog.require_not_read_by_builds(old.name, "replaced")
-        for view in (old, new):
-            if view.partitioning is not None:
-                return "It is made by partitions."
-            if view.quarantines:
-                return "It has on_error = 'quarantine', and rows that are held back belong to one query."
-            if reason := self._state.catalog.unfillable(view):
-                return reason
+        if reason := why_anew(self._state.catalog, old, new):
+            return reason
         require_acyclic(self._state.catalog, new)
         return ""
 
@@ -219,17 +215,24 @@ class ViewReplacement:
         also: Mapping[str, ChangeSet] = NO_CHANGES,
     ) -> None:
         """Commit the new view, the difference to its readers, and the end of the views that are ``gone``."""
-        number = self._state.store.epoch + 1
-        step = self._step_by_filter(replaced) if prepared is None and not also else None
+        number, staged = self._epochs.next_number, staged_for(self._state.catalog, replaced.new)
+        plainly = prepared is None and staged is None and not also
+        step = self._step_by_filter(replaced) if plainly else None
         with self._epochs.changing_catalog() as catalog:
             left, dropped = self._definitions.remove_all(catalog, gone)
             self._definitions.release_all(gone, dropped)
             require_bounded(catalog, replaced.new)
-            new = self._shared(replaced, number)
-            swap = self._made(replaced, number, step, prepared)
+            new = self._with_history(replaced, number) if staged else self._shared(replaced, number)
+            if staged is None:
+                swap = self._made(replaced, number, step, prepared)
+            else:
+                swap = self._from_stage(replaced, number, staged)
+                catalog.drop(staged.name)
             for reader in replaced.untouched:
                 catalog.update_view(reader)
             catalog.update_view(new)
+            changed = [name for name, change in swap.changes.items() if change.rows]
+            catalog.note_changed([*changed, *swap.replaced], caught_up=new.name)
             owners = (view.name for view in catalog.views.values() if new in shared_stage_users(view, (new,)))
             moved = catalog.put_after(new.name, {*new.inputs, *owners} - {new.name})
             ended = {*replaced.old.map_names, *replaced.new.map_names} - {*new.map_names}
@@ -240,6 +243,7 @@ class ViewReplacement:
                 dropped=(*dropped, *{*swap.dropped, *(ended & {*replaced.old.map_names})}),
                 replaced=swap.replaced,
                 altered={new.name: swap.altered} if swap.altered else {},
+                renamed=swap.renamed,
             )
             fault("before-swap")
             self._epochs.commit(
@@ -265,6 +269,20 @@ class ViewReplacement:
             return _Swap({})
         return self._beside(replaced, number)
 
+    def _from_stage(self, replaced: ReplacedView, number: int, staged: View) -> _Swap:
+        """The view as a stage has it: its state is taken as it is, and its rows are compared with those of before."""
+        old, new = replaced.old, replaced.new
+        rows = self._filler.stored_rows(staged)
+        state = {name: after for name, after in maps_after_promotion(staged, new).items() if name != staged.name}
+        # What has these names now goes first.
+        self._epochs.commit(Epoch(number, dropped=_state_of(old)), ends=False)()
+        if replaced.keeps_columns:
+            told = self._as_readers_know(replaced, self._difference(old, rows, new.fields), lambda: rows)
+            stored, again = self._told(replaced, told, number)
+            return _Swap({**stored, new.name: told}, (staged.name,), again, renamed=state)
+        stored, again = self._told(replaced, self._told_in_old_columns(replaced, rows), number)
+        return _Swap({**stored, new.name: rows}, (staged.name,), (new.name, *again), renamed=state)
+
     # -- by a filter --------------------------------------------------------------------------------------------
 
     def _step_by_filter(self, replaced: ReplacedView) -> tuple[ChangedFilter, ChangeSet] | None:
@@ -278,6 +296,7 @@ class ViewReplacement:
 
     def _by_filter(self, replaced: ReplacedView, number: int, found: ChangedFilter, change: ChangeSet) -> _Swap:
         """The step to a view that differs in a filter, at the cost of the rows that pass one of the two filters."""
+        self._state.catalog.waiting -= {replaced.old.name}
         self._state.catalog.update_view(with_fields(replaced.old, program=found.bridge))
         stored, again = self._epochs.within_budget(
             lambda: self._run(found.relation, change, number, only=frozenset({replaced.new.name}))
@@ -315,13 +334,16 @@ class ViewReplacement:
         return _Swap({**changes, **stored, new.name: rows}, maps, (new.name, *again))
 
     def _is_stale(self, view: View) -> bool:
-        return view.refresh.deferred and view.fresh < self._state.store.epoch
+        """True if the rows and the state of a view are those of before changes of its inputs."""
+        late = view.refresh.deferred and view.fresh < self._state.store.epoch
+        return late or view.name in self._state.catalog.behind
 
     def _told_in_old_columns(self, replaced: ReplacedView, rows: ChangeSet) -> ChangeSet:
         """The difference to ``rows``, which have other columns, as readers know it: in the columns of the old view."""
         old, seen = replaced.old, replaced.seen_columns()
         names = [f.name for f in seen]
-        if not replaced.untouched or has_equal_columns(old.full_program, replaced.new.full_program, names):
+        equal = has_equal_columns(old.full_program, replaced.new.full_program, names) and not self._is_stale(old)
+        if not replaced.untouched or equal:
             return ChangeSet.of((), old.fields)
         return self._as_readers_know(replaced, self._difference(old, rows, seen), lambda: rows)
 
@@ -350,16 +372,20 @@ class ViewReplacement:
 
     def _shared(self, replaced: ReplacedView, number: int) -> View:
         """The new view as the catalog has it: with a history, and without stages that earlier views have."""
-        old, catalog, store = replaced.old, self._state.catalog, self._state.store
+        new, catalog = self._with_history(replaced, number), self._state.catalog
+        below = set(catalog.with_readers([new.name]))
+        return self._definitions.sharing(new, {n: view for n, view in catalog.views.items() if n not in below})
+
+    def _with_history(self, replaced: ReplacedView, number: int) -> View:
+        """The new view with the epoch that it exists since, and the columns of before."""
+        old, store = replaced.old, self._state.store
         former = tuple(one for one in old.former if one.until >= store.oldest)
         created = old.created
         if not replaced.keeps_columns:
             former = (*former, FormerColumns(number - 1, old.fields))
             if not all(map(_is_spelled, old.fields)):  # no catalog could say what columns it had
                 former, created = (), number
-        new = with_fields(replaced.new, created=created, fresh=number, former=former)
-        below = set(catalog.with_readers([old.name]))
-        return self._definitions.sharing(new, {n: view for n, view in catalog.views.items() if n not in below})
+        return with_fields(replaced.new, created=created, fresh=number, former=former)
 
     def _told(
         self, replaced: ReplacedView, change: ChangeSet, number: int
@@ -406,9 +432,21 @@ class ViewReplacement:
         state.place(new)
         for reader in replaced.untouched:
             state.place(reader)
-        if moved:
+        if moved or state.joint:  # a view that has waited was placed last
             state.pipeline.arrange(catalog.views)
         state.count_rows()
+
+
+def why_anew(catalog: Catalog, old: View, new: View) -> str:
+    """The reason why the rows of a view cannot be compared with those of one that replaces it; empty if they can."""
+    for view in (old, new):
+        if view.partitioning is not None:
+            return "It is made by partitions."
+        if view.quarantines:
+            return "It has on_error = 'quarantine', and rows that are held back belong to one query."
+        if reason := catalog.unfillable(view):
+            return reason
+    return ""
 
 
 def _state_of(view: View) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ def has_stored_rows(catalog: Catalog, name: str) -> bool:
 
 def shown_relations(catalog: Catalog) -> list[str]:
     """The tables, streams and views that users have created."""
-    return [name for name in (*catalog.tables, *catalog.views) if SUBPLAN_SIGN not in name]
+    names = (*catalog.tables, *(view.name for view in catalog.shown_views()))
+    return [name for name in names if SUBPLAN_SIGN not in name]
 
 
 def counted_rows(catalog: Catalog, store: Store, name: str) -> int:
@@ -120,7 +121,8 @@ def _column(catalog: Catalog, store: Store, relation: str, column: str) -> Colum
         return known.statistics
     if store.rows(relation) > MAX_COUNTED_ROWS:
         return None if known is None else known.statistics
-    fields = {field.name: field for field in catalog.entry(relation).fields if has_plain_values(field)}
+    entry = catalog.find(relation)  # one that a plan makes is not there yet
+    fields = {} if entry is None else {field.name: field for field in entry.fields if has_plain_values(field)}
     names = (column,) if column in fields else tuple(column.split(TOGETHER))
     if not fields.keys() >= set(names):
         return None

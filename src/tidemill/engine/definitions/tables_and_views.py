@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from tidemill.changes.changeset import ChangeSet, Epoch
@@ -12,14 +13,17 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.passes import streams_of
 from tidemill.compiler.plan import Plan
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.entries.grants import Grant
+from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
     shared_stage_users,
     transfer_shared_stages,
     transferred_contents,
 )
+from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
@@ -57,6 +61,11 @@ class RelationDefinitions:
         self._publisher = publisher
         self._logs = logs
 
+    def alone(self, name: str) -> AbstractContextManager[object]:
+        """Context in which nobody else maintains, replaces or drops a view; a joint commit has the whole warehouse, so
+        it must not wait for who waits for that."""
+        return nullcontext() if self._epochs.is_joint else self._source_views.alone(name)
+
     def create_table(self, table: Table) -> None:
         """Add an empty table or a stream."""
         with self._settled():
@@ -65,13 +74,63 @@ class RelationDefinitions:
                 catalog.add(table)
                 self._epochs.commit_catalog(positions=initial_head(table))
 
-    def define_named(self, named: NamedDefinitions) -> None:
-        """Store these views that are not materialized, and functions in SQL, in place of those that are stored."""
+    def define_named(self, named: NamedDefinitions, users: Iterable[View] = ()) -> None:
+        """Store these views that are not materialized, and functions in SQL, in place of those that are stored.
+
+        Views that use them and keep their programs are stored as they were compiled with them.
+        """
         with self._settled():
             self._state.require_writable()
             with self._epochs.changing_catalog() as catalog:
                 catalog.named = named
+                for view in users:
+                    catalog.update_view(view)
+                    self._state.place(view)
                 self._epochs.commit_catalog()
+
+    def define_stage(self, stage: DeployStage) -> None:
+        """Store a stage, whose views are there, in place of the one of its name."""
+        with self._settled(), self._epochs.changing_catalog() as catalog:
+            catalog.deploy_stages[stage.name] = stage
+            self._epochs.commit_catalog()
+
+    def end_stage(self, stage: DeployStage, named: NamedDefinitions) -> None:
+        """Remove a stage, with those of its views that are still there; the other definitions are then ``named``."""
+        left = [name for name in self._state.catalog.views if name in stage.staged.values()]
+        with self._settled():
+            if left:
+                self.drop(left[-1], readers=left[:-1])
+            with self._epochs.changing_catalog() as catalog:
+                catalog.named, catalog.promoted = named, {}
+                del catalog.deploy_stages[stage.name]
+                self._epochs.commit_catalog()
+
+    @contextmanager
+    def joint(self) -> Iterator[None]:
+        """Context in which all definitions, and what follows from them, are one commit, of one epoch, or none.
+
+        Writers and readers of this process wait for it.
+        """
+        with self._settled():
+            if self._epochs.is_joint:
+                yield
+                return
+            with self._publisher.joint(), self._epochs.joint() as joint:
+                yield
+        for work in joint.after:
+            work()
+
+    def suspend(self, names: Iterable[str]) -> None:
+        """Begin a joint commit that replaces or drops views: until their turn comes nobody has to wait for them.
+
+        They are not maintained, so what they share with others becomes their own.
+        """
+        waiting = frozenset(names)
+        for name in waiting:
+            self.unshare(self._state.catalog.view(name))
+        self._state.catalog.waiting |= waiting
+        for name in waiting:
+            self._state.pipeline.remove(name)
 
     def define_grants(self, grants: tuple[Grant, ...]) -> None:
         """Store these rights in place of those that are stored."""
@@ -87,6 +146,9 @@ class RelationDefinitions:
         with self._settled():
             self._state.require_writable()
             require_bounded(self._state.catalog, view)
+            if (staged := staged_for(self._state.catalog, view)) is not None:
+                self._take_from_stage(view, staged)
+                return
             pending = self._filler.retained_rows(view)
             try:
                 with self._epochs.changing_catalog() as catalog:
@@ -107,13 +169,22 @@ class RelationDefinitions:
                 self.drop(view.name)
                 raise
 
+    def _take_from_stage(self, view: View, staged: View) -> None:
+        """Add a view that a stage has: its rows, its history and its state stay, under its name."""
+        with self._epochs.changing_catalog() as catalog:
+            catalog.drop(staged.name)
+            catalog.add(replace(view, created=staged.created, fresh=staged.fresh))
+            renamed = maps_after_promotion(staged, view)
+            epoch = Epoch(self._epochs.next_number, catalog=catalog_to_json(catalog), renamed=renamed)
+            self._epochs.commit(epoch, then=lambda: self._state.place(catalog.view(view.name)))()
+
     def replace_view(self, view: View) -> None:
         """Replace the view of the same name, which no other view may read: the new one is built first, then swapped in.
 
         Whatever fails before the commit (a query that cannot be maintained, a faulty row, an interrupt), the old view
         stays as it was: the store has not changed, so memory is reloaded from it.
         """
-        with self._source_views.alone(view.name), self._settled():
+        with self.alone(view.name), self._settled():
             self._state.require_writable()
             old = self._state.catalog.view(view.name)
             self._state.catalog.require_unread(view.name, "replaced")
@@ -134,14 +205,14 @@ class RelationDefinitions:
             except REVERTIBLE_ERRORS:
                 self._state.reload()  # runtimes hold state of the new view under this name
                 raise
-            self._source_views.drop(old)
+            self._epochs.after(partial(self._source_views.drop, old))
 
     def replan_view(self, view: View) -> None:
         """Maintain a view by another program, which computes the same rows.
 
         Its maps are filled first, then swapped in by one commit; whatever fails before it leaves the old ones.
         """
-        with self._source_views.alone(view.name), self._settled():
+        with self.alone(view.name), self._settled():
             self._state.require_writable()
             self.unshare(self._state.catalog.view(view.name))
             old = self._state.catalog.view(view.name)
@@ -183,7 +254,7 @@ class RelationDefinitions:
         gone = [*readers, name]
         with ExitStack() as held:
             for one in gone:
-                held.enter_context(self._source_views.alone(one))
+                held.enter_context(self.alone(one))
             held.enter_context(self._settled())
             for one in gone:
                 held.enter_context(self._publisher.ending(one))
@@ -192,7 +263,8 @@ class RelationDefinitions:
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
                 self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self.release_all(gone, dropped))
-            self.stop_following(views)
+                self._state.catalog.note_changed(gone, caught_up=name)
+            self._epochs.after(partial(self.stop_following, views))
 
     def stop_following(self, views: Iterable[View]) -> None:
         """Stop what follows the sources of dropped views."""
@@ -230,8 +302,9 @@ class RelationDefinitions:
                 self._epochs.commit_catalog(left)
 
     def sharing(self, view: View, earlier: Mapping[str, View]) -> View:
-        """A new view, without the stages that it shares with earlier ones."""
+        """A new view, without the stages that it shares with earlier ones; those that wait are not up to date."""
         catalog = self._state.catalog
+        earlier = {name: other for name, other in earlier.items() if name not in catalog.waiting}
         return share_stages(view, earlier, self._state.store, streams_of(catalog.tables | catalog.as_streams()))
 
     def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:

@@ -12,7 +12,9 @@
 - ``recomputation``: views that a large change computes again, the difference propagated
 - ``spark_ways``: the runtimes of the views that an epoch runs on Spark, by what each is predicted to take
 - ``commit``: begins, collects and commits an epoch; a changed catalog is committed the same way
+- ``joint``: several commits that become one
 - ``reader``: rows of tables and views, and answers to queries, now or as of an epoch
+- ``guarded_reads``: views that set rows aside, as a transaction sees them
 - ``keyed_reads``: queries by primary key, answered from the rows under these keys
 - ``placement``: the choice of a runtime for each view
 - ``memory_budget``: the memory limit of this process

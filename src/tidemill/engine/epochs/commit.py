@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from threading import get_ident
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.epochs.joint import JointEpoch
 from tidemill.engine.epochs.pipeline import Propagation
 from tidemill.engine.epochs.staleness_marks import marks_of
 from tidemill.engine.epochs.state import NO_CHOICE, EngineState, EpochWay
@@ -24,6 +26,7 @@ from tidemill.engine.telemetry.epoch_work import EpochWork, ViewWork
 from tidemill.engine.telemetry.recorder import RefreshRecorder
 from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.runtime import Runtime
+from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["EpochCommitter", "Settled", "WaitUntilDurable"]
 
@@ -111,6 +114,45 @@ class EpochCommitter:
         self._publish = publish
         self._recorder = recorder
         self._done: EpochWork | None = None
+        self._joint: JointEpoch | None = None
+
+    @property
+    def is_joint(self) -> bool:
+        """True within a joint commit of this thread."""
+        return self._joint is not None and self._joint.thread == get_ident()
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next epoch, or of the joint one that has begun."""
+        return self._state.store.epoch + 1 if self._joint is None else self._joint.number
+
+    @contextmanager
+    def joint(self) -> Iterator[JointEpoch]:
+        """Context in which all that is committed becomes one commit, of one epoch, at its end, or none.
+
+        The caller holds the lock, and does what is left for ``after`` once he has released it.
+        """
+        state = self._state
+        try:
+            with state.store.joint():
+                self._joint = joint = JointEpoch(state.store.epoch)
+                state.joint = True
+                yield joint
+                fault("before-joint")
+                self._calls.commit_point()
+                self._transaction.begin()
+            fault("after-joint")
+            state.shown = state.catalog
+            self._committed(joint.whole())
+        except BaseException:
+            self._transaction.begin()  # whoever comes next goes back to the last commit
+            raise
+        finally:
+            self._joint, state.joint = None, False
+        self._transaction.end()
+        self._settle(joint.number, _nothing, None)
+        for done in joint.done:
+            self._recorder.note(done)
 
     def running(
         self, number: int, work: int, *, stored: bool = True, ways: Mapping[str, EpochWay] = NO_CHOICE
@@ -178,7 +220,7 @@ class EpochCommitter:
         """
         state = self._state
         self._transaction.begin()
-        if ends and self._calls.by_thread:
+        if ends and self._calls.by_thread and self._joint is None:
             self._calls.commit_point()
         marks = marks_of(state.catalog, state.store.positions, epoch, refreshed)
         if state.catalog.guarded or epoch.catalog is not None:
@@ -193,18 +235,33 @@ class EpochCommitter:
             done.checked = done.checked or done.propagated  # nothing was fired
             done.started = done.started or done.checked
             done.stored, done.bytes = time.perf_counter(), state.store.traffic.written - written
-        if epoch.catalog is not None:
-            state.shown = state.catalog
-        self._committed(epoch)
+        if self._joint is not None:
+            self._joint.add(epoch)
+        else:
+            if epoch.catalog is not None:
+                state.shown = state.catalog
+            self._committed(epoch)
         for name in epoch.changes:
             if name in state.catalog.tables:
                 state.placement.rows += epoch.changes[name].rows
                 state.changed_rows += epoch.changes[name].rows
         if then is not None:
             then()
+        if self._joint is not None:
+            self._joint.done += [] if done is None else [done]
+            # State that misses an epoch is told from that which has it by numbers, and these all have one.
+            for runtime in state.placement.started if epoch.changes or epoch.renamed else ():
+                runtime.free()
         if ends:
             self._transaction.end()
-        return partial(self._settle, epoch.number, durable, done)
+        return _nothing if self._joint is not None else partial(self._settle, epoch.number, durable, done)
+
+    def after(self, work: Callable[[], None]) -> None:
+        """Do what must not be done before the commit is visible: at once, or at the end of a joint one."""
+        if self._joint is None:
+            work()
+        else:
+            self._joint.after.append(work)
 
     def end(self) -> None:
         """End a transaction that commits have left open: what is in memory is what is stored."""
@@ -246,3 +303,7 @@ class EpochCommitter:
         self._done = None  # that of an epoch that was refused after it had run
         catalog = catalog_to_json(self._state.catalog)
         self.commit(Epoch(self._state.store.epoch, changes, positions, catalog, dropped), then=then)()
+
+
+def _nothing() -> None:
+    """Wait for nothing: it is durable already, or when the joint commit is."""

@@ -341,7 +341,10 @@ class EventWriter:
         """Commit events as one epoch; false, with nothing changed, if that may not be what they are one by one."""
         state = self._state
         tables = [state.catalog.tables[name] for name in changes]
-        if state.catalog.constraints.keys_of(changes) or any(late_table(t) is not None or not t.kept for t in tables):
+        constraints = state.catalog.constraints
+        if constraints.keys_of(changes) or constraints.uniques_of(changes):
+            return False
+        if any(late_table(t) is not None or not t.kept for t in tables):
             return False
         put_back = {table: rows_put_back(table, changes[table.name]) for table in tables}
         if None in put_back.values():

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
-from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.changeset import ChangeSet, deletes_before_inserts
 from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.catalog.entries.errors_table import FAULT, WAITS
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.pipeline import Propagation, StageReader
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.quarantine.fault_search import FaultSearch, summed
 from tidemill.engine.quarantine.held_rows import WAITING, HeldRow
-from tidemill.engine.quarantine.holding import Decision, Guard
+from tidemill.engine.quarantine.holding import Decision, Guard, Guards
 from tidemill.model.errors import ArithmeticFault, DataError
 
 __all__ = ["Isolation", "isolating"]
@@ -53,8 +55,10 @@ class Isolation:
         self._state = state
         self._epochs = epochs
         self._number = number
-        self._unseen: Mapping[str, ChangeSet] = {}
-        """Changes that the inputs of a stopped view have, and that are not tried with it."""
+        self.unseen: Mapping[str, ChangeSet] = {}
+        """Changes that the inputs of a view have, and that it has not seen; parts of them may be tried."""
+        self._in_turn = False
+        """True if parts of changes are tried deletes before inserts."""
         self.stopped: list[str] = []
         """The views that stop in this epoch."""
 
@@ -87,76 +91,103 @@ class Isolation:
     def _spare(self, view: View | None, fault: ArithmeticFault, *, last: bool) -> bool:
         """Show a view less of the epoch; false if that cannot help, or if deletes before inserts come first."""
         quarantine = self._state.quarantine
-        if view is None or view.stopped or view.name in quarantine.decided or quarantine.last is None:
+        if view is None or view.stopped or quarantine.last is None:
             return False
-        offered, guard = quarantine.last.offered.get(view.name, {}), quarantine.guard(view)
-        if guard is not None and guard.groups.input in offered:
-            quarantine.decided[view.name] = self._decide(view, guard, offered[guard.groups.input])
-            return True
-        if last:
-            self._stop(view, offered, fault)
-        return last
+        offered, guards = quarantine.last.offered.get(view.name, {}), quarantine.guards(view)
+        if not guards:
+            if last:
+                self._stop(view, offered, fault)
+            return last
+        if not last and not all(len(guards) == 1 and one.groups.independent for one in guards.values()):
+            return False
+        return self._hold_back(view, guards, offered, fault, in_turn=last)
 
     # -- views with groups --------------------------------------------------------------------------------------
 
-    def _decide(self, view: View, guard: Guard, change: ChangeSet) -> Decision:
-        """The groups of a change that can be computed pass, all rows of the others are held."""
-        groups, held = guard.touched(change.zset())
-        skipped = {row for row, one in guard.held.items() if one.is_skipped}
-        held |= {row: replace(guard.held[row], weight=g[row]) for g in groups for row in g if row in skipped}
-        tried = [rows for rows in groups if skipped.isdisjoint(rows)]
-        faulty = self._faulty(view, guard, tried, change)
-        passed = ZSet()
-        for place, rows in enumerate(tried):
-            if place not in faulty:
-                passed.update_by(rows)
-            else:
-                held |= self._held(view, guard, rows, change, faulty[place])
-        return Decision(passed, held)
+    def _hold_back(
+        self, view: View, guards: Guards, offered: Mapping[str, ChangeSet], fault: ArithmeticFault, *, in_turn: bool
+    ) -> bool:
+        """Hold back the faulty groups of what a view was offered; all of them, if what is left fails again."""
+        quarantine = self._state.quarantine
+        decided = quarantine.decided.get(view.name)
+        changes = {name: offered[name] for name in offered if name in guards}
+        if decided is None or changes.keys() - decided.keys():
+            self._in_turn = in_turn
+            quarantine.decided[view.name] = self._decide(view, guards, changes)
+        elif any(one.passed for one in decided.values()):
+            everything = {name: self._tried(guards[name], change) for name, change in changes.items()}
+            faults = {name: dict.fromkeys(range(len(one.groups)), fault) for name, one in everything.items()}
+            quarantine.decided[view.name] = self._decided(view, everything, faults)
+        else:
+            return False
+        return True
 
-    def _faulty(
-        self, view: View, guard: Guard, groups: Sequence[ZSet], change: ChangeSet
-    ) -> dict[int, ArithmeticFault]:
-        """The groups that cannot be computed, by their places, by bisection."""
-        found: dict[int, ArithmeticFault] = {}
-        waiting = [range(len(groups))]
-        while waiting:
-            some = waiting.pop()
-            pairs = [pair for place in some for pair in groups[place].items()]
-            fault = self._fault(view, {guard.groups.input: ChangeSet.of(pairs, change.fields)}) if pairs else None
-            if fault is not None and len(some) == 1:
-                found[some[0]] = fault
-            elif fault is not None:
-                half = len(some) // 2
-                waiting += [some[:half], some[half:]]
+    def _decide(self, view: View, guards: Guards, changes: Mapping[str, ChangeSet]) -> dict[str, Decision]:
+        """The groups of changes that can be computed pass, all rows of the others are held."""
+        tried = {name: self._tried(guards[name], change) for name, change in changes.items()}
+        groups = {name: one.groups for name, one in tried.items()}
+        search = FaultSearch({name: guard.groups for name, guard in guards.items()}, groups, partial(self._try, view))
+        return self._decided(view, tried, search.run())
+
+    def _tried(self, guard: Guard, change: ChangeSet) -> _Tried:
+        return _Tried(guard, *guard.to_try(change.zset()))
+
+    def _try(self, view: View, changes: Mapping[str, ZSet]) -> ArithmeticFault | None:
+        fields = self._state.fields_of
+        pairs = {name: ChangeSet.of(change.items(), fields(name)) for name, change in changes.items()}
+        return self._fault(view, pairs) if pairs else None
+
+    def _decided(
+        self, view: View, tried: Mapping[str, _Tried], faults: Mapping[str, Mapping[int, ArithmeticFault]]
+    ) -> dict[str, Decision]:
+        passed = {
+            name: summed(one.groups, [place for place in range(len(one.groups)) if place not in faults.get(name, {})])
+            for name, one in tried.items()
+        }
+        beside, found = passed if len(tried) > 1 else {}, {}
+        for name, one in tried.items():
+            held = dict(one.held)
+            for place, fault in faults.get(name, {}).items():
+                held |= self._held(view, name, one.groups[place], beside, fault)
+            found[name] = Decision(passed[name], held)
         return found
 
     def _held(
-        self, view: View, guard: Guard, rows: ZSet, change: ChangeSet, fault: ArithmeticFault
+        self, view: View, relation: str, rows: ZSet, beside: Mapping[str, ZSet], fault: ArithmeticFault
     ) -> dict[Row, HeldRow]:
-        """The rows of a faulty group: those at fault by themselves, or all if none is, and those that wait for them."""
-        relation, alone = guard.groups.input, dict[Row, ArithmeticFault | None]()
+        """The rows of a faulty group: those at fault by themselves, or all if none is, and those that wait for them.
+
+        They are tried ``beside`` what is passed of joined inputs.
+        """
+        alone = dict[Row, ArithmeticFault | None]()
         if 1 < len(rows) <= MOST_SINGLE_ROWS:
             for row, weight in rows.items():
-                alone[row] = self._fault(view, {relation: ChangeSet.of([(row, weight)], change.fields)})
+                one = ZSet.summed([(row, weight)])
+                alone[row] = self._try(view, {**beside, relation: beside.get(relation, ZSet()) + one})
         blamed = {row: found for row, found in alone.items() if found} or dict.fromkeys(rows, fault)
-        since = {one.row: one.epoch for one in self._state.quarantine.held(view.name)}
+        since = {(one.relation, one.row): one.epoch for one in self._state.quarantine.held(view.name)}
         held = {}
         for row, weight in rows.items():
             status, reason = (FAULT, reason_of(blamed[row])) if row in blamed else (WAITS, WAITING)
-            held[row] = HeldRow(relation, row, weight, since.get(row, self._number), status, reason)
+            held[row] = HeldRow(relation, row, weight, since.get((relation, row), self._number), status, reason)
         return held
+
+    def passing(self, view: View, changes: Mapping[str, ChangeSet]) -> bool:
+        """True if something of these changes, which are held back from a view with groups, can be computed now."""
+        self._in_turn, self.unseen = True, changes
+        decided = self._decide(view, self._state.quarantine.guards(view), changes)
+        return any(one.passed for one in decided.values())
 
     def _fault(self, view: View, changes: Mapping[str, ChangeSet]) -> ArithmeticFault | None:
         """The error of a view after these changes of its inputs, if there is one; all is rolled back."""
         work = sum(change.rows for change in changes.values())
         try:
             with self._epochs.running(self._number, work) as runtimes:
-                for name, change in self._unseen.items():
+                for name, change in self.unseen.items():
                     for runtime in runtimes:
                         runtime.absorb(name, change.negated())
                 walk = _Trial(self._state.pipeline.index, runtimes, frozenset({view.name}), self._state.store.traffic)
-                for name, change in changes.items():
+                for name, change in deletes_before_inserts(changes) if self._in_turn else changes.items():
                     walk.take(name, change)
                 walk.finish()
                 self._epochs.collect(walk, runtimes)
@@ -168,7 +199,7 @@ class Isolation:
 
     def blame(self, view: View, unseen: Mapping[str, ChangeSet], fault: ArithmeticFault) -> list[HeldRow]:
         """The rows that keep a stopped view from being computed, among all changes that it has not seen."""
-        self._unseen = unseen
+        self.unseen = unseen
         net = {name: change.zset() for name, change in unseen.items()}
         rows = [(name, row, weight) for name, change in net.items() for row, weight in change.items()]
         return self._blamed(view, rows, fault)[:MOST_BLAMED_ROWS]
@@ -202,6 +233,15 @@ class Isolation:
         for name, row, weight in rows:
             found.setdefault(name, []).append((row, weight))
         return {name: ChangeSet.of(pairs, self._state.fields_of(name)) for name, pairs in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """The groups of an input that are tried, and the rows that stay held."""
+
+    guard: Guard
+    groups: Sequence[ZSet]
+    held: Mapping[Row, HeldRow]
 
 
 class _Trial(Propagation):

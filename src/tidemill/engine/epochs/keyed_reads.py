@@ -24,7 +24,7 @@ from tidemill.engine.epochs.state import EngineState
 from tidemill.model.types import Field
 from tidemill.runtimes.runtime import KeyLookup
 
-__all__ = ["KeyedRelation", "answer_by_keys", "keyed_relation"]
+__all__ = ["KeyedRelation", "answer_by_keys", "keyed_reads", "keyed_relation"]
 
 FEW_ROWS = 200
 """Number of rows up to which the evaluator answers sooner than a query can be compiled."""
@@ -43,17 +43,10 @@ def answer_by_keys(
     ``lookup`` finds rows, by default those that are stored; relations in ``changed`` differ from what is stored.
     """
     catalog, pushed = state.catalog, push_down_filters(relation)
-    keyed = {name: one for name in read if (one := keyed_relation(catalog, name)) is not None}
-    if lookup is not None or state.placement.lookup is not state.placement.native:
-        keyed = {name: one for name, one in keyed.items() if name in catalog.tables}
-    tables = bounded_tables(pushed, keyed)
+    tables = keyed_reads(state, pushed, read, stored=lookup is None, changed=changed)
+    if not tables:
+        return None
     scanned = read - tables.keys()
-    if not tables or any(name in catalog.views and catalog.views[name].computed_on_read for name in scanned):
-        return None
-    if not scanned.isdisjoint(changed):
-        return None
-    if scanned and state.placement.is_on_spark(sum(map(state.store.rows, scanned))):
-        return None
     found = _find(lookup or state.placement.lookup, pushed, tables)
     if found is None:
         return None
@@ -63,6 +56,24 @@ def answer_by_keys(
     program = compile_view("query", relation, catalog.tables, strategy="recompute")
     given = {name: ChangeSet.of([(row, 1) for row in rows], tables[name].fields) for name, rows in found.items()}
     return state.placement.native.answer(program, given)
+
+
+def keyed_reads(
+    state: EngineState, pushed: Relation, read: Set[str], *, stored: bool = True, changed: Set[str] = frozenset()
+) -> dict[str, KeyedRelation]:
+    """The relations of which a query, with its filters ``pushed`` down, reads rows by key alone; empty if others of
+    those that it ``read``s should not be scanned by this process. Rows of views are found if those ``stored`` are."""
+    catalog = state.catalog
+    keyed = {name: one for name in read if (one := keyed_relation(catalog, name)) is not None}
+    if not stored or state.placement.lookup is not state.placement.native:
+        keyed = {name: one for name, one in keyed.items() if name in catalog.tables}
+    tables = bounded_tables(pushed, keyed)
+    scanned = read - tables.keys()
+    computed = any(name in catalog.views and catalog.views[name].computed_on_read for name in scanned)
+    if computed or not scanned.isdisjoint(changed):
+        return {}
+    on_spark = bool(scanned) and state.placement.is_on_spark(sum(map(state.store.rows, scanned)))
+    return {} if on_spark else tables
 
 
 class KeyedRelation(NamedTuple):

@@ -255,7 +255,7 @@ class Pipeline:
     def arrange(self, views: Iterable[str]) -> None:
         """Put the placed programs into the order of ``views``: each comes after everything that it reads."""
         self._placed = {name: self._placed[name] for name in views if name in self._placed}
-        self._made = None
+        self._outdate_index()
 
     def keep(self, views: Collection[str]) -> None:
         """Remove all views but these."""

@@ -139,6 +139,16 @@ class Placement:
 
         return answer(relation, read, self._duckdb_limit())
 
+    def why_not_in_columns(self, relation: Relation) -> str:
+        """The reason why DuckDB cannot answer a query, so that a runtime must; empty if it has a translation."""
+        from tidemill.runtimes.duckdb.relations import lower_query
+
+        try:
+            lower_query(relation)
+        except NotAnswered as reason:
+            return str(reason)
+        return ""
+
     def interrupt(self, thread: int) -> None:
         """End the query that DuckDB runs for a thread, if it does."""
         if "duckdb" in sys.modules:

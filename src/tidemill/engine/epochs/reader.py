@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -15,12 +17,14 @@ from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.passes import compile_view
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
-from tidemill.engine.epochs.keyed_reads import answer_by_keys
+from tidemill.engine.epochs.guarded_reads import GuardedReads
+from tidemill.engine.epochs.keyed_reads import answer_by_keys, keyed_reads
 from tidemill.engine.epochs.state import EngineState
-from tidemill.engine.transactions.own_changes import OwnRows, with_changed_views, with_own_rows
+from tidemill.engine.transactions.own_changes import OwnRows, guarded_views, with_changed_views, with_own_rows
 from tidemill.engine.transactions.pending import OpenTransactions, PendingTransaction
 from tidemill.model.errors import Conflict, EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table
@@ -81,6 +85,9 @@ class WarehouseReader:
     def _contents_within(self, pending: PendingTransaction, name: str) -> ChangeSet:
         """The rows of a table or view as a transaction sees them."""
         catalog = self._state.catalog
+        if given := self._guarded_within(pending, [name]):
+            with_changed_views(pending, catalog, Scan(name, name, catalog.entry(name).fields))
+            return given[name]
         scan = Scan(name, name, catalog.entry(name).fields)
         seen = with_changed_views(pending, catalog, scan)
         if seen is not scan:
@@ -89,6 +96,26 @@ class WarehouseReader:
         if not change or catalog.is_stream(name):
             return stored
         return ChangeSet.of(ZSet.summed([*stored.pairs(), *change.items()]).items(), stored.fields)
+
+    def _guarded_within(self, pending: PendingTransaction, names: Iterable[str]) -> dict[str, ChangeSet]:
+        """The rows of views that set rows aside, where a transaction has changed what they read."""
+        found = guarded_views(pending, self._state.catalog, names)
+        reads = GuardedReads(self._stored_contents, partial(self._own_change, pending), self._answer_over)
+        return {view.name: reads.rows(view, self._state.quarantine.guards(view)) for view in found}
+
+    def _own_change(self, pending: PendingTransaction, name: str) -> ZSet:
+        """The change that a transaction makes of a table, or of a view over those that it has changed."""
+        if name in self._state.catalog.tables:
+            return pending.change_of(name)
+        return self._contents_within(pending, name).zset() - self._stored_contents(name).zset()
+
+    def _answer_over(self, relation: Relation, given: Mapping[str, ChangeSet]) -> ChangeSet:
+        """The rows of a query over relations that are all ``given``."""
+        placement, work = self._state.placement, sum(map(len, given.values()))
+        if placement.answers_in_columns(work):
+            with suppress(NotAnswered):
+                return placement.answer_in_columns(relation, partial(_given_columns, given))
+        return self._compiled(relation, given.keys(), work, given=given)
 
     def find(self, table: Table, keys: Collection[Row]) -> Mapping[Row, Sequence[Row]]:
         """The rows of a table with these primary keys, by key."""
@@ -153,13 +180,39 @@ class WarehouseReader:
                     return placement.answer_in_columns(first or relation, self.columns)
             return self._compiled(relation, read, work)
 
-    def _compiled(self, relation: Relation, read: Set[str], work: int, changed: Set[str] = frozenset()) -> ChangeSet:
-        """The rows of a query by a runtime; rows of ``changed`` tables are not those that it has."""
+    def way_of(self, relation: Relation) -> str:
+        """The way in which ``answer`` would find the rows of a query, in words."""
+        read = scans(relation)
+        if not read:
+            return "constants alone"
+        with self._settled():
+            _require_no_streams(filter(self._state.catalog.is_stream, read))
+            keyed = keyed_reads(self._state, push_down_filters(relation), read)
+            if keyed:
+                rest = sorted(read - keyed.keys())
+                return f"lookup by key in {', '.join(sorted(keyed))}" + (f", beside {', '.join(rest)}" if rest else "")
+            placement = self._state.placement
+            work = sum(map(self._state.store.rows, read))
+            if placement.answers_in_columns(work):
+                reason = placement.why_not_in_columns(relation)
+                return f"DuckDB, over columns{f', if it can: {reason}' if reason else ''}"
+            name, reason = placement.choose(work)
+            return f"runtime {name} ({reason})"
+
+    def _compiled(
+        self,
+        relation: Relation,
+        read: Set[str],
+        work: int,
+        changed: Set[str] = frozenset(),
+        given: Mapping[str, ChangeSet] = MappingProxyType({}),
+    ) -> ChangeSet:
+        """The rows of a query by a runtime; it does not have those of ``changed`` tables, and some are ``given``."""
         placement, catalog = self._state.placement, self._state.catalog
         lake = {name: replace(catalog.tables[name], kept=True) for name in filter(catalog.is_in_lake, read)}
         program = compile_view("query", relation, catalog.tables | lake, strategy="recompute")
         computed = [name for name in read if name in catalog.views and catalog.views[name].computed_on_read]
-        made = {name: self.contents(name) for name in (*computed, *lake, *changed)}
+        made = {**given, **{name: self.contents(name) for name in {*computed, *lake, *changed} - given.keys()}}
         if made:
             return placement.native.answer(program, made)
         needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
@@ -174,15 +227,16 @@ class WarehouseReader:
             if not read:
                 return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
             _require_no_streams(filter(catalog.is_stream, read))
-            changed = {name for name in read if pending.change_of(name)}
+            given = self._guarded_within(pending, read)
+            changed = {name for name in read if pending.change_of(name)} | given.keys()
             found = answer_by_keys(self._state, relation, read, OwnRows(pending, placement.lookup), changed)
             if found is not None:
                 return found
             work = sum(map(self._state.store.rows, read))
             if placement.answers_in_columns(work):
                 with suppress(NotAnswered):
-                    return placement.answer_in_columns(relation, self.columns)
-            return self._compiled(relation, read, work, changed)
+                    return placement.answer_in_columns(relation, partial(_given_columns, given, read=self.columns))
+            return self._compiled(relation, read, work, changed, given)
 
     def answer_given(self, relation: Relation, given: Mapping[str, ChangeSet]) -> ChangeSet:
         """The rows of a query over the current contents, and over relations whose rows are ``given``."""
@@ -216,6 +270,18 @@ class WarehouseReader:
         """The primary keys that ``table`` holds."""
         positions = table.key_positions
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
+
+
+def _given_columns(
+    given: Mapping[str, ChangeSet],
+    name: str,
+    fields: Sequence[Field],
+    read: Callable[[str, Sequence[Field]], pa.Table] | None = None,
+) -> pa.Table:
+    """Some columns of a relation with the weights of its rows, from those that are given, or else ``read``."""
+    if name in given or read is None:
+        return given[name].arrow().select([*(f.name for f in fields), WEIGHT])
+    return read(name, fields)
 
 
 def require_epoch(store: Store, epoch: int) -> None:

@@ -69,6 +69,8 @@ class EngineState:
         self.may_recompute = True
         """False where epochs must tell the change of every map, so that none is replaced as a whole."""
         self.read_only = read_only
+        self.joint = False
+        """True within a joint commit: others are shown what was committed before it."""
         self.closed = False
         self.lock = threading.RLock()
         self.registry = Registry() if registry is None else registry
@@ -98,14 +100,17 @@ class EngineState:
         for view in self.catalog.views.values():
             self.place(view)
         self.count_rows()
-        self.shown = self.catalog
+        if not self.joint:
+            self.shown = self.catalog
         return outdated
 
     def restore(self, catalog: Catalog) -> None:
         """Restore the catalog from before a refused change."""
-        self.catalog = self.shown = catalog
+        self.catalog = catalog
+        if not self.joint:
+            self.shown = catalog
         self.pipeline.keep(catalog.views)
-        for view in catalog.views.values():
+        for view in catalog.running():
             self.place(view)
 
     def take_part(self, work: int, ways: Mapping[str, EpochWay] = NO_CHOICE) -> Sequence[Runtime]:
@@ -120,7 +125,7 @@ class EngineState:
             self._placed_views = None
             self.pipeline.hold = self.quarantine.begin if self.catalog.guarded else None
             chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
-            for view in views.values():
+            for view in self.catalog.running():
                 runtime = ways[view.name].runtime if view.name in ways else chosen[view.runtime_needs]
                 self.pipeline.place(view.program, runtime, deferred=view.refresh.deferred)
             checking = _most_common(ways) if ways else self.placement.runtime_for(work, CHECKS)

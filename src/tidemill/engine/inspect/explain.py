@@ -23,6 +23,7 @@ from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.quarantine.notes import quarantine_note
+from tidemill.engine.quarantine.row_groups import why_whole
 from tidemill.engine.results import MapSize
 from tidemill.program.stages import Program
 from tidemill.sources.lake.lake_table import version_shown
@@ -81,10 +82,9 @@ def _lake_facts(engine: Engine, view: View) -> dict[str, str]:
 
 def _error_policy(engine: Engine, view: View) -> str:
     groups = engine.state.quarantine.groups(view)
-    if groups is None:
-        return "quarantine of the whole view: it has no groups that can be told apart"
-    what = "row" if groups.keys is None else "group"
-    return f"quarantine by {what} of {groups.input}"
+    if not groups:
+        return f"quarantine of the whole view: {why_whole(view)}"
+    return f"quarantine by {' and '.join(f'{one.of} of {name}' for name, one in groups.items())}"
 
 
 def explanation_of(engine: Engine, name: str) -> Explanation:
@@ -109,7 +109,7 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
             facts["on Spark"] = f"{on_spark} for all views in the last epoch; the rest in this process"
         if view.quarantines:
             facts["on error"] = _error_policy(engine, view)
-        if note := quarantine_note(engine.catalog, engine.store.positions, view):
+        if note := quarantine_note(engine.catalog, engine.state.quarantine.marks, view):
             facts["quarantine"] = note
         if placed.measured.recomputed:
             facts["recomputed"] = placed.measured.recomputed

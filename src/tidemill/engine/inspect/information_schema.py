@@ -12,6 +12,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan, Values
 from tidemill.algebra.relational.walk import scans, transform
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import INFORMATION_SCHEMA
+from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View
@@ -134,10 +135,10 @@ def _tables(engine: Engine) -> Rows:
         rows = counted_rows(engine.catalog, engine.store, table.name) if table.kept else None
         place = (lake.format, lake.location) if lake else (None, None)
         yield CATALOG, SCHEMA, table.name, kind, "NO" if lake else "YES", rows, *place
-    for view in engine.catalog.views.values():
+    for view in engine.catalog.shown_views():
         stored = None if view.computed_on_read else counted_rows(engine.catalog, engine.store, view.name)
         yield CATALOG, SCHEMA, view.name, "MATERIALIZED VIEW", "NO", stored, None, None
-    for name in engine.named.queries:
+    for name in _shown_queries(engine):
         kind = "TEMPORARY VIEW" if name in engine.session.definitions.queries else "VIEW"
         yield CATALOG, SCHEMA, name, kind, "NO", None, None, None
 
@@ -150,12 +151,18 @@ def _base_tables(engine: Engine) -> Iterator[Table]:
 def _all_fields(engine: Engine) -> Iterator[tuple[str, tuple[Field, ...]]]:
     """Every table and view with its columns; those of a view that no longer fits its tables are unknown."""
     yield from ((table.name, table.fields) for table in _base_tables(engine))
-    yield from ((view.name, view.fields) for view in engine.catalog.views.values())
-    for name in engine.named.queries:
+    yield from ((view.name, view.fields) for view in engine.catalog.shown_views())
+    for name in _shown_queries(engine):
         try:
             yield name, _fields_of_query(engine, name)
         except TidemillError:
             yield name, ()
+
+
+def _shown_queries(engine: Engine) -> dict[str, NamedQuery]:
+    """The views that are not materialized, without those of stages."""
+    staged = engine.catalog.staged
+    return {name: query for name, query in engine.named.queries.items() if name not in staged}
 
 
 def _fields_of_query(engine: Engine, name: str) -> tuple[Field, ...]:
@@ -190,16 +197,17 @@ def _precision(of: Type) -> tuple[int | None, int | None, int | None]:
 
 
 def _views(engine: Engine) -> Rows:
-    for view in engine.catalog.views.values():
+    for view in engine.catalog.shown_views():
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
-        runtime = engine.pipeline[view.name].runtime.name
+        placed = engine.pipeline.find(view.name)
+        runtime = None if placed is None else placed.runtime.name  # another thread is replacing it
         refresh = view.options.get("refresh", "immediate")
         options = ", ".join(f"{name}={value}" for name, value in view.options.items()) or None
         shown = view.fresh if view.refresh.deferred else engine.store.epoch
         reads = ", ".join(name for name in view.inputs if SUBPLAN_SIGN not in name)
         ours = (strategies, runtime, refresh, view.serve.value, reads, options, view.created, shown)
         yield CATALOG, SCHEMA, view.name, view.text, "NONE", "NO", "NO", "YES", *ours
-    for name, query in engine.named.queries.items():
+    for name, query in _shown_queries(engine).items():
         yield CATALOG, SCHEMA, name, query.text, "NONE", "NO", "NO", "NO", *[None] * 8
 
 
@@ -217,7 +225,7 @@ def _check(table: Table, check: CheckConstraint) -> str:
 
 def _view_keys(engine: Engine) -> Iterator[tuple[View, list[str]]]:
     """The views whose rows are known to differ in some columns, with these."""
-    for view in engine.catalog.views.values():
+    for view in engine.catalog.shown_views():
         places = key_of_view(view, engine.catalog)
         if places:
             yield view, [view.fields[place].name for place in places]
@@ -234,6 +242,8 @@ def _table_constraints(engine: Engine) -> Rows:
     for table in _base_tables(engine):
         if table.primary_key:
             yield row(table.name, _primary(table.name), "PRIMARY KEY", enforced=table.kept)
+        for unique in table.uniques:
+            yield row(table.name, unique.name, "UNIQUE", unique.enforced)
         for key in table.references:
             yield row(table.name, _foreign(table.name, key), "FOREIGN KEY", key.enforced)
         for check in table.checks:
@@ -249,6 +259,8 @@ def _key_column_usage(engine: Engine) -> Rows:
 
     for table in _base_tables(engine):
         yield from rows(table.name, _primary(table.name), table.primary_key)
+        for unique in table.uniques:
+            yield from rows(table.name, unique.name, unique.columns)
         for key in table.references:
             yield from rows(table.name, _foreign(table.name, key), key.columns, refers=True)
     for view, columns in _view_keys(engine):

@@ -44,7 +44,7 @@ def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View)
     if not late:
         return
     heads = heads_of(catalog, positions)
-    known = changeable_from(catalog, heads)
+    known = changeable_from(catalog, positions, heads)
     if view.name in known:
         yield "can change", f"from {timestamp_of(known[view.name])} on"
     else:

@@ -19,6 +19,7 @@ from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.staleness import Unseen, staleness_of
 from tidemill.engine.quarantine.notes import quarantine_note
+from tidemill.engine.telemetry.latencies import Latencies
 from tidemill.engine.telemetry.totals import RefreshTotals
 from tidemill.engine.workers import Trouble
 from tidemill.model.errors import TidemillError
@@ -90,13 +91,15 @@ class WarehouseStatus:
 
 @dataclass(frozen=True)
 class Activity:
-    """What has been done since the warehouse was opened: totals of all epochs and of each view, and by table its
-    changed rows."""
+    """What has been done since the warehouse was opened: totals of all epochs and of each view, by table its changed
+    rows, and how long the epochs of this process took.
+    """
 
     epoch: int
     epochs: RefreshTotals
     views: Mapping[str, RefreshTotals] = field(default_factory=dict)
     tables: Mapping[str, int] = field(default_factory=dict)
+    latencies: Latencies = field(default_factory=Latencies, compare=False)
 
 
 def status_of(engine: Engine, troubles: Mapping[str, Trouble], *, sizes: bool = False) -> WarehouseStatus:
@@ -109,7 +112,7 @@ def status_of(engine: Engine, troubles: Mapping[str, Trouble], *, sizes: bool = 
         committed_at=_last_commit(engine),
         tables=tuple(_table(engine, catalog, table, epoch, sizes) for table in _tables(catalog)),
         views=(
-            *(_view(engine, catalog, view, epoch, known, sizes) for view in catalog.views.values()),
+            *(_view(engine, catalog, view, epoch, known, sizes) for view in catalog.shown_views()),
             *(_building(entry.view) for entry in catalog.builds.values()),
         ),
         sources=tuple(
@@ -129,7 +132,7 @@ def activity_of(engine: Engine) -> Activity:
     views = {name: one for name, one in totals.items() if name is not None}
     changed = engine.refreshes.changed
     tables = {table.name: changed[table.name] for table in _tables(engine.state.shown) if table.name in changed}
-    return Activity(engine.store.epoch, epochs, views, tables)
+    return Activity(engine.store.epoch, epochs, views, tables, engine.refreshes.latencies)
 
 
 def _tables(catalog: Catalog) -> Iterator[Table]:
@@ -153,7 +156,7 @@ def _view(
     sizes: bool,
 ) -> RelationStatus:
     placed = engine.pipeline.find(view.name)
-    note = quarantine_note(catalog, engine.store.positions, view)
+    note = quarantine_note(catalog, engine.state.quarantine.marks, view)
     late = staleness_of(catalog, engine.store, view, known)
     return RelationStatus(
         view.name,

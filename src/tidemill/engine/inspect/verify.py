@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
@@ -35,6 +35,7 @@ from tidemill.engine.catalog.entries.oql_queries import as_oql
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.differences import differences
+from tidemill.engine.quarantine.notes import hearing, tell_reader
 from tidemill.engine.results import Verification
 from tidemill.model.errors import SetupError, Unsupported
 from tidemill.model.types import Field
@@ -70,12 +71,20 @@ def verify(engine: Engine, name: str, against: str | None = None) -> Verificatio
         raise SetupError(f'views cannot be verified against "{against}"', hint=f"Use one of {', '.join(ORACLES)}.")
     with engine.settled():
         view = engine.catalog.view(name)
-        expected = _answer(engine, view, against)
-        actual = _actual(engine, view, expected.oracle)
-        found = _compared(view, actual, expected)
-        if not found.ok and found.oracle == OWN_TEXT and _is_open(engine, view):
-            found = _compared(view, actual, _translated(engine, view))
-        return found
+        with hearing():
+            found = _verified(engine, view, against)
+        notes = engine.notes([view.name])
+        tell_reader(notes)
+        return replace(found, notes=notes)
+
+
+def _verified(engine: Engine, view: View, against: str | None) -> Verification:
+    expected = _answer(engine, view, against)
+    actual = _actual(engine, view, expected.oracle)
+    found = _compared(view, actual, expected)
+    if not found.ok and found.oracle == OWN_TEXT and _is_open(engine, view):
+        found = _compared(view, actual, _translated(engine, view))
+    return found
 
 
 def _actual(engine: Engine, view: View, oracle: str) -> ZSet:
@@ -88,7 +97,11 @@ def _actual(engine: Engine, view: View, oracle: str) -> ZSet:
 def recompute(engine: Engine, name: str) -> ZSet:
     """Recompute a view from the base tables alone, as of the epoch that it shows, by the oracle for its size."""
     with engine.settled():
-        return _answer(engine, engine.catalog.view(name), None).rows
+        view = engine.catalog.view(name)
+        with hearing():
+            found = _answer(engine, view, None)
+        engine.tell([view.name])
+        return found.rows
 
 
 def _compared(view: View, actual: ZSet, expected: Recomputation) -> Verification:

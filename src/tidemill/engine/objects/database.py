@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from tidemill.engine.objects.events import ObjectEvent, events_of
 from tidemill.engine.objects.nested_records import NestedRecords
 from tidemill.engine.objects.record_input import located_records
 from tidemill.engine.objects.stored_objects import StoredObjects
+from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.results import Result
 from tidemill.engine.statements.select import select_oql
 from tidemill.engine.warehouse import Warehouse
@@ -310,7 +312,7 @@ class Objects:
 
     def query(self, text: str) -> Result:
         """The result of an OQL query, as of the last epoch."""
-        return select_oql(self._engine, OqlText(text, "oql"))
+        return noted(partial(select_oql, self._engine, OqlText(text, "oql")))
 
     def explain(self, view: str) -> str:
         """Explain how a view is maintained, which events it listens to, and why."""

@@ -2,6 +2,7 @@
 
 - ``lateness``: changes behind LATENESS go to the table of late changes
 - ``late_replay``: late changes replayed
+- ``bounds``: LATENESS and RETAIN of a table that is there already
 - ``change_bounds``: the instant from which tables and views can still change
 - ``retention``: state and rows behind those bounds are dropped
 - ``listing``: SHOW PARTITIONS

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.partitions.lateness import head_of, retained_from
+from tidemill.engine.partitions.lateness import accepted_from, floor_of, head_of, retained_from
 from tidemill.model.errors import Unsupported
 from tidemill.program.state_expiry import ExpiredEntries, StateExpiry
 
@@ -24,7 +24,9 @@ def heads_of(catalog: Catalog, positions: Mapping[str, str]) -> dict[str, int]:
     return {name: head for name, head in found.items() if head is not None}
 
 
-def changeable_from(catalog: Catalog, heads: Mapping[str, int], *, by_replay: bool = True) -> dict[str, int]:
+def changeable_from(
+    catalog: Catalog, positions: Mapping[str, str], heads: Mapping[str, int], *, by_replay: bool = True
+) -> dict[str, int]:
     """The instant from which tables and views can still change, for those that have such a bound.
 
     With ``by_replay`` changes by replayed late changes are included.
@@ -33,7 +35,9 @@ def changeable_from(catalog: Catalog, heads: Mapping[str, int], *, by_replay: bo
     for name, table in catalog.late.items():
         cut = table.partitioning
         if cut is not None and cut.lateness is not None and name in heads:
-            first = retained_from(cut, heads[name]) if by_replay else heads[name] * cut.every - cut.lateness
+            floor = floor_of(positions, name)
+            bound = retained_from if by_replay else accepted_from
+            first = bound(cut, heads[name], floor)
             if first is not None:
                 known[name] = first
     for view in catalog.views.values():
@@ -52,7 +56,7 @@ def _open(catalog: Catalog, view: View, known: dict[str, int]) -> None:
 
 def require_bounded(catalog: Catalog, view: View) -> None:
     """Refuse retention for a view without a change bound: a later change may delete any of its rows."""
-    known = changeable_from(catalog, dict.fromkeys(catalog.late, 0))
+    known = changeable_from(catalog, {}, dict.fromkeys(catalog.late, 0))
     _open(catalog, view, known)
     if view.forgets and view.name not in known:
         raise Unsupported(

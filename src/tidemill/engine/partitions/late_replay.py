@@ -13,7 +13,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script.statements import Delete, ReplayLate
 from tidemill.compiler.frontends.translate import translate_delete
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.partitions.lateness import head_of, retained_from
+from tidemill.engine.partitions.lateness import floor_of, head_of, retained_from
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import LATE, WEIGHT, Table, late_table, names_of
 from tidemill.program.state_expiry import number_of
@@ -79,7 +79,8 @@ def replay_late_changes(engine: LateReplayer, statement: ReplayLate) -> LateRepl
             )
         chosen = Delete(statement.place, late.name, statement.where, late.name)
         pairs = engine.answer(translate_delete(chosen, late, engine.catalog.relations)).pairs()
-        first = retained_from(table.partitioning, head_of(engine.store.positions, table.name))
+        positions = engine.store.positions
+        first = retained_from(table.partitioning, head_of(positions, table.name), floor_of(positions, table.name))
         place = names_of(table.fields).index(table.partitioning.column)
         taken = [(row, weight) for row, weight in pairs if first is None or number_of(row[place]) >= first]
         width = len(table.fields)

@@ -4,10 +4,14 @@ The *head* of a table is the last partition that any change reached before the e
 behind it than LATENESS is late: it goes to ``s_late``, in the same epoch, and not to ``s``. So views over ``s`` see
 exactly the accepted changes. Heads are stored among the positions and committed with the epochs that move them. Events
 that are fed one by one are each compared with those before, wherever epochs end.
+
+Where RETAIN is made longer, what was forgotten by then does not come back: the instant from which everything is there,
+the *floor*, is stored with the head, and changes before it stay late.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,8 +37,23 @@ def is_head(position: str) -> bool:
 
 def head_of(positions: Mapping[str, str], table: str) -> int | None:
     """The last partition of ``table`` that a change has reached; None before the first change."""
-    text = positions.get(HEAD_PREFIX + table, "")
+    text = positions.get(HEAD_PREFIX + table, "").partition(" ")[0]
     return int(text) if text else None
+
+
+def floor_of(positions: Mapping[str, str], table: str) -> int | None:
+    """The first instant of which ``table`` has not forgotten anything, in microseconds; None if RETAIN alone tells.
+
+    >>> floor_of({"head:s": "7 60000000"}, "s"), head_of({"head:s": "7 60000000"}, "s")
+    (60000000, 7)
+    """
+    text = positions.get(HEAD_PREFIX + table, "").partition(" ")[2]
+    return int(text) if text else None
+
+
+def head_text(head: int, floor: int | None) -> str:
+    """A head as it is stored."""
+    return str(head) if floor is None else f"{head} {floor}"
 
 
 def initial_head(table: Table) -> dict[str, str]:
@@ -76,15 +95,16 @@ class LatenessFilter:
         last = pc.max(times).as_py()
         if last is None:
             return change, []
-        head = head_of({**self.before, **self.moved}, table.name)
-        self._move(table.name, head, last // cut.every)
-        if head is None or pc.min(times).as_py() >= (bound := (head * cut.every - cut.lateness)):
+        known = {**self.before, **self.moved}
+        head, floor = head_of(known, table.name), floor_of(known, table.name)
+        self._move(table.name, head, last // cut.every, floor)
+        if head is None or pc.min(times).as_py() >= (bound := accepted_from(cut, head, floor)):
             return change, []
         is_late = pc.fill_null(pc.less(times, bound), False)
         accepted, late = _filtered(change, pc.invert(is_late)), _filtered(change, is_late)
         return accepted, [((*row, 1 if weight > 0 else -1, self.number), abs(weight)) for row, weight in late.pairs()]
 
-    def _move(self, table: str, head: int | None, last: int) -> None:
+    def _move(self, table: str, head: int | None, last: int, floor: int | None) -> None:
         if head is not None and last - head > MOST_PARTITIONS:
             raise DataError(
                 f'a row of "{table}" lies {last - head:,} partitions after all others',
@@ -92,7 +112,7 @@ class LatenessFilter:
                 hint="Look for a row with a wrong time.",
             )
         if head is None or last > head:
-            self.moved[HEAD_PREFIX + table] = str(last)
+            self.moved[HEAD_PREFIX + table] = head_text(last, floor)
 
 
 def _times(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
@@ -114,10 +134,19 @@ def _filtered(change: ChangeSet, mask: pa.ChunkedArray | pa.Array) -> ChangeSet:
     return ChangeSet.of_arrow(change.arrow().filter(mask), change.fields)
 
 
-def retained_from(cut: Partitioning, head: int | None) -> int | None:
+def accepted_from(cut: Partitioning, head: int, floor: int | None = None) -> int:
+    """The first instant whose changes a table with LATENESS accepts, in microseconds since 1970."""
+    assert cut.lateness is not None
+    return max(head * cut.every - cut.lateness, -sys.maxsize if floor is None else floor)
+
+
+def retained_from(cut: Partitioning, head: int | None, floor: int | None = None) -> int | None:
     """The first instant that a table retains, in microseconds since 1970; None if it retains everything.
 
     >>> retained_from(Partitioning("ts", 10, retain=30), head=7), retained_from(Partitioning("ts", 10), head=7)
     (40, None)
+    >>> retained_from(Partitioning("ts", 10, retain=30), head=7, floor=50)
+    50
     """
-    return None if head is None or cut.retain is None else head * cut.every - cut.retain
+    by_head = None if head is None or cut.retain is None else head * cut.every - cut.retain
+    return max((bound for bound in (by_head, floor) if bound is not None), default=None)

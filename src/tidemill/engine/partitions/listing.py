@@ -60,8 +60,8 @@ def partitions_of(
     counted = sorted(answer(_counts(entry, cut)).zset())
     heads = heads_of(catalog, positions)
     states = {
-        "open": changeable_from(catalog, heads, by_replay=False).get(entry.name, -math.inf),
-        "replay": changeable_from(catalog, heads).get(entry.name, -math.inf),
+        "open": changeable_from(catalog, positions, heads, by_replay=False).get(entry.name, -math.inf),
+        "replay": changeable_from(catalog, positions, heads).get(entry.name, -math.inf),
         "closed": -math.inf,
     }
     return [_partition(entry.name, cut, number, rows, states) for number, rows in counted]

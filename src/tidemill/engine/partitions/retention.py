@@ -86,7 +86,7 @@ class Retention:
         catalog = self._catalog()
         heads = heads_of(catalog, self._store.positions)
         self._done = heads
-        known = changeable_from(catalog, heads)
+        known = changeable_from(catalog, self._store.positions, heads)
         views = [view for view in catalog.views.values() if view.partitioning is not None]
         self._late = {view.name for view in views if not self._is_fresh(view)}
         stages = [one for view in views if self._is_fresh(view) for one in _of(catalog, view, known)]

@@ -1,94 +1,56 @@
 """The steps after which a warehouse has the definitions of a project, with estimates; nothing is changed here.
 
-Definitions are compared by their parsed form. Every step is tried on a copy of the catalog, so a project that cannot be
-deployed is refused as a whole, with the place in its files, before anything is done.
+Every step is tried on a copy of the catalog, so a project that cannot be deployed is refused as a whole, with the place
+in its files, before anything is done. A view that reads what has changed is compiled again: if its program is the same
+its state stays, and it gets the difference. Else it is rebuilt in its place, and what reads it is looked at in turn.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from tidemill.compiler.choose_plan import program_estimate
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
+from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope, NamedDefinitions
 from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.builds.sliceable import require_sliceable
+from tidemill.engine.catalog.altered.change import altered_table
+from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.entries.named_definitions import require_readable, words_of
+from tidemill.engine.catalog.entries.deploy_stage import DeployStage
+from tidemill.engine.catalog.entries.named_definitions import require_readable, words_in, words_of
+from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program_of, users_of, with_text_of
+from tidemill.engine.catalog.replaced_view import has_columns_of, made_for_growth
+from tidemill.engine.catalog.seen_columns import EVERYTHING
 from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
+from tidemill.engine.definitions.alterations import altered_catalog
+from tidemill.engine.definitions.replacement import why_anew
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.engine import Engine
-from tidemill.engine.projects.project import Definition
-from tidemill.model.errors import NameTaken, Unsupported
-from tidemill.model.schema import Table
+from tidemill.engine.projects.compare import compared, replacing
+from tidemill.engine.projects.project import Definition, definition_of, ordered
+from tidemill.engine.projects.steps import DeployPlan, DeployStep
+from tidemill.engine.refresh.fill import cannot_replace
+from tidemill.model.errors import NameTaken, SqlError, TextLocation, Unsupported
 
-__all__ = ["DeployPlan", "DeployStep", "plan_definition", "plan_project", "users_of"]
+__all__ = ["TABLES", "VIEW", "ProjectPlan", "materialized_users", "plan_definition", "plan_project"]
+
+VIEW, NAMED, TABLES = "materialized view", "view", ("table", "stream")
+"""Kinds of definitions."""
 
 
-@dataclass(frozen=True)
-class DeployStep:
-    """One definition that is created, replaced in place, altered, rebuilt (dropped and created) or dropped.
+def plan_project(
+    engine: Engine, project: Mapping[str, Definition], *, drop: bool = True, stage: DeployStage | None = None
+) -> DeployPlan:
+    """The plan for a project; with ``drop`` views that it does not name are dropped, tables never are.
 
-    ``rows`` are those that have to be read to fill a view, ``bytes`` the predicted size of its state and ``visits``
-    the predicted entries that a changed row visits; None where that is not known before its inputs are there.
+    If the project is that of a ``stage``, only what that drops goes.
     """
-
-    action: str
-    name: str
-    kind: str
-    reason: str = ""
-    rows: int | None = None
-    bytes: float | None = None
-    visits: float | None = None
-    statement: sql.Statement | None = None
-
-    def __str__(self) -> str:
-        costs = [f"reads {self.rows:,} rows"] if self.rows is not None else []
-        costs += [f"about {self.bytes:,.0f} bytes of state"] if self.bytes is not None else []
-        costs += [f"{self.visits:,.1f} visits a change"] if self.visits is not None else []
-        said = "; ".join(filter(None, [self.reason, ", ".join(costs)]))
-        return f"{self.action:8} {self.kind} {self.name}{f'  ({said})' if said else ''}"
-
-
-@dataclass(frozen=True)
-class DeployPlan:
-    """The steps of a deployment in their order, and tables and views that the project does not name and that stay."""
-
-    steps: tuple[DeployStep, ...]
-    unchanged: int = 0
-    left: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.steps)
-
-    def __str__(self) -> str:
-        lines = [str(step) for step in self.steps]
-        if not lines:
-            lines.append("the warehouse has what the project says")
-        if self.left:
-            lines.append(f"not in the project, and left: {', '.join(self.left)}")
-        return "\n".join(lines)
-
-
-def plan_project(engine: Engine, project: Mapping[str, Definition], *, drop: bool = True) -> DeployPlan:
-    """The plan for a project; with ``drop`` views that it does not name are dropped, tables never are."""
-    catalog = engine.committed
-    for name in project.keys() & catalog.builds.keys():
-        raise catalog.builds[name].not_readable()
-    changed = {name: found for name, one in project.items() if (found := _compared(catalog, one)) is not None}
-    extra = [name for name in catalog.views if name not in project] if drop else []
-    rebuilt = _rebuilt(catalog, changed, extra, _kept_columns(engine, project, changed, extra))
-    _require_rebuilt_known(rebuilt, project, extra)
-    steps = _steps(catalog, project, changed, extra, rebuilt)
-    left = [n for n in (*catalog.tables, *catalog.views, *catalog.named.queries) if n not in project and n not in extra]
-    tried = tuple(step for step, _ in _tried(engine, steps))
-    return DeployPlan(tried, len(project) - len(changed), tuple(n for n in left if re.fullmatch(r"\w+", n)))
+    return ProjectPlan(engine, project, drop=drop, stage=stage).plan()
 
 
 def plan_definition(engine: Engine, definition: Definition) -> DeployStep:
@@ -99,226 +61,304 @@ def plan_definition(engine: Engine, definition: Definition) -> DeployStep:
     is_query = isinstance(definition.statement, sql.CreateNamedQuery)
     if name in (catalog if is_query else catalog.named.queries):
         raise NameTaken(f'"{name}" exists already', where=definition.place, hint=f"It is no {definition.kind}.")
-    step = _compared(catalog, definition)
+    step = compared(catalog, definition, is_empty=not engine.store.rows(name))
     if step is None:
         return DeployStep("unchanged", name, definition.kind)
-    ((tried, _),) = _tried(engine, [step])
-    return tried
+    trial, (statement, *_) = catalog.copy(), step.statements
+    if isinstance(statement, sql.CreateView):
+        return _estimated(engine, trial, step, _compiled(engine, trial, statement))
+    if isinstance(statement, sql.CreateNamedQuery | sql.CreateFunction):
+        _define(trial, statement)
+    elif isinstance(statement, sql.CreateTable):
+        trial.add(statement.table)
+    return step
 
 
-def users_of(engine: Engine, definition: Definition) -> list[str]:
+def materialized_users(engine: Engine, definition: Definition) -> list[str]:
     """The materialized views that use a definition, perhaps by way of others."""
     catalog, name = engine.committed, definition.name
-    if name in catalog:
-        direct = [view.name for view in catalog.readers(name)]
-    else:
-        direct = [view.name for view in catalog.defined_views() if name in words_of(view.query, catalog.named)]
-    return catalog.with_readers(direct)
+    direct = catalog.readers(name) if name in catalog else users_of(catalog.defined_views(), name, catalog.named)
+    return catalog.with_readers(view.name for view in direct)
 
 
-def _kept_columns(
-    engine: Engine, project: Mapping[str, Definition], changed: Mapping[str, DeployStep], extra: Iterable[str]
-) -> set[str]:
-    """Changed views with the columns that they had: their readers take the difference."""
-    catalog = engine.committed
-    read = {name for name in changed if name in catalog.views and catalog.readers(name)}
-    if not read:
-        return set()
-    everything = _steps(catalog, project, changed, extra, _rebuilt(catalog, changed, extra, set()))
-    views = [view for _, view in _tried(engine, everything) if view is not None]
-    return {view.name for view in views if view.name in read and view.fields == catalog.view(view.name).fields}
+class ProjectPlan:
+    """A plan that is being made; ``trial`` is the catalog after the steps so far.
 
-
-def _steps(
-    catalog: Catalog,
-    project: Mapping[str, Definition],
-    changed: Mapping[str, DeployStep],
-    extra: Iterable[str],
-    rebuilt: Mapping[str, str],
-) -> list[DeployStep]:
-    """The steps of a deployment: what goes, and then what comes, in the order of its use."""
-    steps = [
-        DeployStep("drop", name, "materialized view", "it is not in the project")
-        for name in reversed(catalog.with_readers(extra))
-        if name in extra
-    ]
-    for name, definition in project.items():
-        if name in rebuilt:
-            reason = changed.get(name, _SAME).reason or f"it reads {rebuilt[name]}"
-            steps.append(DeployStep("rebuild", name, definition.kind, reason, statement=definition.statement))
-        elif name in changed:
-            steps.append(changed[name])
-    return steps
-
-
-_SAME = DeployStep("", "", "")
-
-
-def _rebuilt(
-    catalog: Catalog, changed: Mapping[str, DeployStep], extra: Iterable[str], in_place: Iterable[str]
-) -> dict[str, str]:
-    """Views that have to be dropped and created, each with the definition that makes it necessary.
-
-    They read a view that is replaced, but not ``in_place``, or use a function or a view that is not materialized and
-    changes.
+    ``others`` are views that the project does not name and that stay: they follow what they read like its own.
+    ``changed`` are the definitions that are new or other ones, ``forced`` the views that must be computed again even if
+    their programs are the same, each with the reason. Views of stages are such others that must not be computed again,
+    but for those of the ``stage`` whose project it is.
     """
-    found: dict[str, str] = {}
-    gone = set(extra)
-    for name, step in changed.items():
-        if step.action != "replace":
-            continue
-        if name in catalog.views:
-            using = [view.name for view in catalog.readers(name) if view.name not in gone]
-            using = [name, *using] if using and name not in in_place else []
-        else:
-            using = [view.name for view in catalog.views.values() if name in words_of(view.query, catalog.named)]
-        for view in catalog.with_readers(using):
-            found.setdefault(view, name)
-    return {view: cause for view, cause in found.items() if view not in gone}
 
+    def __init__(
+        self, engine: Engine, project: Mapping[str, Definition], *, drop: bool, stage: DeployStage | None = None
+    ) -> None:
+        self.engine = engine
+        self.trial = engine.committed.copy()
+        self.project = dict(project)
+        self.promoted = frozenset(stage.staged.values() if stage is not None else ())
+        self.trial.waiting = self.promoted
+        dropped = set(stage.dropped) if stage is not None else self.trial.views.keys() if drop else set[str]()
+        self.others = _kept(self.trial, {*project, *(dropped - self.trial.staged.keys()), *self.promoted})
+        self.changed: dict[str, str] = {}
+        # What a stage has was compared with what there is: that is taken, also where the difference would do.
+        staged = {} if stage is None else {name: own for name, own in stage.staged.items() if own in self.trial.views}
+        self.forced: dict[str, str] = dict.fromkeys(staged, "it is in the stage")
+        self.altered: dict[str, DeployStep] = {}
+        self.steps: list[DeployStep] = []
 
-def _require_rebuilt_known(rebuilt: Mapping[str, str], project: Mapping[str, Definition], extra: Iterable[str]) -> None:
-    for view, cause in rebuilt.items():
-        if view not in project and view not in extra:
-            raise Unsupported(
-                f'"{cause}" cannot be changed: view "{view}" reads it, and is not in the project',
-                hint="Add the view to the project, or let it be dropped.",
+    def plan(self) -> DeployPlan:
+        """All steps in the order in which they can be done."""
+        self._require_not_built()
+        before, names = self.engine.committed, len(self.project)
+        known = [*before.tables, *before.views, *before.named.queries]
+        for one in self.project.values():
+            if one.kind in TABLES:
+                self._table(one)
+        self._drop_what_goes()
+        for one in ordered({**self.project, **self.others}).values():
+            if one.kind not in TABLES:
+                self._definition(one)
+        unchanged = names - len({step.name for step in self.steps} & self.project.keys())
+        stays = (self.trial.relations.keys() | self.trial.named.queries.keys()) - self.trial.staged.keys()
+        left = [name for name in known if name in stays and name not in self.project and re.fullmatch(r"\w+", name)]
+        stages = tuple(before.deploy_stages) if not self.promoted else ()
+        return DeployPlan(tuple(sorted(self.steps, key=_turn)), unchanged, tuple(left), stages)
+
+    def _require_not_built(self) -> None:
+        """Refuse another definition of a view that is being built; the same one is as good as there."""
+        for name in self.project.keys() & self.trial.builds.keys():
+            beside = self.trial.copy()
+            beside.builds = {}
+            beside.add(self.trial.builds[name].view)
+            if compared(beside, self.project[name]) is not None:
+                raise self.trial.builds[name].not_readable()
+            del self.project[name]
+
+    # -- tables and what goes -----------------------------------------------------------------------------------
+
+    def _table(self, new: Definition) -> None:
+        """Try a table, and look at what other columns do to the views that read it."""
+        self._require_kind(new, self.trial.tables)
+        is_empty = not self.engine.store.rows(new.name)
+        step = compared(self.trial, new, is_empty=is_empty)
+        for statement in () if step is None else step.statements:
+            if isinstance(statement, sql.CreateTable):
+                self.trial.add(statement.table)
+            elif isinstance(statement, sql.AlterTable):
+                table = altered_table(self.trial.table(new.name), statement.change, is_empty=is_empty)
+                self.trial, _, outdated, _ = altered_catalog(self.trial.copy(), [table])
+                steps = [DeployStep("rebuild", view.name, VIEW, f"{new.name} has other columns") for view in outdated]
+                self.altered |= {step.name: step for step in steps}
+        if step is not None:
+            self.steps.append(step)
+
+    def _require_kind(self, new: Definition, same: Mapping[str, object]) -> None:
+        """Refuse a table in place of a view, and the other way round."""
+        known = [*self.trial.tables, *self.trial.views, *self.trial.named.queries]
+        if new.name in known and new.name not in same:
+            kind = "table" if new.name in self.trial.tables else VIEW if new.name in self.trial.views else NAMED
+            raise NameTaken(
+                f'"{new.name}" is a {kind} in the warehouse, and a {new.kind} in the project',
+                where=new.place,
+                hint="Give one of them another name.",
             )
 
+    def _drop_what_goes(self) -> None:
+        """Drop the views that the project does not name, and those that it has in another form: stored or not."""
+        trial = self.trial
+        kinds = {name: one.kind for name, one in self.project.items()}
+        stay = self.others.keys() | self.promoted
+        gone = [name for name in trial.views if name not in stay and kinds.get(name) != VIEW]
+        named = [name for name in trial.named.queries if kinds.get(name) == VIEW]
+        trial.waiting = frozenset(trial.views)  # who reads them is looked at when its turn comes
+        for name, kind in [*((name, VIEW) for name in reversed(gone)), *((name, NAMED) for name in named)]:
+            why = "it is not in the project" if name not in kinds else f"it is a {kinds[name]} in the project"
+            drop = sql.Drop(TextLocation("catalog", 1, 1), "view", name)
+            self.steps.append(DeployStep("drop", name, kind, why, statements=(drop,)))
+            self.changed[name] = why
+        for name in gone:
+            trial.drop(name)
+        queries = {name: query for name, query in trial.named.queries.items() if name not in named}
+        trial.named, trial.waiting = replace(trial.named, queries=queries), self.promoted
 
-def _compared(catalog: Catalog, new: Definition) -> DeployStep | None:
-    """The step that a definition needs; None if the warehouse has it."""
-    statement, name = new.statement, new.name
-    create = DeployStep("create", name, new.kind, statement=statement)
-    match statement:
-        case sql.CreateTable(table=table):
-            return create if name not in catalog else _compared_table(catalog, new, table)
-        case sql.CreateView():
-            return create if name not in catalog else _compared_view(catalog, new, statement)
-        case sql.CreateNamedQuery(query=query):
-            if name not in catalog.named.queries:
-                return create
-            old = catalog.named.queries[name]
-            same = _normal(old.text) == _normal(query.text) and old.columns == query.columns
-            again: sql.Statement = replace(statement, or_replace=True)
-        case sql.CreateFunction(function=function):
-            if name not in catalog.named.functions:
-                return create
-            former = catalog.named.functions[name]
-            same = replace(former, body=_normal(former.body)) == replace(function, body=_normal(function.body))
-            again = replace(statement, or_replace=True)
-        case _:
-            raise Unsupported(f'"{name}" is not a definition of a project', where=statement.place)
-    return None if same else DeployStep("replace", name, new.kind, "its text differs", statement=again)
+    # -- views and functions ------------------------------------------------------------------------------------
+
+    def _definition(self, new: Definition) -> None:
+        """Try a view or a function."""
+        if new.kind == VIEW:
+            self._require_kind(new, self.trial.views)
+        elif new.kind == NAMED:
+            self._require_kind(new, self.trial.named.queries)
+        try:
+            step = self._view(new, new.statement) if isinstance(new.statement, sql.CreateView) else self._named(new)
+        except SqlError as error:
+            if stage := self.trial.staged.get(new.name):
+                raise _read_by_stage(stage) from error
+            if new.name in self.others:
+                told = f'View "{new.name}" is not in the project: add it, or let it be dropped.'
+                error.hint = f"{error.hint} {told}".strip()
+            raise
+        if step is not None and new.name in self.trial.staged:
+            raise _read_by_stage(self.trial.staged[new.name])
+        if step is not None:
+            self.steps.append(step)
+
+    def _named(self, new: Definition) -> DeployStep | None:
+        """The step of a view that is not materialized, or a function."""
+        step = compared(self.trial, new)
+        if step is not None:
+            self.changed[new.name] = step.reason
+        if step is not None or self._cause(words_in(_text(new.statement))):
+            _define(self.trial, new.statement)
+        return step
+
+    def _view(self, new: Definition, statement: sql.CreateView) -> DeployStep | None:
+        old, step = self.trial.views.get(new.name), compared(self.trial, new)
+        if old is None:
+            assert step is not None
+            return self._created(step, statement)
+        words = words_of(statement.query, self.trial.named) | {*old.inputs}
+        cause = self.forced.get(new.name, "") or self._cause(words)
+        if step is None or step.action == "alter":
+            sees_all = not old.columns or new.name in self.others
+            if (not cause and sees_all) or self._stays(old, new, statement):
+                if step is not None:
+                    _compiled(self.engine, self.trial, statement)  # it may be refused
+                return step or self.altered.get(new.name)
+            reason = cause or "SELECT * has other columns"
+            step = DeployStep("rebuild", new.name, VIEW, reason, statements=(replacing(statement),))
+        return self._replaced(old, step, statement)
+
+    def _cause(self, words: frozenset[str] | set[str]) -> str:
+        """What a definition with these words uses that has changed; empty if nothing has."""
+        used = [name for name in self.changed if name in words]
+        return f"it reads {', '.join(used)}" if used else ""
+
+    def _stays(self, old: View, new: Definition, statement: sql.CreateView) -> bool:
+        """True if a view with the text that it has keeps its program over what there is now: all columns of it."""
+        columns = columns_of_text(old) if new.name in self.others else EVERYTHING
+        found = define_view(
+            self.trial, old.name, statement.query, old.options, old.created, statement.tree, old.plan, columns=columns
+        )
+        if new.name in self.forced or not has_program_of(old, found):
+            return False
+        self.trial.update_view(with_text_of(old, found))
+        return True
+
+    def _created(self, step: DeployStep, statement: sql.CreateView) -> DeployStep:
+        view = _compiled(self.engine, self.trial, statement)
+        if is_built_in_background(view):
+            self._require_unread(view.name, statement)
+            require_sliceable(self.trial, view)
+            step = replace(step, reason="in the background", apart="after")
+        elif view.remote_subplans:
+            changed = {*self.changed, *(step.name for step in self.steps)}
+            if new := [name for name in view.inputs if name in changed]:
+                raise Unsupported(
+                    f'view "{view.name}" reads a source and {", ".join(new)}, which changes with it',
+                    where=statement.place,
+                    detail="Its first rows come from the source before anything else is changed.",
+                    hint="Deploy the one without the other first.",
+                )
+            step = replace(step, apart="before")
+        estimated = _estimated(self.engine, self.trial, step, view)
+        self.changed[view.name] = "it is new"
+        self.trial.add(view)
+        return estimated
+
+    def _require_unread(self, name: str, statement: sql.CreateView) -> None:
+        """Refuse a view that is built in the background and would not be there yet when another definition reads it."""
+        readers = [one.name for one in self.project.values() if name in one.uses and one.name != name]
+        if readers:
+            raise Unsupported(
+                f'view "{name}" cannot be built in the background',
+                where=statement.place,
+                detail=f"{', '.join(readers)} of the project reads it, and needs its rows.",
+                hint="Leave the option build out, or deploy its readers once it is built.",
+            )
+
+    def _replaced(self, old: View, step: DeployStep, statement: sql.CreateView) -> DeployStep:
+        view = _compiled(self.engine, self.trial, statement)
+        if view.remote_subplans:
+            raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
+        late = [one for one in self.trial.readers(old.name) if one.refresh.deferred and self.trial.readers(one.name)]
+        anew = why_anew(self.trial, old, view)
+        again = made_for_growth(self.trial, old)
+        again += [one.name for one in self.trial.readers(old.name)] if anew else []
+        again += [] if has_columns_of(old.fields, view.fields) else [one.name for one in late]
+        self.forced |= dict.fromkeys(again, f"it reads {old.name}")
+        self.changed[old.name] = step.reason
+        self.trial.update_view(view)
+        self.trial.put_after(view.name, view.inputs)
+        step = replace(step, reason=f"{step.reason}, begins anew" if anew else step.reason)
+        return _estimated(self.engine, self.trial, step, view)
 
 
-def _compared_table(catalog: Catalog, new: Definition, table: Table) -> DeployStep | None:
-    old = catalog.table(new.name)
-    if ddl(old) == ddl(table):
-        return None
-    added, known = table.fields[len(old.fields) :], dict(old.defaults)
-    defaults = {column: text for column, text in table.defaults if column not in known}
-    grown = replace(old, fields=table.fields, defaults=table.defaults)
-    if added and table.fields[: len(old.fields)] == old.fields and ddl(grown) == ddl(table):
-        change = sql.AddColumns(tuple(added), defaults)
-        columns = ", ".join(field.name for field in added)
-        alter = sql.AlterTable(new.place, new.name, change)
-        return DeployStep("alter", new.name, new.kind, f"adds {columns}", statement=alter)
-    raise Unsupported(
-        f'table "{new.name}" is another one in the warehouse',
-        where=new.place,
-        detail=f"It is {ddl(old)}.",
-        hint="New columns at the end are added by a deployment. For anything else use ALTER TABLE first.",
+def _turn(step: DeployStep) -> tuple[int, ...]:
+    """The place of a step among the others: rows of other systems first, tables before views, what goes before what
+    comes. A view gets another strategy over definitions that it was compiled with."""
+    turn = ["before", "", "after"].index(step.apart)
+    return turn, step.kind not in TABLES, step.action != "alter", step.action != "drop"
+
+
+def _read_by_stage(stage: str) -> Unsupported:
+    return Unsupported(
+        f'stage "{stage}" cannot go on with these definitions',
+        detail="Its views read definitions that change, and would be other ones.",
+        hint=f"PROMOTE STAGE {stage} first, or DROP STAGE {stage}.",
     )
 
 
-def _compared_view(catalog: Catalog, new: Definition, statement: sql.CreateView) -> DeployStep | None:
-    old = catalog.view(new.name)
-    (stored,) = parse(view_definition(old), name="catalog")
-    assert isinstance(stored, sql.CreateView)
-    before, after = _options(stored.options), _options(statement.options)
-    again = replace(statement, or_replace=True, if_not_exists=False)
-    if _form(stored) != _form(statement):
-        return DeployStep("replace", new.name, new.kind, "its query differs", statement=again)
-    differ = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    if not differ:
-        return None
-    reason = f"option {', '.join(sorted(differ))}"
-    if differ <= {*ALTERABLE_OPTIONS} & after.keys():
-        altered = {key: statement.options[key] for key in differ}
-        return DeployStep("alter", new.name, new.kind, reason, statement=sql.AlterView(new.place, new.name, altered))
-    return DeployStep("replace", new.name, new.kind, reason, statement=again)
+def _kept(catalog: Catalog, others: Collection[str]) -> dict[str, Definition]:
+    """The views of a warehouse but some, as definitions."""
+    found = {}
+    for name, view in catalog.views.items():
+        if name not in others:
+            (statement,) = parse(view_definition(view), name=f"view {name}")
+            definition = definition_of(statement)
+            assert definition is not None
+            found[name] = definition
+    return found
 
 
-def _options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a view; how it was first built does not count, a location on a disk is compared in full."""
-    paths = {key: os.path.abspath(text) for key, text in options.items() if key == "location" and ":" not in text}
-    found = {**options, **(paths if options.get("publish") != "iceberg" else {})}
-    return {key: text for key, text in found.items() if key != "build"}
+def _text(statement: sql.Statement) -> str:
+    match statement:
+        case sql.CreateNamedQuery(query=query):
+            return query.text
+        case sql.CreateFunction(function=function):
+            return function.body
+    return ""
 
 
-def _form(view: sql.CreateView) -> str:
-    """The query of a view without what means nothing: blanks, comments, upper and lower case of keywords."""
-    return _printed(view.tree) if isinstance(view.tree, ParsedText) else " ".join(view.text.split())
-
-
-def _printed(tree: ParsedText) -> str:
-    try:
-        return tree.node.sql("spark", comments=False)
-    except ValueError:  # the parser cannot print all that it reads
-        return " ".join(tree.source.text.split())
-
-
-def _normal(text: str) -> str:
-    """A query or an expression in one form.
-
-    >>> _normal("SELECT  a -- the first\\n from t") == _normal("select a from t")
-    True
-    """
-    source = SqlText.of(text, "definition")
-    return _printed(ParsedText(source.parse(), source))
-
-
-def _tried(engine: Engine, steps: Sequence[DeployStep]) -> list[tuple[DeployStep, View | None]]:
-    """The steps with estimates, each tried on a copy of the catalog; views as they would be."""
-    trial = engine.committed.copy()
-    gone = {step.name for step in steps if step.action in ("drop", "rebuild")}
-    for name in reversed([name for name in trial.views if name in gone]):
-        trial.drop(name)
-    return [_try(engine, trial, step) for step in steps]
-
-
-def _try(engine: Engine, trial: Catalog, step: DeployStep) -> tuple[DeployStep, View | None]:
-    match step.statement:
-        case sql.CreateTable(table=table):
-            trial.add(table)
-        case sql.AlterTable(name=name, change=sql.AddColumns(fields=fields)):
-            old = trial.table(name)
-            trial.replace_entry(name, replace(old, fields=(*old.fields, *fields)))
+def _define(trial: Catalog, statement: sql.Statement) -> None:
+    """Define a view that is not materialized, or a function, once it was checked."""
+    named: NamedDefinitions = replace(trial.named, registered=trial.registry.keys)
+    match statement:
         case sql.CreateNamedQuery(query=query):
             trial.named = replace(trial.named, queries={**trial.named.queries, query.name: query})
-            require_readable(query, trial.relations, replace(trial.named, registered=engine.registry.keys))
+            require_readable(query, trial.relations, replace(trial.named, registered=trial.registry.keys))
         case sql.CreateFunction(function=function):
+            function = DefinitionScope(trial.relations, named).check(function)
             trial.named = replace(trial.named, functions={**trial.named.functions, function.name: function})
-        case sql.CreateView() as view:
-            return _try_view(engine, trial, step, view)
-    return step, None
 
 
-def _try_view(
-    engine: Engine, trial: Catalog, step: DeployStep, statement: sql.CreateView
-) -> tuple[DeployStep, View | None]:
-    store = engine.store
-    statistics = stored_statistics(trial, store)
-    view: View = define_view(
-        trial, statement.name, statement.query, statement.options, store.epoch, statement.tree, statistics=statistics
+def _compiled(engine: Engine, trial: Catalog, statement: sql.CreateView) -> View:
+    """A view over the trial catalog, as it would be planned by what is stored now."""
+    return define_view(
+        trial,
+        statement.name,
+        statement.query,
+        statement.options,
+        engine.store.epoch,
+        statement.tree,
+        statistics=stored_statistics(engine.committed, engine.store),
     )
-    if view.name in trial.views:
-        trial.replace_entry(view.name, view)
-    else:
-        trial.add(view)
-    known = all(name in engine.committed for name in view.inputs)
-    if not known:
-        return step, view
-    costs = program_estimate(view.full_program, trial.tables, statistics)
-    return replace(step, rows=sum(map(store.rows, view.inputs)), bytes=costs.bytes, visits=costs.work), view
+
+
+def _estimated(engine: Engine, trial: Catalog, step: DeployStep, view: View) -> DeployStep:
+    """A step with the predicted costs of its view, as far as its inputs are there."""
+    if not all(name in engine.committed for name in view.inputs):
+        return step
+    costs = program_estimate(view.full_program, trial.tables, stored_statistics(engine.committed, engine.store))
+    return replace(step, rows=sum(map(engine.store.rows, view.inputs)), bytes=costs.bytes, visits=costs.work)

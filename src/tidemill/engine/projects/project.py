@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.catalog.entries.named_definitions import words_in
 from tidemill.model.errors import NameTaken, SetupError, TextLocation, Unsupported
 from tidemill.model.paths import local_path
 
-__all__ = ["Definition", "definition_of", "read_project"]
+__all__ = ["Definition", "definition_of", "ordered", "read_project"]
 
 DEFINING = (sql.CreateTable, sql.CreateView, sql.CreateNamedQuery, sql.CreateFunction)
 """The statements that a project consists of."""
@@ -51,7 +51,7 @@ def read_project(folder: str | Path) -> dict[str, Definition]:
                     f'"{definition.name}" is defined twice', where=definition.place, detail=f"First in {other.name}."
                 )
             found[definition.name] = definition
-    return _ordered(found)
+    return ordered(found)
 
 
 def _definition(statement: sql.Statement) -> Definition:
@@ -65,8 +65,6 @@ def _definition(statement: sql.Statement) -> Definition:
             hint="Definitions are CREATE TABLE, STREAM, MATERIALIZED VIEW, VIEW and FUNCTION. "
             "Sources, feeds, lake tables and rows belong to a warehouse: tidemill sql, load.",
         )
-    if isinstance(statement, sql.CreateView):
-        _require_filled_at_once(statement.name, statement.options, statement.place)
     return found
 
 
@@ -75,33 +73,17 @@ def definition_of(statement: sql.Statement) -> Definition | None:
     match statement:
         case sql.CreateTable(table=table):
             parents = " ".join(reference.table for reference in table.references)
-            return Definition(table.name, "table" if table.kept else "stream", statement, _words(parents))
+            return Definition(table.name, "table" if table.kept else "stream", statement, words_in(parents))
         case sql.CreateView(name=name, query=query):
-            return Definition(name, "materialized view", statement, _words(query))
+            return Definition(name, "materialized view", statement, words_in(query))
         case sql.CreateNamedQuery(query=query, temporary=False):
-            return Definition(query.name, "view", statement, _words(query.text))
+            return Definition(query.name, "view", statement, words_in(query.text))
         case sql.CreateFunction(function=function, temporary=False):
-            return Definition(function.name, "function", statement, _words(function.body))
+            return Definition(function.name, "function", statement, words_in(function.body))
     return None
 
 
-def _require_filled_at_once(name: str, options: Mapping[str, str], place: TextLocation) -> None:
-    """Refuse a view that would not be there yet when the next definition reads it."""
-    if options.get("build", "now") != "now":
-        raise Unsupported(
-            f'view "{name}" of a project cannot be built in the background',
-            where=place,
-            detail="The definitions after it, and the rows that a dry run compares, need its rows.",
-            hint="Leave the option build out, or create the view with tidemill sql before it is in the project.",
-        )
-
-
-def _words(text: str) -> frozenset[str]:
-    """The words of a text, in lower case."""
-    return frozenset(token.text.lower() for token in SqlText.of(text, "definition").tokens) if text else frozenset()
-
-
-def _ordered(found: Mapping[str, Definition]) -> dict[str, Definition]:
+def ordered(found: Mapping[str, Definition]) -> dict[str, Definition]:
     """The definitions in the order of their use; a circle is refused."""
     made: dict[str, Definition] = {}
 

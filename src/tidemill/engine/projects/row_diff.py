@@ -9,8 +9,9 @@ from typing import Any
 from tidemill.engine.inspect.differences import differences
 from tidemill.engine.results import present_rows
 from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import UnknownName
 
-__all__ = ["RelationDiff", "WarehouseDiff", "compare_rows"]
+__all__ = ["RelationDiff", "Version", "WarehouseDiff", "compare_rows"]
 
 SHOWN = 10
 """Number of rows of a difference that are shown."""
@@ -53,38 +54,50 @@ class WarehouseDiff:
         return "\n".join([*lines, f"{self.same} tables and views are equal"])
 
 
-def compare_rows(
-    first: Warehouse, second: Warehouse, epochs: tuple[int | None, int | None], names: Iterable[str] = ()
-) -> WarehouseDiff:
-    """Compare tables and views of two warehouses, each as of an epoch or now; all of them if none is named."""
-    known = [{**_relations(one)} for one in (first, second)]
+@dataclass(frozen=True)
+class Version:
+    """A warehouse now, as of an ``epoch``, or with the views of a ``stage`` in the place of the present ones."""
+
+    warehouse: Warehouse
+    epoch: int | None = None
+    stage: str = ""
+
+    def relations(self) -> dict[str, str]:
+        """The tables and views that are compared, and the names under which their rows are stored."""
+        wh, catalog = self.warehouse, self.warehouse._engine.committed
+        found = {name: name for name in wh.tables() if wh.table(name).definition.kept}
+        found |= {name: name for name in wh.views()}
+        if not self.stage:
+            return found
+        if self.stage not in catalog.deploy_stages:
+            known = ", ".join(catalog.deploy_stages) or "none"
+            raise UnknownName(f'there is no stage "{self.stage}"', hint=f"There is: {known}.")
+        stage = catalog.deploy_stages[self.stage]
+        present = {name: stored for name, stored in found.items() if name not in stage.dropped}
+        return present | {name: own for name, own in stage.staged.items() if own in catalog.views}
+
+
+def compare_rows(first: Version, second: Version, names: Iterable[str] = ()) -> WarehouseDiff:
+    """Compare tables and views of two versions; all of them if none is named."""
+    known = first.relations(), second.relations()
     wanted = [name.lower() for name in names] or list(dict.fromkeys([*known[0], *known[1]]))
-    found = [_compare(name, (first, second), epochs, known) for name in wanted]
+    found = [_compare(name, (first, second), known) for name in wanted]
     differ = tuple(one for one in found if one is not None)
     return WarehouseDiff(differ, len(found) - len(differ))
 
 
-def _relations(wh: Warehouse) -> dict[str, str]:
-    tables = {name: "table" for name in wh.tables() if wh.table(name).definition.kept}
-    return {**tables, **dict.fromkeys(wh.views(), "view")}
-
-
 def _compare(
-    name: str,
-    versions: tuple[Warehouse, Warehouse],
-    epochs: tuple[int | None, int | None],
-    known: list[dict[str, str]],
+    name: str, versions: tuple[Version, Version], known: tuple[dict[str, str], dict[str, str]]
 ) -> RelationDiff | None:
     if name not in known[0] or name not in known[1]:
-        for wh in versions:  # an unknown name is an error of both
-            if name not in known[0] and name not in known[1]:
-                wh.view(name)
+        if name not in known[0] and name not in known[1]:
+            versions[0].warehouse.view(name)  # an unknown name is an error of both
         return RelationDiff(name, only="first" if name in known[0] else "second")
-    engines = [wh._engine for wh in versions]
-    fields = [engine.committed.entry(name).fields for engine in engines]
+    sides = [(one.warehouse._engine, stored[name], one.epoch) for one, stored in zip(versions, known, strict=True)]
+    fields = [engine.committed.entry(stored).fields for engine, stored, _ in sides]
     if [(f.name, f.type) for f in fields[0]] != [(f.name, f.type) for f in fields[1]]:
         return RelationDiff(name, only="columns")
-    old, new = (engine.contents(name, epoch).zset() for engine, epoch in zip(engines, epochs, strict=True))
+    old, new = (engine.contents(stored, epoch).zset() for engine, stored, epoch in sides)
     removed, added = differences(old, new, fields[0])
     if not removed and not added:
         return None

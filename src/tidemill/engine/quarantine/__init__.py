@@ -1,6 +1,7 @@
 """Quarantine: rows that a view cannot compute are set aside, and everything else goes on.
 
-- ``row_groups``: the groups of a view's input rows that are computed independently of each other
+- ``row_groups``: the groups of a view's input rows that are held back together
+- ``fault_search``: the search for the groups of a change that a view cannot compute
 - ``held_rows``: rows held back from a view, as its table of errors stores them
 - ``holding``: what a running epoch shows to each view of its changes
 - ``marks``: views in quarantine, noted among the positions

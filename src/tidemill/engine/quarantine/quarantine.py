@@ -10,9 +10,9 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
 from tidemill.engine.catalog.view import View
-from tidemill.engine.quarantine.held_rows import HeldRow, HeldRows, errors_of, held_rows
-from tidemill.engine.quarantine.holding import Decision, Guard, Holding
-from tidemill.engine.quarantine.marks import ErrorMark, mark_of_errors
+from tidemill.engine.quarantine.held_rows import HeldRow, errors_of, held_rows
+from tidemill.engine.quarantine.holding import Decision, Guard, Guards, Holding
+from tidemill.engine.quarantine.marks import ErrorMark, ErrorMarks
 from tidemill.engine.quarantine.row_groups import RowGroups, row_groups
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
@@ -27,15 +27,16 @@ class Quarantine:
     def __init__(self, store: Store, catalog: Callable[[], Catalog]) -> None:
         self._store = store
         self._catalog = catalog
+        self.marks = ErrorMarks(store)
         self._read: dict[str, tuple[str, list[HeldRow]]] = {}
-        self._groups: dict[int, tuple[View, RowGroups | None]] = {}
+        self._groups: dict[int, tuple[View, Mapping[str, RowGroups]]] = {}
         self._watching = False
         self._forgotten: frozenset[str] = frozenset()
-        self.decided: dict[str, Decision] = {}
-        """Changes as the epoch that runs shows them to views whose rows were found to be at fault."""
+        self.decided: dict[str, Mapping[str, Decision]] = {}
+        """Changes as the epoch that runs shows them to views whose rows were found to be at fault, by input."""
         self.listed: dict[str, list[HeldRow]] = {}
         """Views without groups that stop in the epoch that runs, with the rows at fault, or that go on, with none."""
-        self.retried: dict[str, HeldRows] = {}
+        self.retried: dict[str, list[HeldRow]] = {}
         """Views whose held rows come again as changes in the epoch that runs, with those that do not."""
         self.last: Holding | None = None
         """Changes as the last propagation of an epoch has shown them to views."""
@@ -67,24 +68,27 @@ class Quarantine:
         return seen is not None and not seen.stopped and self._mark(view) is not None
 
     def _mark(self, view: str) -> ErrorMark | None:
-        return None if view in self._forgotten else mark_of_errors(self._store.positions, view)
+        return None if view in self._forgotten else self.marks.of(view)
 
-    def groups(self, view: View) -> RowGroups | None:
-        """The groups of a view; None if it has none, and stops as a whole."""
+    def groups(self, view: View) -> Mapping[str, RowGroups]:
+        """The groups of the inputs of a view; empty if it has none, and stops as a whole."""
         known = self._groups.get(id(view.program))
         if known is None:
             if len(self._groups) > len(self._catalog().guarded):
                 self._groups.clear()
-            known = self._groups[id(view.program)] = view, row_groups(view)
+            known = self._groups[id(view.program)] = view, row_groups(view, self._catalog().tables)
         return known[1]
 
-    def guard(self, view: View) -> Guard | None:
-        """A view with groups, with what is held back from it; None if it stops as a whole."""
-        groups = self.groups(view)
-        if groups is None or view.stopped:
-            return None
+    def guards(self, view: View) -> Guards:
+        """The inputs of a view with groups, with what is held back from it; none if it stops as a whole."""
+        if view.stopped:
+            return {}
         held = self.retried.get(view.name)
-        return Guard(view.name, groups, {one.row: one for one in self.held(view.name)} if held is None else held)
+        held = self.held(view.name) if held is None else held
+        return {
+            name: Guard(groups, {one.row: one for one in held if one.relation == name})
+            for name, groups in self.groups(view).items()
+        }
 
     def hidden(self, view: str) -> dict[str, ChangeSet]:
         """The changes of its inputs that a view in quarantine has not seen."""
@@ -123,7 +127,7 @@ class Quarantine:
         self.last = None
         if not self._watching and not any(map(self.holds, catalog.guarded)):
             return None
-        guards = {view.name: guard for view in catalog.guarded.values() if (guard := self.guard(view)) is not None}
+        guards = {view.name: self.guards(view) for view in catalog.guarded.values()}
         self.last = Holding(guards, self.decided, whole)
         return self.last
 
@@ -140,8 +144,11 @@ class Quarantine:
 
     def changes(self, holding: Holding) -> dict[str, ChangeSet]:
         """The changes of tables of errors that an epoch makes."""
-        found = {view: list(made.held.values()) for view, made in holding.made.items()}
-        changes = {view + ERRORS: self.replaced(view, held) for view, held in {**self.listed, **found}.items()}
+        found = dict(self.listed)
+        for view, made in holding.made.items():
+            others = [one for one in found.get(view, self.held(view)) if one.relation not in made]
+            found[view] = [*others, *(one for decision in made.values() for one in decision.held.values())]
+        changes = {view + ERRORS: self.replaced(view, held) for view, held in found.items()}
         return {name: change for name, change in changes.items() if change.rows}
 
     def replaced(self, view: str, held: Sequence[HeldRow]) -> ChangeSet:

@@ -1,26 +1,32 @@
-"""Groups of the input rows of a view that are computed independently of each other.
+"""Groups of the input rows of a view that are held back together, so that its other rows go on.
 
 In a view that filters and projects one relation each row is its own group. In an aggregate over such rows a group is
-that of GROUP BY. If one group cannot be computed, the others still can, and what is held back is just its rows. All
-other views (joins, windows, top-k) have no such groups: they stop as a whole.
+that of GROUP BY. If one group cannot be computed, the others still can, and what is held back is just its rows.
+
+Over joins any rows of an input may be held back, too: the view is then what it is over the others. They are those of a
+group of GROUP BY where an input has all of its columns, else those of a primary key, so that a row that replaces
+another waits with it. The rows of an input must be in maps of the view itself for that (``VIEWLET`` sees to it). All
+other views (windows, top-k) stop as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expressions.scalars import Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Scan, Unnest
-from tidemill.algebra.relational.walk import substitute, walk_all
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Scan
+from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.changes.zset import Row, ZSet
+from tidemill.engine.catalog.joined_rows import VIEWLET, rows_below, scans_in
 from tidemill.engine.catalog.view import View
 from tidemill.model.errors import ArithmeticFault
+from tidemill.model.schema import Table
 from tidemill.program.reads import reads_state
 
-__all__ = ["Group", "RowGroups", "row_groups"]
+__all__ = ["Group", "RowGroups", "row_groups", "why_whole"]
 
 Group = Hashable
 """The key of a group, or a row that is alone in its group."""
@@ -28,12 +34,18 @@ Group = Hashable
 
 @dataclass(frozen=True)
 class RowGroups:
-    """The groups of the rows of ``input``; ``keys`` computes their keys after the row, None where each row is alone."""
+    """The groups of the rows of ``input``: ``keys`` computes their keys after the row, None where each row is alone.
+
+    They are ``of`` GROUP BY ("group"), of a primary key ("key") or rows by themselves ("row"). Where groups are
+    ``independent``, no other row decides whether a group can be computed.
+    """
 
     input: str
     keys: Relation | None
+    of: str
+    independent: bool
 
-    def of(self, rows: Collection[Row]) -> dict[Row, Group]:
+    def of_rows(self, rows: Collection[Row]) -> dict[Row, Group]:
         """The group of each row; a row whose key cannot be computed is alone."""
         if self.keys is None:
             return {row: (row,) for row in rows}
@@ -55,33 +67,64 @@ class RowGroups:
         return {row[:width]: ("group", row[width:]) for row in found}
 
 
-def row_groups(view: View) -> RowGroups | None:
-    """The groups of a view; None if it has none."""
-    leaves = [node for node in walk_all(view.relation) if isinstance(node, Scan)]
-    if len(leaves) != 1 or view.inputs != (leaves[0].relation,) or view.shares:
-        return None
-    if leaves[0].relation in reads_state(view.program):
-        return None
-    below = view.relation
-    while isinstance(below, Filter | Project | Distinct | Unnest):
-        below = below.input
-    if isinstance(below, Scan):
-        return RowGroups(below.relation, None)
-    return _aggregated(below) if isinstance(below, Aggregate) else None
+def row_groups(view: View, tables: Mapping[str, Table]) -> dict[str, RowGroups]:
+    """The groups of the rows of each input of a view; empty if it has none, and stops as a whole."""
+    found = rows_below(view.relation)
+    if found is None or view.shares or not reads_state(view.program).isdisjoint(view.inputs):
+        return {}
+    aggregate, rows = found
+    scans = list(scans_in(rows))
+    if {scan.relation for scan in scans} != set(view.inputs):
+        return {}
+    return {name: _groups_of(name, aggregate, rows, scans, tables) for name in view.inputs}
 
 
-def _aggregated(node: Aggregate) -> RowGroups | None:
-    """The groups of an aggregate over filtered and projected rows of one relation."""
-    above: list[Project] = []
-    below = node.input
-    while isinstance(below, Filter | Project):
-        above += [below] if isinstance(below, Project) else []
-        below = below.input
-    if not isinstance(below, Scan):
-        return None
-    values: dict[str, Scalar] = {f.name: column(f) for f in below.fields}
-    for project in reversed(above):
-        values = {out.name: substitute(out.scalar, values) for out in project.outputs}
-    whole = tuple(Named(f.name, column(f)) for f in below.fields)
-    keys = (Named(f"key {place}", substitute(key.scalar, values)) for place, key in enumerate(node.keys))
-    return RowGroups(below.relation, Project(below, (*whole, *keys)))
+def why_whole(view: View) -> str:
+    """The reason why nothing but a whole view can be held back, which has no groups."""
+    if rows_below(view.relation) is None:
+        return "it has no groups that can be told apart"
+    if view.shares:
+        return "it shares stages with other views"
+    return f"its strategy looks rows up where others keep them, and {VIEWLET} would keep them for it alone"
+
+
+def _groups_of(
+    name: str, aggregate: Aggregate | None, rows: Relation, scans: list[Scan], tables: Mapping[str, Table]
+) -> RowGroups:
+    own = [scan for scan in scans if scan.relation == name]
+    scan, alone = own[0], len(own) == 1
+    if aggregate is not None and alone:
+        keys = _group_by(aggregate, rows, scan)
+        if keys is not None:
+            return RowGroups(name, _keyed(scan, keys), "group", True)
+    table = tables.get(name)
+    if len(scans) > 1 and table is not None and table.primary_key:
+        by_key = [column(scan.fields[place]) for place in table.key_positions]
+        return RowGroups(name, _keyed(scan, by_key), "key", alone and aggregate is None)
+    return RowGroups(name, None, "row", alone and aggregate is None)
+
+
+def _group_by(aggregate: Aggregate, rows: Relation, scan: Scan) -> list[Scalar] | None:
+    """The keys of an aggregate as values of the rows of one scan; None if they need others."""
+    values = _values(rows)
+    keys = [substitute(key.scalar, values) for key in aggregate.keys]
+    own = {f.name for f in scan.fields}
+    return keys if all(columns_in(key) <= own for key in keys) else None
+
+
+def _values(node: Relation) -> dict[str, Scalar]:
+    """The columns of projected and joined rows as values of the columns of scans."""
+    match node:
+        case Project():
+            below = _values(node.input)
+            return {out.name: substitute(out.scalar, below) for out in node.outputs}
+        case Filter():
+            return _values(node.input)
+        case Join() | OuterJoin():
+            return _values(node.left) | _values(node.right)
+    return {f.name: column(f) for f in node.fields}
+
+
+def _keyed(scan: Scan, keys: Sequence[Scalar]) -> Relation:
+    whole = tuple(Named(f.name, column(f)) for f in scan.fields)
+    return Project(scan, (*whole, *(Named(f"key {place}", key) for place, key in enumerate(keys))))

@@ -81,7 +81,7 @@ class ViewRefresher:
                 self._rebuild_for_readers(running, cleared)
                 return
             with self._epochs.changing_catalog() as catalog:
-                number = self._state.store.epoch + 1
+                number = self._epochs.next_number
                 self._filler.fill(catalog.alone(running), pending, rebuilt=True, number=number, left=cleared)
 
     def _reach(self, view: View) -> int:
@@ -94,7 +94,7 @@ class ViewRefresher:
     def _catch_up(self, views: Sequence[View]) -> None:
         """Propagate the changes since their last refresh to views that are in step, as one epoch."""
         state = self._state
-        number = state.store.epoch + 1
+        number = self._epochs.next_number
         inputs = dict.fromkeys(name for view in views for name in view.inputs)
         pending = {name: self.since(name, views[0].fresh) for name in inputs}
         names = frozenset(view.name for view in views)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.compiler.choose import filling_work
+from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import with_shared_stages
 from tidemill.engine.catalog.view import View
@@ -30,7 +31,7 @@ from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.runtime import FilledStage, Runtime
 from tidemill.storage.compaction.consolidate import consolidate
 
-__all__ = ["ViewFiller", "cannot_replace"]
+__all__ = ["ViewFiller", "cannot_replace", "errors_that_end"]
 
 NO_CHANGES: Mapping[str, ChangeSet] = MappingProxyType({})
 
@@ -74,10 +75,10 @@ class ViewFiller:
             stored = self._epochs.within_budget(lambda: self._load(view, number, work, bool(pending), hidden))
         except ArithmeticFault:
             # Everything that it reads comes as one change, of which faulty groups are held back.
-            guard = None if pending or hidden else state.quarantine.guard(view)
-            if guard is None:
+            guards = {} if pending or hidden else state.quarantine.guards(view)
+            if not guards:
                 raise
-            pending = {guard.groups.input: state.quarantine.since(guard.groups.input, None)}
+            pending = {name: state.quarantine.since(name, None) for name in guards}
             stored = self._epochs.within_budget(lambda: self._load(view, number, work, True, pending))
         in_store = bool(pending) and self._is_read_back(view, stored)
         if in_store:
@@ -101,8 +102,15 @@ class ViewFiller:
     def rebuild(self, outdated: Sequence[View]) -> list[str]:
         """Compute views anew whose stored state belongs to another program; the transaction stays open."""
         for view in outdated:
-            self.fill(view, rebuilt=True, ends=False)
+            self.fill(view, self._stored_rows(view), rebuilt=True, ends=False)
         return [view.name for view in outdated]
+
+    def _stored_rows(self, view: View) -> dict[str, ChangeSet]:
+        """The rows of those inputs of a view that have retention, as they are stored; empty if none has any."""
+        read = self._state.quarantine.since
+        changes = {name: read(name, None) for name in self._state.catalog.inputs_with_retention(view)}
+        rows = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in changes.items()}
+        return rows if any(map(len, rows.values())) else {}
 
     def _is_read_back(self, view: View, stored: Mapping[str, ChangeSet]) -> bool:
         """True if the changes that follow read some of what was loaded from the store: all state of a view on Spark or
@@ -126,11 +134,11 @@ class ViewFiller:
             state.store.epoch,
             stored,
             catalog=catalog_to_json(state.catalog),
-            dropped=tuple(sorted(before - after)),
+            dropped=(*sorted(before - after), *errors_that_end(old, view)),
             replaced=tuple(sorted(before & after)),
         )
         self._epochs.filled(view.name, started, work, stored, "planned anew: maps computed again")
-        self._epochs.commit(epoch)()
+        self._epochs.commit(epoch, refreshed=(view.name,))()
 
     def load_beside(self, view: View, number: int) -> dict[str, ChangeSet]:
         """The contents that the maps of a view have to begin with, by name, while another one of its name is there.
@@ -171,16 +179,19 @@ class ViewFiller:
         self._state.place(view)
         return {name: rows for name, rows in loaded.items() if name in view.map_names}
 
-    def _copied(self, view: View) -> dict[str, ChangeSet]:
-        """The rows of a view that has those of another, in columns, as that one stores them."""
-        store, source = self._state.store, view.shares[view.name]
-        rows = store.read(source, view.fields)
-        if not rows.num_rows:
-            return {}
-        summed = consolidate(rows, Map(source, view.fields), store.epoch, whole=True)
+    def stored_rows(self, view: View, source: str = "") -> ChangeSet:
+        """The rows of a view in columns, summed, as they are stored under its name or another."""
+        store, name = self._state.store, source or view.name
+        rows = store.read(name, view.fields)
+        summed = consolidate(rows, Map(name, view.fields), store.epoch, whole=True) if rows.num_rows else ()
         names = [*(f.name for f in view.fields), WEIGHT]
         table = pa.concat_tables([rows.schema.empty_table(), *(part for part, *_ in summed)]).select(names)
-        return {view.name: ChangeSet.of_arrow(table, view.fields)}
+        return ChangeSet.of_arrow(table, view.fields)
+
+    def _copied(self, view: View) -> dict[str, ChangeSet]:
+        """The rows of a view that has those of another, as that one stores them."""
+        rows = self.stored_rows(view, view.shares[view.name])
+        return {view.name: rows} if rows.rows else {}
 
     def _load_placed(
         self, view: str, number: int, work: int, continues: bool, hidden: Mapping[str, ChangeSet] = NO_CHANGES
@@ -249,6 +260,11 @@ class ViewFiller:
             return run(False)
         with isolating(self._state, self._epochs, number) as isolation:
             return isolation.run(run)
+
+
+def errors_that_end(old: View, new: View) -> tuple[str, ...]:
+    """The table of errors of a view that sets rows aside no more, if it did so."""
+    return (old.name + ERRORS,) if old.quarantines and not new.quarantines else ()
 
 
 def _absorb(runtimes: Sequence[Runtime], changes: Mapping[str, ChangeSet]) -> None:

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.catalog.altered_table import AlteredTable, with_fields
+from tidemill.engine.catalog.altered.columns import with_fields
+from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.entries.lake_entry import ADD, REBUILD, REFUSE, LakeEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
 from tidemill.engine.epochs.state import EngineState

@@ -87,6 +87,12 @@ class SourceViews:
             turn = partial(self._turn, view.name) if interval == 0.0 else partial(self._catch_up, view.name)
             self._workers[view.name] = Worker(view.name, turn, interval)
 
+    def follow_again(self, view: View) -> None:
+        """Start the worker of a view anew, as its sources say now."""
+        if view.name in self._workers:
+            self._workers.pop(view.name).end()
+        self.follow(view)
+
     def follow_all(self) -> None:
         """Start workers for all views over sources, including those created later."""
         self._state.require_writable()
@@ -100,8 +106,7 @@ class SourceViews:
 
     def entries_of(self, view: View) -> dict[str, SourceEntry]:
         """The sources of a view, by name."""
-        names = sorted({name for kept in view.remote_subplans for name in kept.homes})
-        return {name: self._state.catalog.sources[name] for name in names}
+        return {name: self._state.catalog.sources[name] for name in view.sources}
 
     def _turn(self, name: str) -> None:
         """Process messages for a short time, then release the lock of the view."""

@@ -62,6 +62,13 @@ class Session(RowChanges, RelationReads):
         """True if it may read all tables and views: only then may a server tell it of costs, plans and state."""
         return rights_of(self._session, self._engine.catalog).reads_all
 
+    def conditions(self, relation: str) -> tuple[str, ...] | None:
+        """The conditions of which a row of a table or view must meet one to be seen; none if all rows are seen.
+
+        None if it may see no row. Whoever gives out rows for longer asks again: rights may have changed.
+        """
+        return rights_of(self._session, self._engine.catalog).conditions("SELECT", relation.lower())
+
     @property
     def name(self) -> str:
         """Where the session comes from."""

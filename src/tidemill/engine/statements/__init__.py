@@ -2,8 +2,10 @@
 
 - ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
 - ``alter``: ALTER TABLE, RENAME TO; ``details``: DESCRIBE EXTENDED
-- ``alter_view``: CREATE OR REPLACE of views, ALTER VIEW
+- ``alter_view``: CREATE OR REPLACE of views, ALTER VIEW; ``explain_definition``: EXPLAIN CREATE, EXPLAIN ALTER VIEW
+- ``redefine``: the same of views that are not materialized, and functions, with the views that use them
 - ``builds``: views built in the background, SHOW BUILDS
+- ``deploy_stages``: SHOW STAGES, PROMOTE and DROP STAGE
 - ``script``: a text of statements, run with its parameters
 - ``parameters``: values of ``:name`` and ``?``; ``prepared``: statements that are translated once
 - ``point_read``: rows of one key, from memory and at once

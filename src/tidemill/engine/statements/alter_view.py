@@ -8,17 +8,16 @@ from functools import partial
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
-from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.publication import OWNER, Publication, with_publication
 from tidemill.engine.catalog.replaced_view import has_columns_of
 from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements.builds import start_build
+from tidemill.engine.statements.redefine import publish_anew, put_in_place
 from tidemill.model.errors import Unsupported
 
 __all__ = ["alter_view", "replace_view"]
@@ -31,8 +30,8 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
         query = NamedQuery(statement.name, statement.query)
         temporary = statement.name in engine.session.definitions.queries
         asked = sql.CreateNamedQuery(statement.place, query, temporary, or_replace=True)
-        named.create_named_query(engine, asked)
-        return Result(message=f"altered view {statement.name}")
+        made = named.create_named_query(engine, asked, cascade=statement.cascade)
+        return Result(message=made.message.replace("created", "altered", 1))
     old = engine.catalog.view(statement.name)
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{old.name}"')
@@ -40,13 +39,21 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
         view = _replacing(engine, statement)
         if is_built_in_background(view):
             return start_build(engine, view, replacing=True)
-    define = partial(_replacing, engine, statement)
-    dropped = engine.replacements.replace(old.name, define, cascade=statement.cascade)
-    for name in (*dropped, old.name):
-        engine.publications.drop(name)
-    engine.publications.follow(engine.catalog.view(old.name))
+    dropped = put_in_place(engine, old.name, partial(_replacing, engine, statement), cascade=statement.cascade)
+    engine.allowed.tell_of(engine.catalog.view(old.name))
     told = f"; dropped {', '.join(dropped)}" if dropped else ""
-    return Result(message=f"{'altered' if statement.alters else 'replaced'} view {old.name}{told}")
+    notes = () if statement.alters else _lost_options(old, engine.catalog.view(old.name))
+    return Result(message=f"{'altered' if statement.alters else 'replaced'} view {old.name}{told}", notes=notes)
+
+
+def _lost_options(old: View, new: View) -> tuple[str, ...]:
+    """A note about options that a view had, and that the statement which replaced it does not name."""
+    lost = {name: text for name, text in old.options.items() if name not in new.options and name != OWNER}
+    if not lost:
+        return ()
+    had = ", ".join(f"{name} = '{text}'" for name, text in lost.items())
+    kept = f"ALTER VIEW {old.name} AS keeps options"
+    return (f'view "{old.name}" had {had}, and has the default now: {kept}, ALTER VIEW {old.name} SET gives them',)
 
 
 def _replacing(engine: Engine, statement: sql.CreateView) -> View:
@@ -72,18 +79,25 @@ def _with_publication_of(old: View, new: View) -> View:
 
 
 def alter_view(engine: Engine, statement: sql.AlterView) -> Result:
-    """Maintain a view in another way: by another strategy, or as strategy ``auto`` plans it by what is stored now."""
+    """Give a view other options; with one of strategy ``auto`` it is planned again by what is stored now."""
     engine.flush()
-    old = engine.catalog.view(statement.name)
-    for option in statement.options:
-        if option not in ALTERABLE_OPTIONS:
-            raise Unsupported(
-                f'option "{option}" of view "{old.name}" cannot be altered',
-                hint=f"Options that can be: {', '.join(ALTERABLE_OPTIONS)}. "
-                "For others use CREATE OR REPLACE MATERIALIZED VIEW.",
-            )
-    options = {**old.options, **statement.options}
-    view = planned_view(engine.state, old.name, old.query, options, cause=ALTERED, columns=old.columns)
-    engine.definitions.replan_view(replace(view, created=old.created, fresh=old.fresh))
-    strategies = dict.fromkeys(stage.strategy for stage in view.program.stages)
-    return Result(message=f"altered view {view.name}: {' and '.join(strategies)}")
+    if statement.if_exists and statement.name not in engine.catalog:
+        return Result(message=f"there is no {statement.name}")
+    if statement.name not in engine.catalog and statement.name in engine.named.queries:
+        raise Unsupported(
+            f'view "{statement.name}" has no options',
+            where=statement.place,
+            detail="It is not materialized: a name for a query.",
+            hint="CREATE MATERIALIZED VIEW has them.",
+        )
+    change = engine.altering.options.alter(engine.catalog.view(statement.name).name, statement.options, statement.reset)
+    name = change.view.name
+    if change.is_none:
+        return Result(message=f"{name} is so already")
+    if change.published:
+        publish_anew(engine, name)
+    if change.planned:
+        strategies = dict.fromkeys(stage.strategy for stage in change.view.full_program.stages)
+        return Result(message=f"altered view {name}: {' and '.join(strategies)}")
+    told = "; its maps were computed again" if change.refilled else ""
+    return Result(message=f"altered view {name}{told}")

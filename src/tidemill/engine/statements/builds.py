@@ -24,6 +24,7 @@ def start_build(engine: Engine, view: View, *, replacing: bool = False) -> Resul
             hint="Build it under another name, drop the old one and ALTER VIEW ... RENAME TO.",
         )
     engine.builds.start(view)
+    engine.allowed.tell_of(view)
     return Result(message=f"building view {view.name} in the background: SHOW BUILDS tells how far it is")
 
 

@@ -26,7 +26,8 @@ def details_of(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
             yield "Type", "MATERIALIZED VIEW"
             yield from _of_view(entry)
             if entry.quarantines:
-                yield "Quarantine", quarantine_note(engine.catalog, engine.store.positions, entry) or "none"
+                note = quarantine_note(engine.catalog, engine.state.quarantine.marks, entry)
+                yield "Quarantine", note or "none"
         case Table():
             yield "Type", "TABLE" if entry.kept else "STREAM"
             yield from _of_table(entry)

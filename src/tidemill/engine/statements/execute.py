@@ -12,6 +12,7 @@ from tidemill.compiler.frontends.script.build_statements import ChangeBuild, Sho
 from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
 from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
@@ -27,28 +28,29 @@ from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explain import explanation_of
 from tidemill.engine.partitions.late_replay import replay_late_changes
-from tidemill.engine.projects.plan import plan_definition, users_of
-from tidemill.engine.projects.project import definition_of
 from tidemill.engine.results import Result
 from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements import show
-from tidemill.engine.statements.alter import alter_table, rename
+from tidemill.engine.statements.alter import alter_sync, alter_table, rename
 from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
 from tidemill.engine.statements.changes import delete, insert, update
+from tidemill.engine.statements.deploy_stages import drop_stage, promote_stage, require_no_stage, show_stages
+from tidemill.engine.statements.explain_definition import explain_definition
 from tidemill.engine.statements.grants import grant, require_right, revoke, show_grants
 from tidemill.engine.statements.implicit_casts import ImplicitCastWarning, implicit_number_notes
 from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
 from tidemill.engine.statements.merge import merge
 from tidemill.engine.statements.parameters import refuse_parameters
+from tidemill.engine.statements.redefine import publish_anew, unpublish
 from tidemill.engine.statements.release import release_errors
-from tidemill.engine.statements.select import select, select_oql
+from tidemill.engine.statements.select import explain_query, select, select_oql
 from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
 from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
 from tidemill.engine.streams.rejected_rows import table_of_rejects
-from tidemill.model.errors import ParseError, SetupError, UnknownName, Unsupported
+from tidemill.model.errors import ParseError, SetupError, UnknownName
 from tidemill.model.paths import local_path
-from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
+from tidemill.model.types import STRING, Field
 
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
@@ -58,6 +60,8 @@ def execute(engine: Engine, statement: sql.Statement) -> Result:
         require_right(engine, statement)
     if engine.transactions.by_owner:
         require_allowed(engine, statement)
+    if engine.catalog.deploy_stages:
+        require_no_stage(engine, statement)
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
     try:
@@ -92,11 +96,11 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     if is_built_in_background(view):
         return start_build(engine, view, replacing=False)
     engine.definitions.create_view(view)
-    engine.publications.drop(view.name)
-    engine.publications.follow(view)
+    publish_anew(engine, view.name)
     notes = implicit_number_notes(view)
     for note in notes:
         warnings.warn(note, ImplicitCastWarning, stacklevel=4)
+    engine.allowed.tell_of(engine.catalog.view(view.name))
     return Result(message=f"created view {statement.name}", notes=notes)
 
 
@@ -148,8 +152,7 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
             require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
             engine.definitions.drop(table.name, readers=readers)
             engine.lakes.drop(table.name)
-    for gone in (name, *readers):
-        engine.publications.drop(gone)
+    unpublish(engine, (name, *readers))
     return Result(message=f"dropped {', '.join((name, *readers))}")
 
 
@@ -160,8 +163,7 @@ def _drop_named_query(engine: Engine, statement: sql.Drop) -> Result:
     gone = engine.catalog.with_readers(used) if statement.cascade and stored else []
     if gone:
         engine.definitions.drop(gone[-1], readers=gone[:-1])
-        for view in gone:
-            engine.publications.drop(view)
+        unpublish(engine, gone)
     named.drop_named_query(engine, statement.name)
     return Result(message=f"dropped {', '.join((statement.name, *gone))}")
 
@@ -209,27 +211,6 @@ def explain_view(engine: Engine, statement: sql.ExplainView) -> Result:
     return Result([(explanation_of(engine, statement.name),)], (Field("explanation", STRING),))
 
 
-def explain_definition(engine: Engine, statement: sql.ExplainDefinition) -> Result:
-    """What a definition would do to the warehouse, and how the costs of a view are predicted; nothing is changed."""
-    definition = definition_of(statement.statement)
-    if definition is None:
-        raise Unsupported(
-            "EXPLAIN takes the definition of a table, view or function that is stored",
-            where=statement.statement.place,
-            hint="Write EXPLAIN CREATE MATERIALIZED VIEW name AS query, or EXPLAIN VIEW name.",
-        )
-    step = plan_definition(engine, definition)
-    used_by = ", ".join(users_of(engine, definition))
-    row = (step.action, step.kind, step.name, step.reason, step.rows, step.bytes, step.visits, used_by)
-    return Result([row], _EXPLAINED)
-
-
-_EXPLAINED = (
-    *(Field(name, STRING) for name in ("action", "kind", "name", "reason")),
-    *(Field("rows", BIGINT), Field("bytes", DOUBLE), Field("visits", DOUBLE), Field("used_by", STRING)),
-)
-
-
 def analyze(engine: Engine, statement: sql.Analyze) -> Result:
     """Count the values of all columns of tables and views."""
     found = analyze_relations(engine.state, engine.epochs, engine.settled, statement.names)
@@ -239,7 +220,9 @@ def analyze(engine: Engine, statement: sql.Analyze) -> Result:
 
 def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
     """Bring a deferred view up to date."""
-    return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
+    epoch = engine.refresh(statement.name)
+    engine.tell([statement.name])
+    return Result(message=f"{statement.name} shows epoch {epoch}")
 
 
 def replay_late(engine: Engine, statement: sql.ReplayLate) -> Result:
@@ -271,6 +254,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateTable: create_table,
     sql.CreateLakeTable: create_lake_table,
     sql.CreateView: create_view,
+    sql.AlterSync: alter_sync,
     sql.AlterTable: alter_table,
     sql.AlterView: alter_view,
     sql.Rename: rename,
@@ -280,6 +264,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.Drop: drop,
     sql.ExplainView: explain_view,
     sql.ExplainDefinition: explain_definition,
+    sql.ExplainQuery: explain_query,
     sql.Insert: insert,
     sql.Merge: merge,
     sql.RefreshTable: refresh_table,
@@ -291,6 +276,9 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     ShowGrants: show_grants,
     sql.Select: answer,
     ShowBuilds: show_builds,
+    ShowStages: show_stages,
+    PromoteStage: lambda engine, statement: promote_stage(engine, statement, execute),
+    DropStage: drop_stage,
     sql.ShowFeeds: show.show_feeds,
     sql.ShowCreate: show.show_create,
     sql.ShowPartitions: show.show_partitions,

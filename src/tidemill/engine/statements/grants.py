@@ -6,6 +6,7 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ShowBuilds
 from tidemill.compiler.frontends.script.grants import EVERYTHING, GrantPrivileges, RevokePrivileges, ShowGrants
 from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.stage_statements import ShowStages
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.engine.access.row_conditions import check_condition
 from tidemill.engine.catalog.entries.grants import Grant
@@ -26,8 +27,9 @@ FOR_EVERYBODY = (
 """Statements that say and do only what the session has a right to."""
 
 FOR_READERS = (
-    *(sql.ExplainView, sql.ExplainDefinition, sql.ShowCreate, sql.ShowPartitions, sql.ShowPlans, sql.ShowStatistics),
-    *(sql.SelectOql, sql.DescribeHistory, ShowBuilds, ShowCosts, ShowRefreshes, ShowState),
+    *(sql.ExplainView, sql.ExplainDefinition, sql.ExplainQuery, sql.ShowCreate, sql.ShowPartitions),
+    *(sql.ShowPlans, sql.ShowStatistics, ShowBuilds, ShowCosts, ShowRefreshes, ShowStages, ShowState),
+    *(sql.SelectOql, sql.DescribeHistory),
 )
 """Statements that tell of all tables and views."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.conversions import convert
@@ -40,16 +39,18 @@ from tidemill.engine.statements.builds import describe_build
 from tidemill.engine.statements.changes import apply_rows
 from tidemill.engine.statements.details import details_of
 from tidemill.engine.statements.parameters import refuse_markers
+from tidemill.engine.statements.redefine import redefine
+from tidemill.engine.statements.show import is_like
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void
 from tidemill.sources.lake.lake_table import version_shown
 
 
-def create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
-    """Add a view that is not materialized, once its query was checked."""
+def create_named_query(engine: Engine, statement: sql.CreateNamedQuery, *, cascade: bool = False) -> Result:
+    """Add a view that is not materialized, once its query was checked; those that use it follow."""
     with _definitions_kept(engine, statement.temporary):
-        return _create_named_query(engine, statement)
+        return _create_named_query(engine, statement, cascade)
 
 
 def _definitions_kept(engine: Engine, temporary: bool) -> AbstractContextManager[None]:
@@ -58,7 +59,7 @@ def _definitions_kept(engine: Engine, temporary: bool) -> AbstractContextManager
     return nullcontext() if temporary else engine.settled()
 
 
-def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Result:
+def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery, cascade: bool) -> Result:
     query, catalog, session = statement.query, engine.catalog, engine.session
     refuse_markers("view", query.text)
     known = session.definitions.queries if statement.temporary else {**catalog.named.queries, **catalog.relations}
@@ -71,14 +72,13 @@ def _create_named_query(engine: Engine, statement: sql.CreateNamedQuery) -> Resu
         refuse_temporary(engine, query.text, f'view "{query.name}"')
     named = replace(named, queries={**named.queries, query.name: query})
     require_readable(query, engine.rights.relations, named)
+    followed: list[str] = []
     if statement.temporary:
         session.set_queries({**session.definitions.queries, query.name: query})
     else:
-        if query.name in catalog.named.queries:
-            require_unused(catalog.defined_views(), catalog.named, query.name, "replaced")
         stored = replace(catalog.named, queries={**catalog.named.queries, query.name: query})
-        engine.definitions.define_named(stored)
-    return Result(message=f"created view {query.name}")
+        followed = redefine(engine, stored, query.name, cascade=cascade)
+    return Result(message="; ".join([f"created view {query.name}", *followed]))
 
 
 def drop_named_query(engine: Engine, name: str) -> Result | None:
@@ -168,14 +168,13 @@ def _create_function(engine: Engine, statement: sql.CreateFunction) -> Result:
     if not statement.temporary:
         refuse_temporary(engine, function.body, f'function "{function.name}"')
     function = DefinitionScope(engine.rights.relations, replace(named, variables={})).check(function)
+    followed: list[str] = []
     if statement.temporary:
         session.set_functions({**session.definitions.functions, function.name: function})
     else:
-        if function.name in catalog.named.functions:
-            require_unused(catalog.defined_views(), catalog.named, function.name, "replaced", "function")
         stored = replace(catalog.named, functions={**catalog.named.functions, function.name: function})
-        engine.definitions.define_named(stored)
-    return Result(message=f"created function {function.name}")
+        followed = redefine(engine, stored, function.name, "function")
+    return Result(message="; ".join([f"created function {function.name}", *followed]))
 
 
 def drop_function(engine: Engine, statement: sql.DropFunction) -> Result:
@@ -209,9 +208,8 @@ def show_functions(engine: Engine, statement: sql.ShowFunctions) -> Result:
     own = {*engine.named.functions, *engine.registry.keys}
     built_in = {*FUNCTIONS, *DERIVED_FUNCTIONS, *ALIASES, *EXPRESSION_RULES.functions, *aggregate_names()} - INTERNAL
     found = {"user": own, "system": built_in, "all": own | built_in}[statement.kind]
-    patterns = (statement.pattern or "*").lower().split("|")
     names = (name for name in sorted(found) if name.isidentifier() or name in own)
-    rows = [(name,) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    rows = [(name,) for name in names if is_like(name, statement.pattern)]
     return Result(rows, (Field("function", STRING),))
 
 

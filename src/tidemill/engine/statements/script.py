@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.engine import Engine
+from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.results import Result
 from tidemill.engine.statements.execute import execute
 from tidemill.engine.statements.parameters import Parameters, markers_of_script, require_given
@@ -36,7 +38,7 @@ def run_script(
             if run is not None:
                 if engine.transactions.by_owner and (pending := engine.transactions.mine()) is not None:
                     pending.require_sound()
-                result = run(engine, given)
+                result = noted(partial(run, engine, given))
         if run is not None:
             if each is not None:
                 each(result)
@@ -46,7 +48,7 @@ def run_script(
         with engine.given(given):
             for statement in statements:
                 with engine.follower.standing():
-                    result = execute(engine, statement)
+                    result = noted(partial(execute, engine, statement))
                 if each is not None:
                     each(result)
     return result

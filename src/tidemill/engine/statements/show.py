@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.table_references import quoted
@@ -134,6 +135,15 @@ def _value_cells(known: ColumnStatistics) -> tuple[object, ...]:
     return known.rows, known.distinct, known.nulls, known.matches, known.least, known.greatest, frequent
 
 
+def is_like(name: str, pattern: str | None) -> bool:
+    """True if a name is like the pattern of a SHOW, in which ``*`` is anything and ``|`` separates several.
+
+    >>> is_like("orders", "o*|items"), is_like("orders", "order"), is_like("orders", None)
+    (True, False, True)
+    """
+    return pattern is None or any(fnmatchcase(name, one.strip()) for one in pattern.lower().split("|"))
+
+
 def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
     """List tables and streams; a lake table has its format, its location and the version that was taken last."""
     rows = [
@@ -149,6 +159,7 @@ def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
     rights, names = engine.rights, ("name", "kind", "primary_key", "format", "location", "version")
     if not rights.reads_all:
         rows = [(*row[:3], None, None, None) for row in rows if rights.sees(row[0])]
+    rows = [row for row in rows if is_like(row[0], statement.pattern)]
     return Result(rows, tuple(Field(name, STRING) for name in names))
 
 
@@ -164,21 +175,23 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
     rows: list[tuple[object, ...]] = []
     known: dict[tuple[str, int], Unseen] = {}
     rights = engine.rights
-    for view in engine.catalog.views.values():
+    for view in engine.catalog.shown_views():
         if not rights.reads_all:
             rows += [(view.name, *[None] * 8)] if rights.sees(view.name) else []
             continue
-        placed = engine.pipeline[view.name]
+        placed = engine.pipeline.find(view.name)
+        if placed is None:  # another thread is replacing it
+            continue
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.full_program.stages))
         fresh = view.fresh if view.refresh.deferred else engine.store.epoch
         refresh = view.options.get("refresh", "immediate")
         late = staleness_of(engine.catalog, engine.store, view, known)
         behind = (late.epochs, late.partitions, round(late.seconds, 3))
         runtime = f"{placed.runtime.name}, recomputed" if placed.measured.last_recomputed else placed.runtime.name
-        note = quarantine_note(engine.catalog, engine.store.positions, view)
+        note = quarantine_note(engine.catalog, engine.state.quarantine.marks, view)
         rows.append((view.name, strategies, runtime, refresh, fresh, *behind, note))
     texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
     described = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
     fields = (*described, Field("seconds_behind", DOUBLE), Field("quarantine", STRING))
     rows += building_rows(engine, len(fields)) if rights.reads_all else []
-    return Result(rows, fields)
+    return Result([row for row in rows if is_like(str(row[0]), statement.pattern)], fields)

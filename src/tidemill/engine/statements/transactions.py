@@ -16,7 +16,8 @@ ALLOWED = (
     *(sql.Select, sql.SelectOql, sql.Insert, sql.Update, sql.Delete, sql.Merge),
     *(sql.ExecuteImmediate, sql.DeclareVariable, sql.SetVariables, sql.DropVariable),
     *(sql.DescribeTable, sql.DescribeFunction, sql.ShowCreate, sql.ShowFunctions, sql.ShowTables, sql.ShowViews),
-    *(sql.ExplainView, sql.ExplainDefinition, BeginTransaction, CommitTransaction, RollbackTransaction),
+    *(sql.ExplainView, sql.ExplainDefinition, sql.ExplainQuery),
+    *(BeginTransaction, CommitTransaction, RollbackTransaction),
 )
 """Statements of a transaction: those that change or read rows, and those that change nothing that others see."""
 

@@ -10,14 +10,14 @@ from typing import Any
 from tidemill.changes.zset import Row
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.model.coerce import row_coercer
-from tidemill.model.errors import BadValue, DataError
+from tidemill.model.errors import BadValue, DataError, MissingRow
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.program.constraints import ForeignKey
 from tidemill.runtimes.integrity import missing_parent
 from tidemill.sources.ingest.files import KeyAdmission, RowCheck, reason_of
 from tidemill.sources.ingest.frames import check_names, weight_of
 
-__all__ = ["DELETED", "BadRow", "BatchRows", "KeyLookup", "set_orphans_aside"]
+__all__ = ["DELETED", "BadRow", "BatchRows", "KeyLookup", "Record", "set_orphans_aside"]
 
 DELETED = "_deleted"
 """The column of a batch that is true for rows that delete the row of their key."""
@@ -30,10 +30,11 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that its table cannot take, as JSON, and why."""
+    """A row that its table cannot take, as JSON, and why; its ``place`` among those that were given, if it is known."""
 
     reason: str
     text: str
+    place: int | None = None
 
 
 @dataclass
@@ -48,9 +49,12 @@ class BatchRows:
     bad: list[BadRow] = field(default_factory=list)
     _refused: set[Row] = field(default_factory=set)
     """Keys of rows that were set aside."""
+    _places: dict[Row, int] = field(default_factory=dict)
+    """The places of rows among those that were given, if they are known."""
 
     def take(self, records: Sequence[Record]) -> None:
         """Take the rows of the batch, as dictionaries by column in lower case."""
+        records = self._readable(records)
         if records:
             extra = {DELETED, (self.options.sequence_by or "").lower()} if self.options.upserts else set()
             check_names([name for name in records[0] if name not in extra], self.table)
@@ -60,16 +64,29 @@ class BatchRows:
             self._insert(records)
         self.keep_replaced()
 
-    def refuse(self, record: Any, error: DataError, key: Row = ()) -> None:
+    def _readable(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Those of the records that are rows; the others have an ``error``."""
+        bad = [record for record in records if getattr(record, "error", None) is not None]
+        for record in bad:
+            self.refuse(record, record.error)  # type: ignore[attr-defined]
+        return [record for record in records if getattr(record, "error", None) is None] if bad else records
+
+    def refuse(self, record: Any, error: DataError, key: Row = (), place: int | None = None) -> None:
         """Set a row aside, or raise its error."""
         if not self.options.sets_aside:
             raise error
         self._refused |= {key} if key else set()
-        self.bad.append(BadRow(reason_of(error), json.dumps(record, default=str, ensure_ascii=False)))
+        text = json.dumps(record, default=str, ensure_ascii=False)
+        self.bad.append(BadRow(reason_of(error), text, getattr(record, "place", place)))
 
     def refuse_orphan(self, row: Row, error: DataError) -> None:
         """Set a row aside that refers to no row."""
-        self.refuse(dict(zip(names_of(self.table.fields), row, strict=True)), error, self._key(row))
+        record = dict(zip(names_of(self.table.fields), row, strict=True))
+        self.refuse(record, error, self._key(row), self._places.get(row))
+
+    def _note_place(self, row: Row, record: Record) -> None:
+        if (place := getattr(record, "place", None)) is not None:
+            self._places[row] = place
 
     def keep_replaced(self) -> None:
         """Keep the rows that only leave because a row that was set aside was to replace them."""
@@ -87,13 +104,22 @@ class BatchRows:
                 self.refuse(record, error, self._readable_key(record))
         # Rows that leave make room for those with their key, whatever their order in the batch.
         rows.sort(key=lambda one: one[1] > 0)
-        admission = KeyAdmission(self.table, self._stored(row for row, _, _ in rows), self.judge)
+        stored, come = self._stored(row for row, _, _ in rows), {row for row, weight, _ in rows if weight > 0}
+        admission = KeyAdmission(self.table, stored, self.judge)
         for row, weight, record in rows:
             try:
+                if weight < 0 and row not in come:
+                    self._require_stored(row, stored)
                 admission.admit(row, weight)
                 self.changes.append((row, weight))
+                self._note_place(row, record)
             except DataError as error:
                 self.refuse(record, error, self._key(row))
+
+    def _require_stored(self, row: Row, stored: Mapping[Row, Sequence[Row]]) -> None:
+        """Refuse to delete a row that is not there, where rows are known by a primary key."""
+        if self.table.primary_key and self.table.kept and row not in stored.get(self._key(row), ()):
+            raise MissingRow("the row to delete is not there", where=self.table.name)
 
     def _stored(self, rows: Iterable[Row]) -> Mapping[Row, Sequence[Row]]:
         keys = {self._key(row) for row in rows} if self.table.primary_key and self.table.kept else set()
@@ -149,6 +175,7 @@ class BatchRows:
         row = row_coercer(self.table.fields, self.table.name)(values)
         if self.judge is not None:
             self.judge(row)
+        self._note_place(row, record)
         return self._key(row), place, row
 
     def _is_older(self, row: Row | None, stored: Row) -> bool:

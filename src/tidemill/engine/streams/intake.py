@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.engine import Engine
 from tidemill.engine.intake_counts import IntakeCounts
-from tidemill.engine.streams.batch_rows import DELETED, BatchRows, set_orphans_aside
+from tidemill.engine.streams.batch_rows import DELETED, BatchRows, Record, set_orphans_aside
 from tidemill.engine.streams.options import ERROR_FIELDS, StreamOptions, errors_table
 from tidemill.model.errors import DataError
 from tidemill.model.schema import Table
@@ -76,25 +76,37 @@ class StreamIntake:
     def take_rows(self, given: Mapping[str, pa.Table], positions: Mapping[str, str]) -> None:
         """Commit the rows of a batch for each table as an epoch, looked at one by one."""
         with self.engine.settled():
-            tables = {name: self.engine.committed.table(name) for name in given}
-            batch = {name: self._judged(tables[name], rows) for name, rows in given.items()}
-            keys = [key for key in self.engine.committed.constraints.keys_of(given) if key.child.name in given]
-            set_orphans_aside(batch, keys, self.engine.placement.lookup.find)
-            changes = {name: ChangeSet.of(one.changes, tables[name].fields) for name, one in batch.items()}
             number = next((json.loads(position)["batch"] for position in positions.values()), 0)
-            for name, one in batch.items():
-                if one.bad:
-                    rows = [((self.name, number, bad.reason, bad.text), 1) for bad in one.bad]
-                    changes[f"{name}_errors"] = ChangeSet.of(rows, ERROR_FIELDS)
+            records = {
+                name: rows.rename_columns([column.lower() for column in rows.column_names]).to_pylist()
+                for name, rows in given.items()
+            }
+            changes, counts = self.judged(records, number)
             self.engine.apply(changes, positions)
-        self._count(sum(len(one.changes) for one in batch.values()), sum(len(one.bad) for one in batch.values()))
+        self._count(counts.rows, counts.rejected)
 
-    def _judged(self, table: Table, rows: pa.Table) -> BatchRows:
+    def judged(self, given: Mapping[str, Sequence[Record]], number: int) -> tuple[dict[str, ChangeSet], IntakeCounts]:
+        """The changes that rows make, looked at one by one, and in tables of bad rows those that cannot be taken.
+
+        The caller holds the lock of the warehouse. ``number`` is that of their batch.
+        """
+        catalog = self.engine.committed
+        tables = {name: catalog.table(name) for name in given}
+        batch = {name: self._rows_of(tables[name], records) for name, records in given.items()}
+        keys = [key for key in catalog.constraints.keys_of(given) if key.child.name in given]
+        set_orphans_aside(batch, keys, self.engine.placement.lookup.find)
+        changes = {name: ChangeSet.of(one.changes, tables[name].fields) for name, one in batch.items()}
+        for name, one in batch.items():
+            if one.bad:
+                places = [number if bad.place is None else bad.place for bad in one.bad]
+                rows = [((self.name, at, bad.reason, bad.text), 1) for at, bad in zip(places, one.bad, strict=True)]
+                changes[f"{name}_errors"] = ChangeSet.of(rows, ERROR_FIELDS)
+        rejected = sum(len(one.bad) for one in batch.values())
+        return changes, IntakeCounts(rows=sum(len(one.changes) for one in batch.values()), rejected=rejected)
+
+    def _rows_of(self, table: Table, records: Sequence[Record]) -> BatchRows:
         judge = row_checker(self.engine.committed.constraints.conditions_of(table.name))
         found = BatchRows(table, self.options, self.engine.placement.lookup.find, judge)
-        records: Sequence[dict[str, Any]] = rows.rename_columns(
-            [name.lower() for name in rows.column_names]
-        ).to_pylist()
         found.take(records)
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.model.choices import require_choice
 from tidemill.model.errors import InvalidArgument, Unsupported
 from tidemill.model.schema import Table, names_of
 from tidemill.model.types import BIGINT, STRING, Field
@@ -37,8 +38,7 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         for option, value, known in (("mode", self.mode, MODES), ("on_error", self.on_error, ON_ERROR)):
-            if value not in known:
-                raise InvalidArgument(f'{option} cannot be "{value}"', hint=f"It is one of: {', '.join(known)}.")
+            require_choice(option, value, known)
         if not self.upserts and (self.sequence_by or self.delete_where):
             raise InvalidArgument("sequence_by and delete_where are for upserts", hint="Give mode='upsert', too.")
 

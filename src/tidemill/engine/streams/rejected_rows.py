@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.streams.options import ERROR_FIELDS, ON_ERROR, errors_table
+from tidemill.model.choices import require_choice
 from tidemill.model.errors import InvalidArgument, UnknownName
 from tidemill.model.schema import Table
 from tidemill.sources.ingest.files import Reject
@@ -16,8 +17,7 @@ __all__ = ["rejected", "rejects_of", "table_of_rejects"]
 
 def rejects_of(on_error: str, mode: str = "append") -> list[Reject] | None:
     """A list for bad rows, if they are to be set aside; None if the first one refuses everything."""
-    if on_error not in ON_ERROR:
-        raise InvalidArgument(f'on_error cannot be "{on_error}"', hint=f"It is one of: {', '.join(ON_ERROR)}.")
+    require_choice("on_error", on_error, ON_ERROR)
     if on_error == "quarantine" and mode != "append":
         raise InvalidArgument(
             f'on_error="quarantine" is not for mode="{mode}"', hint="Give reject=, a file for bad rows."

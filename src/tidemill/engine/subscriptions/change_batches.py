@@ -37,8 +37,12 @@ class ChangeBatch:
     of the three. Without a key of the view an update is a delete and an insert. Each form is computed on first use.
     """
 
-    def __init__(self, epoch: int, change: ChangeSet, key: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, epoch: int, change: ChangeSet, key: tuple[int, ...] | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
         self.epoch = epoch
+        self.notes = notes
+        """Notes for subscribers: a view in quarantine does not show all changes of its tables."""
         self._change = change
         self._key = key
 
@@ -112,7 +116,7 @@ class ChangeBatch:
 def batch_of(batch: ChangeBatch, rows: Set[Row]) -> ChangeBatch:
     """The changes of these rows alone, which are in stored form."""
     kept = [(row, weight) for row, weight in batch.net.items() if row in rows]
-    return ChangeBatch(batch.epoch, ChangeSet.of(kept, batch.fields), batch._key)
+    return ChangeBatch(batch.epoch, ChangeSet.of(kept, batch.fields), batch._key, batch.notes)
 
 
 def _updates_in(net: ZSet, key: tuple[int, ...] | None) -> list[tuple[Row, Row]]:

@@ -43,6 +43,7 @@ class Publisher:
         self._views: dict[str, ChangeQueue] = {}
         self._abandoned: deque[Inbox] = deque()
         self._ending: set[str] = set()
+        self._joint = False
 
     def offer(self, epoch: Epoch) -> None:
         """Add an epoch that has just been committed; called in the order of epochs."""
@@ -150,7 +151,18 @@ class Publisher:
         try:
             yield
         finally:
-            self._ending.discard(view)
+            if not self._joint:
+                self._ending.discard(view)
+
+    @contextmanager
+    def joint(self) -> Iterator[None]:
+        """Context of a joint commit, at whose end the listeners end whose views were dropped or replaced in it."""
+        self._joint = True
+        try:
+            yield
+        finally:
+            self._joint = False
+            self._ending.clear()
 
     def _end(self, gone: set[str]) -> None:
         """End the listeners of dropped views, even if new views have the same names."""

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.subscriptions.change_batches import ChangeBatch, ChangeSource, require_reach, stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.engine.subscriptions.row_filter import Where, parse_where
@@ -77,6 +78,7 @@ class Subscription:
         buffer: int = DEFAULT_BUFFER_ROWS,
         form: str = "rows",
         visible: Callable[[ChangeBatch], ChangeBatch] | None = None,
+        notes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         if form not in BATCH_FORMS:
             raise SetupError(f'there is no form "{form}"', hint=f"Use one of {', '.join(BATCH_FORMS)}.")
@@ -102,6 +104,9 @@ class Subscription:
         self._found: deque[ChangeBatch] = deque()
         self._read = self._seen
         self._step = 1
+        self._look_for_notes, self.notes = notes, tuple[str, ...]()
+        """Notes about the view: one that is in quarantine does not show all changes of its tables."""
+        self._note()
         # A subscription that is garbage collected without being closed must be removed.
         weakref.finalize(self, self._publications.abandon, self._inbox)
 
@@ -119,8 +124,9 @@ class Subscription:
         deadline = None
         while not self._inbox.ended:
             batch = self._next_batch()
+            self._note()
             if batch is not None:
-                self._seen = batch.epoch
+                self._seen, batch.notes = batch.epoch, self.notes
                 if self._visible is not None:
                     batch = self._visible(batch)
                     if not batch.changes:
@@ -139,6 +145,13 @@ class Subscription:
             if self._timeout == 0 or not self._wait(deadline):
                 break
         raise StopIteration
+
+    def _note(self) -> None:
+        """Tell the subscriber what the view does not show, once until that changes."""
+        notes = self._look_for_notes()
+        if notes != self.notes:
+            self.notes = notes
+            tell_reader(notes)
 
     @property
     def ended(self) -> bool:

@@ -4,5 +4,5 @@
 - ``recorder``: sums small refreshes and writes the refresh log
 - ``events``: events for Python's logging; ``spans``: spans of OpenTelemetry
 - ``refresh``: an entry of the log; ``view_costs``: entries summed by view
-- ``totals``: sums since the warehouse was opened
+- ``totals``: sums since the warehouse was opened; ``latencies``: durations by range
 """

@@ -19,6 +19,7 @@ from logging import DEBUG, INFO, WARNING
 
 from tidemill.engine.telemetry.epoch_work import EpochWork, PendingRefresh, ViewWork
 from tidemill.engine.telemetry.events import EPOCHS, WAREHOUSE, log_epoch, log_refresh, tell
+from tidemill.engine.telemetry.latencies import Latencies
 from tidemill.engine.telemetry.refresh import Refresh, parse_line
 from tidemill.engine.telemetry.spans import span_observer
 from tidemill.engine.telemetry.totals import RefreshTotals, totals_with
@@ -60,6 +61,8 @@ class RefreshRecorder:
         self._look_at = 0.0
         self.changed: defaultdict[str, int] = defaultdict(int)
         """Rows by which each table has changed since the warehouse was opened."""
+        self.latencies = Latencies()
+        """How long epochs of this process took since the warehouse was opened."""
         self.ended = 0.0
         """The reading of the clock when the last epoch was durable; 0 before the first."""
         self._lock = threading.RLock()
@@ -106,6 +109,7 @@ class RefreshRecorder:
                     some.slowest = seconds
             seconds, some = now - work.started, self._epochs
             if work.is_epoch:
+                self.latencies.add(seconds)
                 some.epochs += 1
                 some.last = work.number
                 some.rows_in += work.rows

@@ -20,13 +20,14 @@ from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.runtimes.runtime import KeyLookup
 
-__all__ = ["OwnRows", "with_changed_views", "with_own_rows"]
+__all__ = ["OwnRows", "guarded_views", "with_changed_views", "with_own_rows"]
 
 
 def with_changed_views(pending: PendingTransaction, catalog: Catalog, relation: Relation) -> Relation:
     """A query in which views over tables that the transaction has changed are computed from their definitions.
 
-    Notes all that it reads; see ``PendingTransaction.note_read``.
+    Those that set rows aside are left as they are: they are computed by themselves. Notes all that it reads; see
+    ``PendingTransaction.note_read``.
     """
     read = scans(relation)
     below = _tables_below(catalog, read)
@@ -56,12 +57,25 @@ def _definitions(catalog: Catalog, name: str, changed: Collection[str]) -> dict[
     view = catalog.views.get(name)
     if view is None or view.refresh.deferred or not _tables_below(catalog, [name]) & set(changed):
         return {}
+    if name in catalog.guarded:
+        return {}
     for below in view.inputs:
         _require_rows(catalog, view, below)
     found: dict[str, Relation] = {}
     for below in view.inputs:
         found |= _definitions(catalog, below, changed)
     return found | {name: view.relation}
+
+
+def guarded_views(pending: PendingTransaction, catalog: Catalog, names: Iterable[str]) -> list[View]:
+    """Those of ``names`` that are views that set rows aside, over tables that the transaction has changed."""
+    changed, found = set(pending.tables), []
+    for view in (catalog.guarded[name] for name in names if name in catalog.guarded):
+        if not view.refresh.deferred and not changed.isdisjoint(_tables_below(catalog, [view.name])):
+            for below in view.inputs:
+                _require_rows(catalog, view, below)
+            found.append(view)
+    return found
 
 
 def _require_rows(catalog: Catalog, view: View, below: str) -> None:

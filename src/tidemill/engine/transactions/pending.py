@@ -83,13 +83,13 @@ class PendingTransaction:
                 hint="Run the whole transaction again.",
             )
 
-    def require_sound(self) -> None:
-        """Refuse to go on after a statement that was refused."""
+    def require_sound(self, *, ended: bool = False) -> None:
+        """Refuse to go on after a statement that was refused; a COMMIT has ended the transaction."""
         if self.failed:
             raise TransactionState(
                 "the transaction has failed",
                 detail="One of its statements was refused, so nothing of it will be applied.",
-                hint="End it with ROLLBACK, and begin again.",
+                hint="It has ended with this: BEGIN again." if ended else "End it with ROLLBACK, and begin again.",
             )
 
 

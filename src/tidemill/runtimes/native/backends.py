@@ -57,6 +57,11 @@ TABLE_AFTER_ROWS = 2_000
 """Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
 
 
+LOADED_FOR_ROW = 72
+"""Stored rows that are read into compiled form for each row that was processed without them. A row that is looked up in
+the store and processed in Python takes as long as reading 18; four times as many, because a process that has taken some
+changes may take many more, and those that take one, such as ``tidemill sync``, are to end soon."""
+
 MIRRORED_ROWS = 4_000_000
 """Size of a relation above which compiled stages keep no copy unless configured: Python fetches the rows it needs."""
 
@@ -169,7 +174,10 @@ class Backends:
             return self.runner(name)
         work = self._work[name] = self._work.get(name, 0) + rows
         is_large = self.epoch_rows >= BULK_ROWS and self._has_large_inputs(compiled.stage)
-        if self.choice == "llvm" or work >= COMPILE_AFTER_ROWS or is_large:
+        is_due = work >= COMPILE_AFTER_ROWS or is_large
+        if reads_state and is_due:
+            is_due = self._repays(self._rows_to_read(compiled.stage), work)
+        if self.choice == "llvm" or is_due:
             loops = sum(1 for _ in sources_of(compiled.stage))
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
@@ -185,11 +193,24 @@ class Backends:
         if runner is not None and runner.ready:
             return True
         maps = sum(compiled_bytes(self._state.size(map_.name), len(map_fields(map_))) for map_ in stage.maps)
-        own = {map_.name for map_ in stage.maps}
-        read = {source.relation for source in sources_of(stage) if source.version is Version.STATE} - own
-        relations = [name for name in read if self.ready_table(name) is None]
+        relations = self._relations_to_read(stage)
         sizes = [compiled_bytes(self._state.size(name), len(self._fields_of(name))) for name in relations]
         return self._fits(maps + sum(sizes) + (LLVM_BYTES if self._shared is None else 0))
+
+    def _relations_to_read(self, stage: Stage) -> list[str]:
+        """The relations that a compiled form of ``stage`` would read, and nobody has in compiled form."""
+        own = {map_.name for map_ in stage.maps}
+        read = {source.relation for source in sources_of(stage) if source.version is Version.STATE} - own
+        return [name for name in read if self.ready_table(name) is None]
+
+    def _rows_to_read(self, stage: Stage) -> int:
+        """The number of stored rows that a compiled form of ``stage`` would read now."""
+        names = [*(map_.name for map_ in stage.maps), *self._relations_to_read(stage)]
+        return sum(map(self._state.size, names))
+
+    def _repays(self, rows: int, work: int) -> bool:
+        """True if reading so many stored rows has been missed for long enough, at ``work`` processed rows."""
+        return rows <= LOADED_FOR_ROW * work
 
     def keep_for_events(self, name: str) -> None:
         """Note that events are passed to a compiled stage directly, so that it is never released for others."""
@@ -274,9 +295,10 @@ class Backends:
         """True if a table is to be compiled, of which so many more rows change."""
         work = self._table_work[table.name] = self._table_work.get(table.name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
-        # So many rows are not looked up in the store: all are read, and had better go into a compiled table at once.
-        is_large = rows >= BULK_ROWS and self._state.size(table.name) >= COMPILE_AFTER_ROWS
-        return (self.choice != "auto" or work >= enough or is_large) and self._has_room_for_rows(table)
+        size = self._state.size(table.name)
+        is_large = rows >= BULK_ROWS and size >= COMPILE_AFTER_ROWS
+        is_due = (work >= enough or is_large) and self._repays(size, work)
+        return (self.choice != "auto" or is_due) and self._has_room_for_rows(table)
 
     def _has_room_for_rows(self, table: Table) -> bool:
         """True if the rows of a table fit into the memory budget."""

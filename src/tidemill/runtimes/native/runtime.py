@@ -17,7 +17,7 @@ from tidemill.program.constraints import Constraints
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
+from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key, check_unique
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
 from tidemill.runtimes.native.executor import PythonExecutor
@@ -290,6 +290,8 @@ class NativeRuntime:
         for name in changes:
             if conditions := constraints.conditions_of(name):
                 check_rows(conditions, [row for row, weight in self._net(name, changes[name]).items() if weight > 0])
+        for unique in constraints.uniques_of(changes):
+            check_unique(unique, self._net(unique.table.name, changes[unique.table.name]), self._held_under)
         keys = constraints.keys_of(changes)
         if keys:
             net = {name: self._net(name, change) for name, change in changes.items()}

@@ -166,6 +166,7 @@ class DataFrameRuntime(StateInStore):
         """Refuse an epoch that would violate a constraint: one query for all of them."""
         touched = [name for name in changes if constraints.touch([name])]
         near = [table.name for key in constraints.keys_of(changes) for table in (key.child, key.parent)]
+        near += [unique.table.name for unique in constraints.uniques_of(changes)]
         with self._job("constraints of", ", ".join(touched), sum(map(len, changes.values())), near):
             queries = constraint_check.violation_queries(changes, constraints, self._frames)
             constraint_check.raise_first_violation(queries, self._frames)

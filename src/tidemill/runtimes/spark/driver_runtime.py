@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
@@ -119,17 +120,22 @@ class DriverRuntime(NativeRuntime):
                 yield lookup
 
     def _references(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> Iterator[PlannedLookup]:
-        """The lookups of foreign keys: parents of inserted rows, and children of deleted parents."""
+        """The lookups of foreign keys, parents of new rows and children of deleted parents, and of unique columns."""
+        for unique in constraints.uniques_of(changes):
+            keys = _coming_keys(changes[unique.table.name], unique.places, 1)
+            held = self._state.relation(unique.table.name) if keys else None
+            if isinstance(held, OverlaidRelation):
+                yield PlannedLookup(held, unique.places, keys, unique.places)
         for key in constraints.keys_of(changes):
             for mine, places, other, sought, sign in (
                 (key.child, key.child_places, key.parent, key.parent_places, 1),
                 (key.parent, key.parent_places, key.child, key.child_places, -1),
             ):
-                pairs = changes[mine.name].pairs() if mine.name in changes and not key.absent else ()
-                keys = {tuple([row[i] for i in places]) for row, weight in pairs if weight * sign > 0}
+                found = mine.name in changes and not key.absent
+                keys = _coming_keys(changes[mine.name], places, sign) if found else set()
                 held = self._state.relation(other.name) if keys else None
                 if isinstance(held, OverlaidRelation):
-                    yield PlannedLookup(held, sought, {one for one in keys if None not in one}, sought)
+                    yield PlannedLookup(held, sought, keys, sought)
 
     def _near(self, table: Table) -> ColumnPositions:
         return self._found_by.get(table.name, table.key_positions)
@@ -151,3 +157,9 @@ class DriverRuntime(NativeRuntime):
             self._meter = Meter(session)
         with self._meter.counting(), described(session, f"tidemill epoch {self._epoch}: {purpose}"):
             yield session
+
+
+def _coming_keys(change: ChangeSet, places: ColumnPositions, sign: int) -> set[Row]:
+    """The values in some columns of the rows that come, or that leave, without NULLs."""
+    keys = {tuple([row[place] for place in places]) for row, weight in change.pairs() if weight * sign > 0}
+    return {key for key in keys if None not in key}

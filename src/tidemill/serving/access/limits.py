@@ -1,4 +1,4 @@
-"""How often and how much a user or an address may ask."""
+"""How often a user or an address may ask, and for how much."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tidemill.model.errors import InvalidArgument
 
-__all__ = ["RateLimit", "SizeLimits"]
+__all__ = ["RateLimit", "require_length"]
 
 MOST_KEYS = 10_000
 
@@ -34,34 +33,29 @@ class RateLimit:
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def wait(self, key: str, cost: float = 1.0) -> float:
+        """The seconds after which a bucket has a request; 0 if it has one."""
+        with self._lock:
+            return max(0.0, (cost - self._left(key, self._clock())) / self._rate)
+
+    def _left(self, key: str, now: float) -> float:
+        left, at = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + (now - at) * self._rate)
+
     def take(self, key: str, cost: float = 1.0) -> float:
         """Take a request from a bucket; returns 0, or the seconds after which there is one."""
         with self._lock:
             now = self._clock()
-            left, at = self._buckets.pop(key, (self._burst, now))
-            left = min(self._burst, left + (now - at) * self._rate)
+            left = self._left(key, now)
             enough = left >= cost
+            self._buckets.pop(key, None)
             self._buckets[key] = (left - cost if enough else left, now)
             if len(self._buckets) > MOST_KEYS:
                 self._buckets.popitem(last=False)  # who has not asked for longest
             return 0.0 if enough else (cost - left) / self._rate
 
 
-@dataclass(frozen=True)
-class SizeLimits:
-    """The most that one request may bring."""
-
-    statement_bytes: int = 1 << 20
-    body_bytes: int = 64 << 20
-
-    def require_statement(self, text: str | bytes) -> None:
-        """Refuse a text that is too long to be read."""
-        self._require(len(text), self.statement_bytes, "a statement")
-
-    def require_body(self, size: int) -> None:
-        """Refuse rows that are too many for one request."""
-        self._require(size, self.body_bytes, "a request")
-
-    def _require(self, size: int, most: int, what: str) -> None:
-        if size > most:
-            raise InvalidArgument(f"{what} has at most {most:,} bytes", detail=f"This one has {size:,}.")
+def require_length(text: str, most: int) -> None:
+    """Refuse a statement that is too long to be read."""
+    if len(text) > most:
+        raise InvalidArgument(f"a statement has at most {most:,} bytes", detail=f"This one has {len(text):,}.")

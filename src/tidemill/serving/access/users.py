@@ -60,8 +60,12 @@ class Users:
 
     def authenticate_token(self, text: str) -> Principal | None:
         """The user whose token this is; None if it is nobody's."""
+        return self.holder(hash_of_token(text))
+
+    def holder(self, digest: str) -> Principal | None:
+        """The user who has the token of this hash; None once it was revoked."""
         self._present()
-        found = self._by_token.get(hash_of_token(text))
+        found = self._by_token.get(digest)
         return None if found is None else Principal(found.name, found.roles)
 
     def authenticate_password(self, name: str, password: str) -> Principal | None:
@@ -166,10 +170,13 @@ class Users:
 
     def _read(self) -> None:
         """Read the file. One that cannot be read has no users from then on, and the error says so."""
-        self._users, self._by_token = {}, {}
+        found: dict[str, UserEntry] = {}
         self._mark = mark_of(self.path)
-        self._users = read_users(self.path)
-        self._by_token = {digest: user for user in self._users.values() for _, digest in user.tokens}
+        try:
+            found = read_users(self.path)
+        finally:
+            # In one step: threads that ask meanwhile must not find users missing who are there.
+            self._users, self._by_token = found, {hashed: user for user in found.values() for _, hashed in user.tokens}
 
 
 def _found(users: dict[str, UserEntry], name: str) -> UserEntry:

@@ -9,8 +9,9 @@
 - ``build_commands``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``
 - ``copy_commands``: ``backup``, ``restore``, ``clone``
 - ``user_commands``: ``user add``, ``list``, ``remove``, ``roles``, ``password``, ``token``
-- ``project_commands``: ``plan``, ``deploy``, ``diff``
-- ``serve_command``: ``serve``; ``ui_command``: ``ui``, the console in a browser
+- ``project_commands``: ``plan``, ``deploy``, ``promote``, ``drop-stage``, ``diff``
+- ``serve_command``: ``serve``; ``served``: its server
+- ``ui_command``: ``ui``, the console in a browser; ``console_link``: its address
 - ``pipeline_commands``: ``pipelines run``, ``dry-run``, ``show``
 - ``warehouse_options``: common options, and opening a folder
 - ``shell``: the SQL shell

@@ -22,7 +22,7 @@ from tidemill.serving.cli.maintenance_commands import check, compact, repair, va
 from tidemill.serving.cli.observing.cost_commands import costs, doctor, refreshes, top
 from tidemill.serving.cli.observing.log_output import LogLevel, print_log
 from tidemill.serving.cli.pipeline_commands import pipelines
-from tidemill.serving.cli.project_commands import deploy, diff, plan
+from tidemill.serving.cli.project_commands import deploy, diff, drop_stage, plan, promote
 from tidemill.serving.cli.serve_command import serve
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
@@ -196,6 +196,8 @@ COMMANDS = (
     clone,
     plan,
     deploy,
+    promote,
+    drop_stage,
     diff,
     serve,
     ui,

@@ -1,4 +1,4 @@
-"""Commands for projects, folders of SQL files: ``plan``, ``deploy`` and ``diff``."""
+"""Commands for projects, folders of SQL files: ``plan``, ``deploy``, ``promote``, ``drop-stage`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import typer
 import tidemill
 from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, RuntimeName, RuntimeOption
 
-__all__ = ["deploy", "diff", "plan"]
+__all__ = ["deploy", "diff", "drop_stage", "plan", "promote"]
 
 ProjectArgument = Annotated[str, typer.Argument(help="The project: a folder of SQL files.")]
+StageArgument = Annotated[str, typer.Argument(help="The stage, as it was named by tidemill deploy --stage.")]
 KeepOption = Annotated[bool, typer.Option("--no-drop", help="Keep views that the project does not name.")]
 
 
@@ -45,29 +46,60 @@ def deploy(
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit with 1 if something is to do.")] = False,
     no_drop: KeepOption = False,
+    stage: Annotated[
+        str | None, typer.Option("--stage", help="Build the views that change beside the present ones.")
+    ] = None,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
-    """Give a warehouse the definitions of a project.
+    """Give a warehouse the definitions of a project, as one epoch: all of it, or nothing if it is interrupted.
 
-    Tables get new columns and lose nothing; tables that the project does not name stay. If it is interrupted, run it
-    again: it goes on with what is left to do.
+    Tables get new columns and lose nothing; tables that the project does not name stay. With --stage the present views
+    stay as they are, and the new ones live beside them until tidemill promote.
 
     \b
     Examples:
       tidemill deploy models -w shop --dry-run
       tidemill deploy models -w shop
+      tidemill deploy models -w shop --stage blue
       tidemill deploy models -w shop --check     (in CI, as tidemill plan --check)
     """
     if check:
         plan(folder, warehouse, check=True, no_drop=no_drop)
         return
-    print(tidemill.deploy(folder, warehouse, drop=not no_drop, dry_run=dry_run, runtime=runtime.value))
+    made = tidemill.deploy(folder, warehouse, drop=not no_drop, dry_run=dry_run, stage=stage, runtime=runtime.value)
+    print(made)
+
+
+def promote(
+    stage: StageArgument,
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    runtime: RuntimeOption = RuntimeName.auto,
+) -> None:
+    """Let the views of a stage take the place of the present ones, as one epoch.
+
+    \b
+    Examples:
+      tidemill promote blue -w shop
+    """
+    print(tidemill.promote(warehouse, stage, runtime=runtime.value))
+
+
+def drop_stage(stage: StageArgument, warehouse: FolderOption = DEFAULT_FOLDER) -> None:
+    """Give up a stage: its views are gone, and the present ones are as they were.
+
+    \b
+    Examples:
+      tidemill drop-stage blue -w shop
+    """
+    tidemill.drop_stage(warehouse, stage)
+    print(f"dropped stage {stage}")
 
 
 def diff(
     first: Annotated[str, typer.Argument(help="A warehouse, one as of an epoch (shop@12), or a project.")],
-    second: Annotated[str, typer.Argument(help="Another version.")],
+    second: Annotated[str | None, typer.Argument(help="Another version, such as shop@13 or shop@blue.")] = None,
     names: Annotated[list[str] | None, typer.Argument(help="Tables and views; by default all.")] = None,
+    stage: Annotated[str | None, typer.Option("--stage", help="Compare a warehouse with this stage of it.")] = None,
 ) -> None:
     """Print the rows in which two versions differ. The exit code is 1 if some do.
 
@@ -76,8 +108,13 @@ def diff(
       tidemill diff shop@12 shop
       tidemill diff shop try-it spend
       tidemill diff shop models
+      tidemill diff shop --stage blue
     """
-    found = tidemill.diff(first, second, *(names or ()))
+    named = [*([second] if stage and second else []), *(names or ())]
+    other = f"{first}@{stage}" if stage else second
+    if other is None:
+        raise typer.BadParameter("there is one version, and two are compared: tidemill diff shop@12 shop")
+    found = tidemill.diff(first, other, *named)
     print(found)
     if found:
         raise typer.Exit(1)

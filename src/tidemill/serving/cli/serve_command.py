@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.model.errors import SetupError
+from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
     DEFAULT_FOLDER,
@@ -17,6 +17,7 @@ from tidemill.serving.cli.warehouse_options import (
     QuietOption,
     RuntimeName,
     RuntimeOption,
+    UsersOption,
     open_folder,
     say,
 )
@@ -24,7 +25,7 @@ from tidemill.serving.cli.warehouse_options import (
 if TYPE_CHECKING:
     from tidemill.serving.server.server import Server
 
-__all__ = ["serve", "server_of", "wait_for"]
+__all__ = ["serve", "wait_for"]
 
 
 def serve(
@@ -34,8 +35,31 @@ def serve(
     ),
     port: Annotated[int, typer.Option(help="The port for HTTP; 0 chooses one.", min=0, max=65535)] = 6874,
     pg_port: Annotated[
-        int | None, typer.Option(help="A port for PostgreSQL's protocol, such as 6875.", min=0, max=65535)
+        int | None,
+        typer.Option(help="A port for PostgreSQL's protocol, such as 6875; 0 chooses one.", min=0, max=65535),
     ] = None,
+    users: UsersOption = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="The folder of the audit log, if it is not audit in the warehouse.")
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="A certificate in PEM, with those that lead to its root: doors speak TLS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate, in PEM.")] = None,
+    tls_required: Annotated[
+        bool | None,
+        typer.Option(
+            "--tls-required/--tls-optional",
+            help="Refuse PostgreSQL clients that do not speak TLS; so it is beyond this machine.",
+            show_default=False,
+        ),
+    ] = None,
+    statement_timeout: Annotated[
+        float | None, typer.Option(help="Seconds that a statement may take.", min=0.001)
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(help="Requests by HTTP that a user may send in a second, on average.", min=0.001)
+    ] = 2_000.0,
     runtime: RuntimeOption = RuntimeName.auto,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Read beside another process that writes, and follow it.")
@@ -55,50 +79,20 @@ def serve(
       tidemill serve -w shop
       tidemill serve -w shop --port 8000 --follow
       tidemill serve -w shop --pg-port 6875   (and psql -h localhost -p 6875 shop)
+      tidemill serve -w shop --host 0.0.0.0 --tls-cert server.pem --tls-key server.key
       tidemill serve -w shop --read-only      (beside a process that writes)
     """
+    options = ServerOptions(host, port, pg_port, users, audit, tls_cert, tls_key, tls_required, statement_timeout, rate)
     with open_folder(warehouse, runtime, new=create, read_only=read_only) as wh:
         if follow or read_only:
             wh.follow()
-        server = server_of(wh, warehouse, host, port, pg_port)
+        server = server_of(wh, warehouse, options)
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.start()
-            say(f"serving {warehouse} at {server.url}  (Ctrl-C ends it)", quiet=quiet)
+            say(f"serving {warehouse} at {' and '.join(server.addresses)}  (Ctrl-C ends it)", quiet=quiet)
             wait_for(server)
     say(f"{warehouse} is closed", quiet=quiet)
-
-
-def server_of(wh: object, warehouse: str, host: str, port: int, pg_port: int | None = None) -> Server:
-    """A server for an open warehouse; its packages are an extra."""
-    try:
-        from tidemill.serving.access.audit_log import AUDIT_FOLDER
-        from tidemill.serving.access.binding import require_safe_binding
-        from tidemill.serving.access.users import Users
-        from tidemill.serving.server.server import Server
-        from tidemill.serving.server.settings import Settings
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"{error.name} is not installed",
-            detail="The server is an extra: nothing else needs it.",
-            hint="Run: python -m pip install 'tidemill[server]'",
-        ) from error
-    from tidemill.engine.warehouse import Warehouse
-
-    assert isinstance(wh, Warehouse)
-    users, audit = Users.load(warehouse), Path(warehouse) / AUDIT_FOLDER
-    warning = require_safe_binding(host, users, None)
-    if warning is not None:
-        print(f"note: {warning}", file=sys.stderr, flush=True)
-    settings = Settings(host=host, port=port, users=users or None, audit=audit if users else None)
-    doors = []
-    if pg_port is not None:
-        from tidemill.serving.pgwire.server import PgServer
-        from tidemill.serving.server.statement_pool import StatementPool
-
-        pool = StatementPool(settings.threads, settings.queue, "pgwire statement")
-        doors.append(PgServer(wh, users, pool, host, pg_port))
-    return Server(wh, Path(warehouse).name, settings, doors)
 
 
 def wait_for(server: Server) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
-import webbrowser
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.model.errors import LockHeld
-from tidemill.serving.cli.serve_command import server_of, wait_for
+from tidemill.serving.cli.console_link import address_to_show, open_browser
+from tidemill.serving.cli.serve_command import wait_for
+from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
     DEFAULT_FOLDER,
@@ -42,7 +43,7 @@ def ui(
     """Show a warehouse in the browser, live, until Ctrl-C.
 
     Where another process writes to it, it is read only, and shown as that process goes on. Only this machine can open
-    the address.
+    the address. Where there are users, the browser and the address on the terminal are let in once, as the owner.
 
     \b
     Examples:
@@ -54,14 +55,13 @@ def ui(
 
     require_assets()
     with _written_or_read(warehouse, runtime, follow=follow, quiet=quiet) as wh:
-        server = server_of(wh, warehouse, "127.0.0.1", port)
+        server = server_of(wh, warehouse, ServerOptions(port=port))
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
             server.start()
-            say(f"{warehouse} is at {server.url}  (Ctrl-C ends it)", quiet=quiet)
-            if browser:
-                webbrowser.open(server.url)
-            wait_for(server)
+            say(f"{warehouse} is at {address_to_show(server)}  (Ctrl-C ends it)", quiet=quiet)
+            with open_browser(server) if browser else nullcontext():
+                wait_for(server)
 
 
 @contextmanager

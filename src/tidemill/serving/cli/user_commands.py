@@ -10,7 +10,15 @@ import typer
 
 from tidemill.model.errors import InvalidArgument, SetupError
 from tidemill.serving.access.users import Users
-from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption, QuietOption, say
+from tidemill.serving.cli.warehouse_options import (
+    DEFAULT_FOLDER,
+    FolderOption,
+    JsonOption,
+    QuietOption,
+    UsersOption,
+    local_folder,
+    say,
+)
 from tidemill.serving.render import json_line
 
 __all__ = ["user"]
@@ -19,9 +27,6 @@ user = typer.Typer(
     name="user", help="Add and remove the users of a server, their passwords and tokens.", no_args_is_help=True
 )
 
-UsersOption = Annotated[
-    Path | None, typer.Option("--users", help="The file of users, if it is not users.json in the warehouse.")
-]
 NameArgument = Annotated[str, typer.Argument(help="The name of the user.", show_default=False)]
 RolesOption = Annotated[
     list[str],
@@ -143,10 +148,14 @@ def token(
 
 
 def _users(folder: str, users: Path | None) -> Users:
-    path = users or Path(folder)
-    if users is None and not path.is_dir():
+    if users is not None:
+        return Users.load(users)
+    found = local_folder(folder)
+    if found is None:
+        raise SetupError("there is no place for a file of users", where=folder, hint="Name a file with --users.")
+    if not found.is_dir():
         raise SetupError("there is no warehouse", where=folder, hint="Make it first, or name a file with --users.")
-    return Users.load(path)
+    return Users.load(found)
 
 
 def _asked_password(name: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +36,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for 
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print rows as CSV with a header.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print rows and errors only: no messages, counts or progress.")
+]
+
+UsersOption = Annotated[
+    Path | None, typer.Option("--users", help="The file of users, if it is not users.json in the warehouse.")
 ]
 
 
@@ -101,6 +106,12 @@ def is_there(folder: str) -> bool:
     root = warehouse_root(folder)
     with translate_os_errors("find the warehouse", root, "Look at its address, and at what gives access to it."):
         return root.is_dir()
+
+
+def local_folder(warehouse: str) -> Path | None:
+    """The folder of a warehouse on this machine; None where it is in an object store."""
+    root = warehouse_root(warehouse)
+    return root if isinstance(root, Path) else None
 
 
 def _tell_spark(reason: str) -> None:

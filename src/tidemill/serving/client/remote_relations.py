@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from tidemill.engine.boundary import public_class
 from tidemill.engine.html_output import Explanation
+from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.results import ArrowRows
 from tidemill.model.schema import EPOCH, WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.serving.client.connection import Connection
-from tidemill.serving.client.decoded import decoded, fields_of, rows_of
+from tidemill.serving.client.decoded import decoded, facts_of, fields_of, rows_of
 from tidemill.serving.render import json_line
 
 __all__ = ["RemoteRows", "RemoteView"]
@@ -44,7 +45,7 @@ class RemoteRows(ArrowRows):
     @property
     def fields(self) -> tuple[Field, ...]:
         """The columns with their types."""
-        return fields_of(self._read(limit=0))
+        return fields_of(decoded(self._asked(limit=0)))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,7 +56,10 @@ class RemoteRows(ArrowRows):
         return int(self._read().num_rows)
 
     def _read(self, **query: Any) -> pa.Table:
-        return decoded(self._connection.get(self._path, {"epoch": self._epoch, **query}, accept=ARROW))
+        return _told(self._asked(**query))
+
+    def _asked(self, **query: Any) -> bytes:
+        return self._connection.get(self._path, {"epoch": self._epoch, **query}, accept=ARROW)
 
 
 @public_class
@@ -104,7 +108,14 @@ class RemoteView(RemoteRows):
         return int(json.loads(self._connection.post(f"{self._path}/refresh", b"{}", "application/json"))["epoch"])
 
     def _changes(self, since: int) -> pa.Table:
-        return decoded(self._connection.get(f"{self._path}/changes", {"since": since}, accept=ARROW))
+        return _told(self._connection.get(f"{self._path}/changes", {"since": since}, accept=ARROW))
+
+
+def _told(answer: bytes) -> pa.Table:
+    """The table of an answer, of which the reader is told what it does not show."""
+    table = decoded(answer)
+    tell_reader(json.loads(facts_of(table).get("notes", "[]")))
+    return table
 
 
 def where_texts(where: Mapping[str, Any] | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import SourceLost, UnknownName
@@ -57,6 +58,8 @@ class RemoteSubscription:
         self._patience = patience
         self._response: HTTPResponse | None = None
         self._closed = False
+        self.notes: tuple[str, ...] = ()
+        """Notes about the view: one that is in quarantine does not show all changes of its tables."""
         if since is None:
             self._connect()
 
@@ -71,6 +74,8 @@ class RemoteSubscription:
                     self._connect()
                 lost_since, pause = 0.0, PAUSE
                 for name, data in self._events():
+                    if name == "notes":
+                        self._note(tuple(data["notes"]))
                     if name == "" and (batch := self._taken(data)) is not None:
                         return batch
                     if self._timeout is not None and time.monotonic() - quiet_since > self._timeout:
@@ -142,8 +147,15 @@ class RemoteSubscription:
         if self.epoch is not None and epoch <= self.epoch:
             return None
         self.epoch = epoch
+        self._note(tuple(data.get("notes", ())))
         rows = map(self._convert, map(tuple, data["rows"]))
-        return ChangeBatch(epoch, ChangeSet.of(zip(rows, data["weights"], strict=True), self._fields))
+        return ChangeBatch(epoch, ChangeSet.of(zip(rows, data["weights"], strict=True), self._fields), None, self.notes)
+
+    def _note(self, notes: tuple[str, ...]) -> None:
+        """Tell the subscriber what the view does not show, once until that changes."""
+        if notes != self.notes:
+            self.notes = notes
+            tell_reader(notes)
 
     def drop(self) -> None:
         """Let go of the connection; the next batch makes another one."""

@@ -12,11 +12,14 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.boundary import public_class
+from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
+from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.results import Result
 from tidemill.engine.row_changes import key_table
 from tidemill.engine.statements.parameters import parameters_of
+from tidemill.engine.streams.given_rows import records_of
 from tidemill.model.errors import BadValue, UnknownName
-from tidemill.model.schema import Table
+from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.serving.client.connection import Connection
 from tidemill.serving.client.decoded import decoded, facts_of, fields_of, rows_of
@@ -27,7 +30,7 @@ from tidemill.sources.ingest.frames import changes_of
 
 __all__ = ["RemoteSnapshot", "RemoteWarehouse"]
 
-JSON = "application/json"
+JSON, NDJSON = "application/json", "application/x-ndjson"
 
 
 @public_class
@@ -57,16 +60,22 @@ class RemoteWarehouse:
         body = json_line({"sql": text, "parameters": given or None}).encode()
         table = decoded(self._connection.post("/v1/sql", body, JSON, accept=ARROW))
         facts, fields = facts_of(table), fields_of(table)
-        rows = rows_of(table, fields) if fields else []
-        return Result(rows, fields, message=facts["message"], notes=json.loads(facts["notes"]))
+        rows, notes = rows_of(table, fields) if fields else [], json.loads(facts["notes"])
+        tell_reader(notes)
+        return Result(rows, fields, message=facts["message"], notes=notes)
 
-    def apply(self, changes: Mapping[str, Any], *, mode: str = "changes", key: str | None = None) -> int:
+    def apply(
+        self, changes: Mapping[str, Any], *, mode: str = "changes", on_error: str = "refuse", key: str | None = None
+    ) -> int:
         """Commit one epoch of pairs ``(weight, row)``, or of frames, for each table; returns it once it is durable.
 
         ``key`` is the key by which the server knows the same changes again; by default one is made, so that they are
-        sent again when the connection is lost, and made once.
+        sent again when the connection is lost, and made once. With ``on_error="quarantine"`` rows that their table
+        cannot take go to the table ``<table>_errors``, and the epoch has ``counts``.
         """
         known = self._tables()
+        if on_error != "refuse":
+            return self._send_rows({_named(known, name): data for name, data in changes.items()}, mode, on_error, key)
         streams = []
         for name, data in changes.items():
             table = _named(known, name)
@@ -80,6 +89,16 @@ class RemoteWarehouse:
     def delete(self, table: str, keys: Any, *, key: str | None = None) -> int:
         """Delete the rows with these primary keys, as far as they are there; returns the epoch."""
         return self.apply({table: _weighted(keys, single=True)}, mode="delete", key=key)
+
+    def _send_rows(self, changes: Mapping[Table, Any], mode: str, on_error: str, key: str | None) -> IntakeEpoch:
+        """Send rows as they were given, good or bad: only the server can tell."""
+        given = [(table.name, row) for table, data in changes.items() for row in records_of(data, table)]
+        lines = [json_line({"table": name, "weight": row.pop(WEIGHT, 1), "row": dict(row)}) for name, row in given]
+        asked = {"mode": mode, "on_error": on_error}
+        body, key = "\n".join(lines).encode(), uuid4().hex if key is None else key
+        answer = json.loads(self._connection.post("/v1/changes", body, NDJSON, asked, key=key))
+        rejected = int(answer.get("rejected", 0))
+        return IntakeEpoch(int(answer["epoch"]), IntakeCounts(int(answer["rows"]) - rejected, rejected=rejected))
 
     def _send(self, streams: Sequence[bytes], mode: str, key: str | None) -> int:
         key = uuid4().hex if key is None else key

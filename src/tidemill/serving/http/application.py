@@ -27,7 +27,7 @@ def application(service: Service) -> ASGIApp:
         exception_handlers={HTTPException: _refused, TidemillError: _refused},
     )
     app.state.service = service
-    return Guard(TableDoor(app, service), service.users, body_bytes=service.settings.body_bytes)
+    return Guard(TableDoor(app, service), service)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from tidemill.changes.arrow import from_arrow
 from tidemill.engine.results import present_rows
@@ -20,11 +21,28 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.serving.render import csv_line, json_line
 
-__all__ = ["ARROW", "CSV", "JSON", "NDJSON", "ROW_FORMS", "arrow_bytes", "columns_of", "json_rows", "rows_response"]
+__all__ = [
+    "ARROW",
+    "CSV",
+    "JSON",
+    "NDJSON",
+    "ROW_FORMS",
+    "arrow_pieces",
+    "columns_of",
+    "json_pieces",
+    "json_rows",
+    "pieces_response",
+    "rows_response",
+]
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 ROW_FORMS = (JSON, NDJSON, CSV, ARROW)
+
+PIECE_ROWS = 10_000
+"""Rows of a response that are encoded at a time."""
+
+Rows = Sequence[Sequence[Any]]
 
 _PLAIN = (t.Integral, t.String, t.Boolean)
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -53,44 +71,88 @@ def rows_of(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Any, ...]]:
     return present_rows((row for row, _ in from_arrow(table, fields)), fields)
 
 
-def arrow_bytes(table: pa.Table, metadata: Mapping[str, str] | None = None) -> bytes:
-    """A table as a stream of Arrow; ``metadata`` goes with its schema."""
+def arrow_pieces(table: pa.Table, metadata: Mapping[str, str] | None = None) -> Iterator[bytes]:
+    """A table as a stream of Arrow, in pieces; ``metadata`` goes with its schema."""
     if metadata:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
+        for batch in table.to_batches(PIECE_ROWS):
+            writer.write_batch(batch)
+            yield _taken(sink)
+    yield _taken(sink)
+
+
+def _taken(sink: io.BytesIO) -> bytes:
+    found = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return found
 
 
 def rows_response(kind: str, table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Response:
-    """Rows in the form that was asked for; ``facts`` such as the epoch are in JSON, or else in headers."""
-    encode = _ENCODERS[kind]
-    headers = {f"tidemill-{name}": str(value) for name, value in facts.items()}
-    return Response(encode(table, fields, facts), 200, headers, kind)
+    """Rows in the form that was asked for; ``facts`` such as the epoch are in JSON, and unless empty in headers."""
+    headers = {f"tidemill-{name}": _fact(value) for name, value in facts.items() if value != []}
+    return pieces_response(_ENCODERS[kind](table, fields, facts), kind, table.num_rows, headers)
 
 
-def _as_json(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> str:
-    head = json_line({"columns": columns_of(fields), **facts, "count": table.num_rows})
-    return f'{head[:-1]}, "rows": {json_rows(rows_of(table, fields), fields)}}}'
+def pieces_response(
+    pieces: Iterator[str | bytes], kind: str, rows: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A response of pieces: whole if it has few rows, else each is made when the client has taken those before."""
+    first = next(pieces)  # what cannot be encoded is mostly known by now
+    encoded = (piece if isinstance(piece, bytes) else piece.encode() for piece in chain((first,), pieces))
+    if rows <= PIECE_ROWS:
+        return Response(b"".join(encoded), 200, headers, kind)
+    return StreamingResponse(encoded, 200, headers, kind)
 
 
-def _as_lines(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> str:
+def json_pieces(head: Mapping[str, Any], rows: Iterable[Rows], fields: Sequence[Field]) -> Iterator[str]:
+    """A JSON object of ``head`` and rows, which come in parts."""
+    yield f'{json_line(head)[:-1]}, "rows": ['
+    between = ""
+    for part in rows:
+        if part:
+            yield between + json_rows(part, fields)[1:-1]
+            between = ","
+    yield "]}"
+
+
+def _parts(table: pa.Table, fields: Sequence[Field]) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of a table as Python users see them, some at a time."""
+    for begin in range(0, table.num_rows, PIECE_ROWS):
+        yield rows_of(table.slice(begin, PIECE_ROWS), fields)
+
+
+def _as_json(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Iterator[str]:
+    head = {"columns": columns_of(fields), **facts, "count": table.num_rows}
+    return json_pieces(head, _parts(table, fields), fields)
+
+
+def _as_lines(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Iterator[str]:
     names = [field.name for field in fields]
-    return "".join(f"{json_line(dict(zip(names, row, strict=True)))}\n" for row in rows_of(table, fields))
+    yield ""
+    for rows in _parts(table, fields):
+        yield "".join(f"{json_line(dict(zip(names, row, strict=True)))}\n" for row in rows)
 
 
-def _as_csv(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> str:
-    lines = [csv_line(field.name for field in fields), *map(csv_line, rows_of(table, fields))]
-    return "".join(f"{line}\r\n" for line in lines)
+def _as_csv(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{csv_line(field.name for field in fields)}\r\n"
+    for rows in _parts(table, fields):
+        yield "".join(f"{csv_line(row)}\r\n" for row in rows)
 
 
-def _as_arrow(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> bytes:
+def _as_arrow(table: pa.Table, fields: Sequence[Field], facts: Mapping[str, Any]) -> Iterator[bytes]:
     types = json_line([str(field.type) for field in fields])
-    return arrow_bytes(table, {"types": types, **{name: str(value) for name, value in facts.items()}})
+    return arrow_pieces(table, {"types": types, **{name: _fact(value) for name, value in facts.items()}})
 
 
-_ENCODERS: Mapping[str, Callable[[pa.Table, Sequence[Field], Mapping[str, Any]], str | bytes]] = {
+def _fact(value: Any) -> str:
+    """A fact in a header: a list as JSON, in ASCII."""
+    return json.dumps(value) if isinstance(value, list) else str(value)
+
+
+_ENCODERS: Mapping[str, Callable[[pa.Table, Sequence[Field], Mapping[str, Any]], Iterator[str] | Iterator[bytes]]] = {
     JSON: _as_json,
     NDJSON: _as_lines,
     CSV: _as_csv,

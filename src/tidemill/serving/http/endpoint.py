@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -14,7 +14,7 @@ from tidemill.engine.sessions.session import Session
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import BadValue, TidemillError
 from tidemill.serving.access.principal import Principal
-from tidemill.serving.http.authentication import Needs, require
+from tidemill.serving.http.authentication import Caller, Needs, address_of, require
 from tidemill.serving.http.errors import HttpError, error_response, fault_in
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.render import json_line
@@ -22,6 +22,8 @@ from tidemill.serving.render import json_line
 __all__ = ["JSON", "Call", "Endpoint", "Parameter", "json_response", "route_of"]
 
 JSON = "application/json"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,15 @@ class Call:
     def __init__(self, request: Request, endpoint: Endpoint) -> None:
         self.request = request
         self.service: Service = request.app.state.service
-        self.principal: Principal = request.scope["principal"]
+        self.caller: Caller = request.scope["caller"]
         self.values = _values(request, endpoint.query)
         self._session: Session | None = None
         self._gives = endpoint.gives
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.caller.principal
 
     @property
     def warehouse(self) -> Warehouse:
@@ -81,6 +88,26 @@ class Call:
         if self._session is None:
             self._session = self.principal.session(self.service.warehouse, "http")
         return self._session
+
+    async def run_noted(self, work: Callable[[], T]) -> T:
+        """The result of work that changes something, in a thread; it is noted."""
+        told = self.service.noting(self.caller, f"{self.request.method} {self.request.url.path}", self.address)
+
+        def run() -> T:
+            try:
+                result = work()
+            except TidemillError as error:
+                told(error=error)
+                raise
+            told()
+            return result
+
+        return await self.service.statements.run(run)
+
+    @property
+    def address(self) -> str:
+        """Where the call comes from."""
+        return address_of(self.request.scope)
 
     def close(self) -> None:
         """End the session of the call, if it has one."""
@@ -136,7 +163,7 @@ def route_of(endpoint: Endpoint, answer: Callable[[Call], Awaitable[Response]]) 
     async def answered(request: Request) -> Response:
         call: Call | None = None
         try:
-            require(request.scope["principal"], endpoint.level)
+            require(request.scope["caller"].principal, endpoint.level)
             call = Call(request, endpoint)
             return await answer(call)
         except TidemillError as error:

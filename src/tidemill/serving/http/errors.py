@@ -13,7 +13,7 @@ from tidemill.model import errors as e
 from tidemill.model.errors import TextLocation, TidemillError
 from tidemill.serving.render import json_line
 
-__all__ = ["HttpError", "error_body", "error_response", "fault_in", "status_of_error"]
+__all__ = ["HttpError", "TooOften", "error_body", "error_response", "fault_in", "status_of_error"]
 
 LOGGER = logging.getLogger("tidemill.server")
 
@@ -43,6 +43,14 @@ class HttpError(TidemillError):
     def __init__(self, status: int, what: str, **fields: Any) -> None:
         super().__init__(what, **fields)
         self.status = status
+
+
+class TooOften(e.Busy):
+    """Somebody asks too often, and may ask again after ``wait`` seconds."""
+
+    def __init__(self, what: str, *, wait: int) -> None:
+        super().__init__(what, hint=f"Ask again after {wait} s.")
+        self.wait = wait
 
 
 def status_of_error(error: TidemillError) -> int:
@@ -84,6 +92,8 @@ def error_body(error: TidemillError) -> dict[str, Any]:
 
 def kind_of(error: TidemillError) -> str:
     """The name of the class of an error, as users know it."""
+    if isinstance(error, TooOften):
+        return "Busy"
     return "RequestError" if isinstance(error, HttpError) else type(error).__name__
 
 
@@ -97,7 +107,11 @@ def fault_in(call: str, error: Exception) -> e.InternalError:
 def error_response(error: TidemillError) -> Response:
     """The response for an error."""
     status = status_of_error(error)
-    headers = {"retry-after": "1"} if status in (429, UNAVAILABLE) else {}
+    headers = {}
+    if status in (429, UNAVAILABLE):
+        headers["retry-after"] = str(error.wait if isinstance(error, TooOften) else 1)
     if status == 401:
         headers["www-authenticate"] = "Bearer"
+    if status == 408 and isinstance(error, HttpError):  # what is left of the body is not waited for
+        headers["connection"] = "close"
     return Response(json_line(error_body(error)), status, headers, "application/json")

@@ -9,7 +9,9 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from tidemill.model.errors import TidemillError
+from tidemill.serving.http.authentication import Caller
 from tidemill.serving.http.errors import error_body
+from tidemill.serving.http.service.caller_watch import changed_rights
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.render import json_line
 
@@ -31,19 +33,23 @@ def event(data: Any, *, number: int | None = None, name: str = "") -> bytes:
     return f"{head}data: {json_line(data)}\n\n".encode()
 
 
-def event_stream(events: AsyncIterator[bytes], service: Service) -> StreamingResponse:
-    """A response of events, with heartbeats between them, that ends when the server stops."""
+def event_stream(events: AsyncIterator[bytes], service: Service, caller: Caller) -> StreamingResponse:
+    """A response of events, with heartbeats between them, that ends when the server stops or the caller is let go."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_with_heartbeats(events, service), 200, headers, EVENT_STREAM)
+    return StreamingResponse(_with_heartbeats(events, service, caller), 200, headers, EVENT_STREAM)
 
 
-async def _with_heartbeats(events: AsyncIterator[bytes], service: Service) -> AsyncIterator[bytes]:
-    stopped = asyncio.ensure_future(service.stopped.wait())
+async def _with_heartbeats(events: AsyncIterator[bytes], service: Service, caller: Caller) -> AsyncIterator[bytes]:
+    changed = service.callers.changed(caller)
+    stopped, refused = (asyncio.ensure_future(one.wait()) for one in (service.stopped, changed))
     following: asyncio.Future[bytes] | None = None
+    heartbeat = service.settings.heartbeat
     try:
         while not stopped.done():
             following = following or asyncio.ensure_future(anext(events))
-            await asyncio.wait((following, stopped), timeout=service.settings.heartbeat, return_when="FIRST_COMPLETED")
+            await asyncio.wait((following, stopped, refused), timeout=heartbeat, return_when="FIRST_COMPLETED")
+            if changed.is_set():
+                raise changed_rights()
             if following.done():
                 yield following.result()
                 following = None
@@ -55,5 +61,6 @@ async def _with_heartbeats(events: AsyncIterator[bytes], service: Service) -> As
         yield event(error_body(error), name="error")
     finally:
         stopped.cancel()
+        refused.cancel()
         if following is not None:
             following.cancel()

@@ -7,7 +7,6 @@ form is no request for us.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -15,17 +14,20 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.model.errors import TidemillError
-from tidemill.serving.access.principal import Principal
-from tidemill.serving.access.users import Users
-from tidemill.serving.http.authentication import is_open, principal_of
+from tidemill.serving.http.authentication import NOBODY, Caller, address_of, is_open, unknown_caller
 from tidemill.serving.http.errors import HttpError, error_response
+from tidemill.serving.http.request_limits import LimitedBody, too_long
+from tidemill.serving.http.service.service import Service
 
 __all__ = ["Guard"]
 
 Headers = dict[bytes, bytes]
 
-NOBODY = Principal("", ("reader",))
-"""Whoever asks for what is open to all."""
+OPEN_BYTES = 16 << 10
+"""Bytes of a body that anybody may send."""
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 
 OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
@@ -43,28 +45,36 @@ POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-in
 class Guard:
     """Refuses requests that must not be answered, and adds the headers that browsers need to be careful."""
 
-    def __init__(self, app: ASGIApp, users: Users | None, *, body_bytes: int, names: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
-        self._users = users
-        self._most = body_bytes
-        self._names = OWN_NAMES.union(name.lower() for name in names)
+        self._service = service
+        self._settings = service.settings
+        self._local = service.authentication.users is None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])
+        if scope["type"] == "http":
+            send = self._service.times.measured(scope, send)
         try:
             self._admit(scope, headers)
-            opened = scope["type"] == "http" and is_open(scope["path"])
-            scope["principal"] = NOBODY if opened and self._users else principal_of(headers, self._users)
+            scope["caller"] = await self._caller(scope, headers)
         except TidemillError as refused:
             await self._refuse(refused, scope, receive, send)
             return
         if scope["type"] == "websocket":
             await self._app(scope, receive, send)
             return
-        await self._app(scope, self._limited(receive, headers), _careful(send))
+        if scope["method"] in SAFE:
+            await self._app(scope, receive, _careful(send))
+            return
+        body = LimitedBody(receive, self._longest(scope), self._settings.body_seconds, self._service.bodies)
+        try:
+            await self._app(scope, body.receive, _careful(send))
+        finally:
+            body.release()
 
     async def _refuse(self, refused: TidemillError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -72,46 +82,43 @@ class Guard:
         else:
             await error_response(refused)(scope, receive, _careful(send))
 
+    async def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Who asks, who has not asked too often."""
+        found = self._service.authentication.caller(scope, headers)
+        if self._local:
+            assert found is not None
+            return found
+        address = address_of(scope)
+        self._service.limits.take(found.principal.name or "" if found else address)
+        if found is None and not (scope["type"] == "http" and is_open(scope["path"])):
+            refused = unknown_caller()
+            if b"authorization" in headers:
+                await self._service.login_failed(address, refused)
+            raise refused
+        if found is not None and found.by == "cookie":
+            _require_sent_by_own_page(scope, headers)
+        return found or NOBODY
+
     def _admit(self, scope: Scope, headers: Headers) -> None:
         host = _host_of(headers.get(b"host", b""))
-        if self._users is None:
+        if self._local:
             _require_this_machine(scope)
-        if self._users is None and host not in self._names:
+        if self._local and host not in OWN_NAMES:
             raise HttpError(
                 403,
                 "the server does not go by this name",
                 where=f"Host: {host[:100]}",
-                hint=f"Use one of {', '.join(sorted(self._names))}.",
+                hint=f"Use one of {', '.join(sorted(OWN_NAMES))}.",
             )
-        if scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+        if scope["type"] == "websocket" or scope["method"] not in SAFE:
             _require_own_page(headers)
-            self._require_short(headers)
+            length, most = headers.get(b"content-length", b"0"), self._longest(scope)
+            if not length.isdigit() or int(length) > most:
+                raise too_long(most)
 
-    def _require_short(self, headers: Headers) -> None:
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._most:
-            raise too_long(self._most)
-
-    def _limited(self, receive: Receive, headers: Headers) -> Receive:
-        """The body, refused once it is too long: one that is sent in chunks does not tell before."""
-        if b"content-length" in headers:
-            return receive
-        taken = 0
-
-        async def limited() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._most:
-                raise too_long(self._most)
-            return message
-
-        return limited
-
-
-def too_long(most: int) -> HttpError:
-    """The error for a body that is too long."""
-    return HttpError(413, "the body is too long", detail=f"{most:,} bytes are taken.", hint="Send it in several parts.")
+    def _longest(self, scope: Scope) -> int:
+        """The bytes of a body that are taken."""
+        return OPEN_BYTES if is_open(scope["path"]) else self._settings.body_bytes
 
 
 def _require_this_machine(scope: Scope) -> None:
@@ -130,9 +137,28 @@ def _require_own_page(headers: Headers) -> None:
     """Refuse a change, or a socket, that a page of another origin asks for."""
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in FORMS:
         raise HttpError(415, "a form is no request", where="Content-Type", hint="Send JSON: application/json.")
-    origin = headers.get(b"origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get(b"host", b"").lower():
-        raise HttpError(403, "the request comes from a page of another origin", where="Origin")
+    if b"origin" in headers and not _is_own_origin(headers):
+        raise foreign_page()
+
+
+def _require_sent_by_own_page(scope: Scope, headers: Headers) -> None:
+    """Refuse what a browser sends with its cookie for other pages: it says by itself for which it sends a change."""
+    if scope["type"] == "websocket" or scope["method"] not in SAFE:
+        own = _is_own_origin(headers)
+    else:
+        site = headers.get(b"sec-fetch-site", b"none")
+        own = site in (b"none", b"same-origin") or is_open(scope["path"])
+    if not own:
+        raise foreign_page()
+
+
+def _is_own_origin(headers: Headers) -> bool:
+    return urlsplit(headers.get(b"origin", b"")).netloc.lower() == headers.get(b"host", b"").lower()
+
+
+def foreign_page() -> HttpError:
+    """The error for what the page of somebody else asks for."""
+    return HttpError(403, "the request comes from a page of another origin", where="Origin")
 
 
 @lru_cache

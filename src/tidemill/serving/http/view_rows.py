@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
+from tidemill.engine.quarantine.notes import hearing
 from tidemill.engine.results import LazyRows
 from tidemill.engine.sessions.session import Session
 from tidemill.engine.warehouse import Warehouse
@@ -36,19 +37,26 @@ class RowsAsked:
 
 
 class RowsFound(NamedTuple):
-    """Rows as Arrow with their columns, and the epoch that they are of."""
+    """Rows as Arrow with their columns, the epoch that they are of, and notes about what they do not show."""
 
     table: pa.Table
     fields: Sequence[Field]
     epoch: int
+    notes: Sequence[str] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is told beside the rows."""
+        return {"epoch": self.epoch, "notes": list(self.notes)}
 
 
 def read_rows(warehouse: Warehouse | Session, asked: RowsAsked) -> RowsFound:
     """The rows that were asked for. Few of a present view are looked up; all others are read as they are stored."""
-    found = _looked_up(warehouse, asked) if asked.where and asked.epoch is None else None
-    found = found or _stored(warehouse, asked)
+    with hearing() as notes:
+        found = _looked_up(warehouse, asked) if asked.where and asked.epoch is None else None
+        found = found or _stored(warehouse, asked)
     table = ordered(found.table, asked.order, found.fields, asked.name)
-    return found._replace(table=table if asked.limit is None else table.slice(0, asked.limit))
+    return found._replace(table=table if asked.limit is None else table.slice(0, asked.limit), notes=tuple(notes))
 
 
 def _looked_up(warehouse: Warehouse | Session, asked: RowsAsked) -> RowsFound | None:
@@ -104,11 +112,12 @@ def read_changes(warehouse: Warehouse | Session, name: str, since: int, where: S
     """The changes of a view after an epoch, with their weights and epochs; the epoch found is where to resume."""
     now, handle = warehouse.epoch, warehouse.view(name)
     fields = (*handle.fields, Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT))
-    batches = handle.batches(since, where=wanted_values(where, handle.fields, name) or None)
+    with hearing() as notes:
+        batches = handle.batches(since, where=wanted_values(where, handle.fields, name) or None)
     tables = [
         batch.arrow().append_column(EPOCH, pa.repeat(pa.scalar(batch.epoch, pa.int64()), batch.rows))
         for batch in batches
     ]
     empty = arrow_schema(handle.fields).empty_table().append_column(EPOCH, pa.array([], pa.int64()))
     last = max([now, *(batch.epoch for batch in batches)])
-    return RowsFound(pa.concat_tables([empty, *tables]), fields, last)
+    return RowsFound(pa.concat_tables([empty, *tables]), fields, last, tuple(notes))

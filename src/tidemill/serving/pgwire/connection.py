@@ -15,6 +15,8 @@ from traceback import format_tb
 from typing import TYPE_CHECKING, Any
 
 from tidemill.model.errors import TidemillError
+from tidemill.serving.access.hashed_secrets import ScramVerifier
+from tidemill.serving.access.principal import LOCAL_OWNER, Principal
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.codec import LARGEST_STARTUP, FrameReader, MalformedMessage
 from tidemill.serving.pgwire.errors import PgError, error_fields
@@ -24,6 +26,7 @@ from tidemill.serving.pgwire.protocol.sending import ResultSender
 from tidemill.serving.pgwire.protocol.simple import run_query
 from tidemill.serving.pgwire.protocol.startup import Startup
 from tidemill.serving.pgwire.session import PgSession
+from tidemill.serving.pgwire.settings import milliseconds
 
 if TYPE_CHECKING:
     from tidemill.serving.pgwire.server import PgServer
@@ -36,7 +39,19 @@ WRITE_LIMIT = 256 << 10
 """Bytes that may wait for a slow client before its rows wait, too."""
 
 READ_LIMIT = 1 << 20
-"""Bytes of messages that may wait while one is handled."""
+"""Bytes of messages that may wait while one is handled; fewer until somebody has logged in."""
+
+LAST_WORD_SECONDS = 5.0
+"""Seconds in which a client may read why its connection ends; then it is cut off."""
+
+CANCEL_SECONDS = 0.02
+"""Seconds between two attempts to cancel a statement."""
+
+IDLE_LIMITS = {
+    "I": ("idle_session_timeout", "57P05", "the session was idle for too long"),
+    "T": ("idle_in_transaction_session_timeout", "25P03", "the session was idle in a transaction for too long"),
+}
+"""By the state of a session: the setting that has its limit, a SQLSTATE, and what is said at the end."""
 
 KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
 """After so long a client that does not answer is taken for gone, also one that just listens."""
@@ -52,7 +67,12 @@ class Connection(asyncio.Protocol):
         self.frames = FrameReader(LARGEST_STARTUP)
         self.transport: asyncio.Transport | None = None
         self.startup: Startup | None = Startup(self)
-        self.peer = ""
+        self.principal: Principal = LOCAL_OWNER
+        self.verifier: ScramVerifier | None = None
+        """What the user was checked against."""
+        self.since = 0.0
+        """When it connected."""
+        self.address, self.peer = "", ""
         self.is_local = False
         self.is_encrypted = False
         self.cancelled = asyncio.Event()
@@ -67,6 +87,9 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         self._paused = False
         self._closing = False
+        self._idle_since: float | None = None
+        self._last_word: PgError | None = None
+        self._abort: asyncio.TimerHandle | None = None
 
     # -- the transport's calls ----------------------------------------------------------------------------------
 
@@ -75,10 +98,12 @@ class Connection(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
         transport.set_write_buffer_limits(high=WRITE_LIMIT)  # type: ignore[attr-defined]
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.peer = f"{self.address}:{peer[1]}" if isinstance(peer, tuple) else "local"
         self.is_local = not isinstance(peer, tuple) or peer[0] in ("127.0.0.1", "::1", "::ffff:127.0.0.1")
         _keep_alive(transport.get_extra_info("socket"))
-        self.process, self.key = self.server.admit(self), secrets.token_bytes(4)
+        self.since, self.key = asyncio.get_running_loop().time(), secrets.token_bytes(4)
+        self.process = self.server.clients.admit(self)
 
     def data_received(self, data: bytes) -> None:
         self.frames.feed(data)
@@ -90,12 +115,16 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._writable.set()
+        if self.session is not None:
+            self.session.ended_by = self.session.ended_by or PgError("08006", "the client is gone")
         self.cancelled.set()
         if self.copying is not None:
             self.copying.abandon()
         if self._task is not None:
             self._task.cancel()
-        self.server.leave(self)
+        if self._abort is not None:
+            self._abort.cancel()
+        self.server.clients.leave(self)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -148,14 +177,37 @@ class Connection(asyncio.Protocol):
         if self.session is not None:
             self.session.failed()
 
-    def end(self, error: PgError | None = None) -> None:
-        """End the connection, with a last word."""
-        if error is not None:
-            self.send(m.fields_message(b"E", error_fields(error, severity="FATAL")))
-        self.flush()
-        self._closing = True
-        if self.transport is not None:
+    def end(self, error: PgError | None = None, *, within: float = LAST_WORD_SECONDS) -> None:
+        """End the connection, with a last word, ``within`` so many seconds: a client that reads nothing is cut off."""
+        if self.transport is not None and not self._closing:
+            if error is not None:
+                self.send(m.fields_message(b"E", error_fields(error, severity="FATAL")))
+            self.flush()
+            self._closing = True
             self.transport.close()
+            self._abort = asyncio.get_running_loop().call_later(within, self.transport.abort)
+        elif self.transport is not None and not within:
+            self.transport.abort()
+
+    @property
+    def is_ending(self) -> bool:
+        """True once it has said its last word."""
+        return self._closing
+
+    def expel(self, error: PgError, *, within: float = LAST_WORD_SECONDS) -> None:
+        """End the connection now, with what it runs."""
+        if self.session is not None:
+            self.session.ended_by = error
+        self.cancel()
+        self.end(error, within=within)
+
+    def conclude(self, error: PgError) -> None:
+        """End the connection as soon as what runs is finished; a subscription ends now."""
+        self._last_word = error
+        if self.session is None or not self.busy:
+            self.end(error)
+        else:
+            self.session.ended_by = error
 
     # -- receiving ----------------------------------------------------------------------------------------------
 
@@ -170,6 +222,9 @@ class Connection(asyncio.Protocol):
             if self.password is not None and (found := self.frames.message()) is not None:
                 self._take_password(*found)
             while not self._closing and (self._task is None or self.copying is not None):
+                if self._last_word is not None and self._task is None:
+                    self.end(self._last_word)
+                    break
                 if self.startup is not None:
                     work = self.startup.step()
                     if work is None:
@@ -208,6 +263,7 @@ class Connection(asyncio.Protocol):
         if self.copying is not None:
             self.copying.message(kind, payload)
             return None
+        self._idle_since = None
         handler = _HANDLERS.get(kind)
         if handler is None:
             raise MalformedMessage(f"a message of type {bytes([kind])!r}")
@@ -234,7 +290,8 @@ class Connection(asyncio.Protocol):
 
     def _hold_reading(self) -> None:
         """Read no more while too much waits: the client's system then holds it back."""
-        too_much = self._task is not None and self.copying is None and self.frames.waiting > READ_LIMIT
+        most = READ_LIMIT if self.startup is None else LARGEST_STARTUP
+        too_much = self._task is not None and self.copying is None and self.frames.waiting > most
         if self.transport is None or self._closing or too_much == self._paused:
             return
         self._paused = too_much
@@ -271,6 +328,17 @@ class Connection(asyncio.Protocol):
         assert self.session is not None
         self.tell_settings()
         self.send(m.READY[self.session.status])
+        self._idle_since = asyncio.get_running_loop().time()
+
+    def idle_too_long(self, now: float) -> PgError | None:
+        """Why a session that has asked nothing for long has to end, by its settings; None if it may go on."""
+        if self._idle_since is None or self.session is None:
+            return None
+        setting, state, told = IDLE_LIMITS["I" if self.session.status == "I" else "T"]
+        limit = self.session.settings[setting]
+        if limit == "0" or not milliseconds(limit) or now - self._idle_since < milliseconds(limit) / 1000:
+            return None
+        return PgError(state, told, detail=f"{setting} is {limit}.")
 
     def tell_settings(self) -> None:
         """Tell the settings that have changed."""
@@ -283,13 +351,19 @@ class Connection(asyncio.Protocol):
 
     def cancel(self) -> None:
         """Cancel what runs, at somebody's request."""
+        if not self.busy:
+            return
         self.cancelled.set()
         if self.copying is not None:
             self.copying.cancel()
-        if self._task is not None and self.session is not None:
-            cancel = getattr(self.session.session, "cancel", None)
-            if cancel is not None:
-                cancel()
+        self._cancel_statement()
+
+    def _cancel_statement(self) -> None:
+        """Have the warehouse end what runs; one that is about to begin is ended a little later."""
+        if not self.busy or self.session is None or not self.cancelled.is_set():
+            return
+        if not self.session.cancel():
+            asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cancel_statement)
 
 
 Handler = Callable[[Connection, bytes], Coroutine[Any, Any, None] | None]

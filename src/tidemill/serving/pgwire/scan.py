@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+
+from tidemill.serving.pgwire.errors import PgError
 
 __all__ = ["Mark", "StatementText", "split"]
 
@@ -39,6 +42,7 @@ _REST = r"""
 _FLAGS = re.VERBOSE | re.DOTALL
 _SPARK_MARKS = re.compile(_COMMON + _SPARK + _REST, _FLAGS)
 _POSTGRES_MARKS = re.compile(_COMMON + _POSTGRES + _REST, _FLAGS)
+_VALUES = {"text", "number"}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -108,28 +112,64 @@ class StatementText:
                 at = mark.end
         return "".join(parts) + self.text[at:]
 
+    @cached_property
+    def without_values(self) -> str | None:
+        """The text with a question mark for each text and number; None if it may hold values that look like words.
+
+        >>> [one.without_values for one in split("COPY t TO STDOUT (NULL 'x', HEADER) -- y; SET a.b = hunter2")]
+        ['COPY t TO STDOUT (NULL ?, HEADER)']
+        >>> next(split("SET a.b = hunter2")).without_values, next(split("SELECT $$x$$")).without_values
+        ('SET a.b = ?', None)
+        """
+        shown, end = "", 0
+        for mark in self.marks:
+            if mark.text == "$":
+                return None  # texts in dollars, where the dialect has none
+            part_of_number = mark.kind == "word" and mark.start == end and shown.endswith("?")
+            if not part_of_number:
+                shown += (" " if shown and mark.start > end else "") + ("?" if mark.kind in _VALUES else mark.text)
+            end = mark.end
+            if self.words[:1] == ("SET",) and mark.text.upper() in ("=", "TO"):
+                return f"{shown} ?"
+        return shown
+
     def position(self, offset: int) -> int:
         """The place in the query, counted from 1, of an offset in ``named``."""
         moved = sum(1 for mark in self.marks if mark.kind == "parameter" and mark.end <= offset)
         return self.start + max(offset - moved, 0) + 1
 
 
-def split(query: str, *, postgres: bool = False) -> Iterator[StatementText]:
-    """The statements of a query, without the empty ones.
+def split(query: str, *, postgres: bool = False, most: int | None = None) -> Iterator[StatementText]:
+    """The statements of a query, without the empty ones; one with more than ``most`` bytes is refused.
+
+    Each is looked for when the one before was taken: a long text costs no more than what is run of it.
 
     >>> [one.text for one in split("SELECT ';' ; /* ; */ ; SHOW VIEWS -- ;")]
     ["SELECT ';'", 'SHOW VIEWS']
     """
     marks: list[Mark] = []
-    for mark in [*_marks(query, postgres), Mark("semicolon", "", len(query))]:
+    for mark in chain(_marks(query, postgres), [Mark("semicolon", "", len(query))]):
         if mark.kind == "semicolon" and not _continues(query, mark.end):
             if marks:
                 start, end = marks[0].start, marks[-1].end
                 moved = tuple(Mark(one.kind, one.text, one.start - start) for one in marks)
-                yield StatementText(query[start:end], start, moved)
+                yield _required_short(StatementText(query[start:end], start, moved), most)
             marks = []
         else:
             marks.append(mark)
+            if most is not None and mark.end - marks[0].start > most:
+                raise _too_long(most)
+
+
+def _required_short(statement: StatementText, most: int | None) -> StatementText:
+    if most is not None and len(statement.text) > most // 4 and len(statement.text.encode()) > most:
+        raise _too_long(most)
+    return statement
+
+
+def _too_long(most: int) -> PgError:
+    hint = "COPY takes rows of any number; a server can be given a higher limit."
+    return PgError("54000", f"a statement has at most {most:,} bytes", hint=hint)
 
 
 _PART = re.compile(r"\s*(PARTITION\s+BY\b|UPDATE\s*\[)", re.IGNORECASE)

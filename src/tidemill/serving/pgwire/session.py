@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from tidemill.engine.results import Result as EngineResult
 from tidemill.serving.pgwire.errors import Cancelled, PgError, notice_fields
+from tidemill.serving.pgwire.limits import PgLimits
 from tidemill.serving.pgwire.outcome import Notice, Outcome, RowStream
 from tidemill.serving.pgwire.scan import Mark, StatementText
 from tidemill.serving.pgwire.settings import Settings, milliseconds
@@ -23,6 +24,9 @@ class StatementRunner(Protocol):
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """The result of a function."""
 
+    def close(self) -> None:
+        """Wait for what runs."""
+
 
 class TidemillSession(Protocol):
     """The public methods of a session of a warehouse that this door uses."""
@@ -37,6 +41,9 @@ class TidemillSession(Protocol):
     def table(self, name: str) -> Any: ...
     def views(self) -> Sequence[str]: ...
     def tables(self) -> Sequence[str]: ...
+    def set_timeout(self, seconds: float | None) -> None: ...
+    def cancel(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 DEFINITIONS = {"CREATE", "DROP", "ALTER", "RENAME", "REFRESH", "ANALYZE", "GRANT", "REVOKE", "RELEASE", "REPLAY"}
@@ -46,10 +53,16 @@ CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE", "UPSERT", "REPLACE"}
 """First words of statements that change rows."""
 
 
-class Shared:
-    """What all connections of a door share: the database that answers queries of the catalog, once it was needed."""
+SHORT_TEXT = 4_000
+"""Characters of a text that are read in a few milliseconds."""
 
-    catalog: Any = None
+
+class Shared:
+    """What the sessions of a door share: limits, and the databases for queries of the catalog once one was needed."""
+
+    def __init__(self, limits: PgLimits) -> None:
+        self.limits = limits
+        self.catalog: Any = None
 
 
 COPY = StatementText("COPY", 0, (Mark("word", "INSERT", 0),))
@@ -86,6 +99,9 @@ class PgSession:
         self.cursors: dict[str, Cursor] = {}
         self.cancelled = cancelled
         """Set while what runs is to end."""
+        self.ended_by: PgError | None = None
+        """Why the session ends, once it is to end."""
+        self._timeout: float | None = None
         self._started = False
         self._statements = 0
         self._savepoints: list[tuple[str, int]] = []
@@ -107,8 +123,15 @@ class PgSession:
         """Run engine work in a thread, in the transaction if there is one."""
         return await self.pool.run(function, *args)
 
+    async def read(self, text: str, function: Callable[..., T], *args: Any) -> T:
+        """The result of a function that reads a text: at once if it is short, or else in a thread."""
+        return function(*args) if len(text) <= SHORT_TEXT else await self.run(function, *args)
+
     async def run_statement(self, statement: StatementText, function: Callable[[], T]) -> T:
         """Run a statement of the engine, whose transaction begins if it has to."""
+        if self.timeout != self._timeout:
+            self._timeout = self.timeout
+            self.session.set_timeout(self._timeout)
         word = statement.words[0] if statement.words else ""
         self.require_sound()
         if self._read_only and (word in CHANGES or word in DEFINITIONS):
@@ -139,24 +162,28 @@ class PgSession:
         if self.status == "T":
             self.status = "E"
 
-    def apply_timeout(self) -> None:
-        """Let the session know how long a statement may take."""
-        limit = milliseconds(self.settings["statement_timeout"])
-        set_timeout = getattr(self.session, "set_timeout", None)
-        if set_timeout is not None:
-            set_timeout(limit / 1000 if limit else None)
+    def cancel(self) -> bool:
+        """Have the warehouse end what runs; false if nothing does."""
+        return self.session.cancel()
+
+    @property
+    def timeout(self) -> float | None:
+        """The seconds that a statement may take: those of the door, or fewer where the client wants fewer."""
+        wanted, most = milliseconds(self.settings["statement_timeout"]) / 1000, self.shared.limits.statement_timeout
+        return min((limit for limit in (wanted, most) if limit), default=None)
 
     async def close(self) -> None:
-        """Roll back what is open, and let the session go."""
-        if self._started:
-            await self.run(self.session.sql, "ROLLBACK")
-        close = getattr(self.session, "close", None)
-        if close is not None:
-            await asyncio.to_thread(close)
+        """Let the session go, and with it its transaction."""
+        await asyncio.to_thread(self.session.close)
+
+    @property
+    def is_over(self) -> bool:
+        """True once what runs is to end, and with it what would go on forever."""
+        return self.cancelled.is_set() or self.ended_by is not None
 
     def cancellation(self) -> PgError:
         """Why what runs is to end."""
-        return Cancelled()
+        return self.ended_by or Cancelled()
 
     # -- transactions -------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from tidemill.engine.handles import TableHandle, ViewHandle
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT
-from tidemill.serving.pipelines.plan import Step, StreamFlow, columns_text
+from tidemill.serving.pipelines.plan import RECORDS, Step, StreamFlow, columns_text
 from tidemill.serving.pipelines.state import FlowPosition, State
 
 __all__ = ["append_new_rows"]
@@ -95,7 +95,7 @@ def _new_rows(
 
 
 def _gone(step: Step, flow: StreamFlow, source: Step, detail: str) -> Unsupported:
-    name = step.name.removeprefix("_records_")
+    name = step.name.removeprefix(RECORDS)
     return Unsupported(
         f'flow "{flow.name}" cannot go on reading "{source.name}"',
         where=flow.place,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
 
@@ -27,9 +27,12 @@ from tidemill.serving.pipelines.external_tables import ExternalTable, file_table
 from tidemill.serving.pipelines.graph import inputs_of, ordered
 from tidemill.serving.pipelines.project import Dataset, Flow, Place, Project
 
-__all__ = ["Planner", "Step", "StreamFlow", "columns_text"]
+__all__ = ["RECORDS", "Planner", "Step", "StreamFlow", "columns_text"]
 
 How = Literal["source", "view", "incremental", "appended", "recomputed", "pending"]
+
+RECORDS = "_records_"
+"""Prefix of the tables with the change records of a dataset."""
 
 FORMATS = ("parquet", "delta")
 """Formats in which results are written."""
@@ -63,27 +66,39 @@ class Step:
     external: ExternalTable | None = None
 
 
-@dataclass
 class Planner:
-    """Plans the datasets of a project; ``computed`` are the columns of recomputed ones that are known already."""
+    """Plans the datasets of a project, in a warehouse in memory that is there until it is closed."""
 
-    project: Project
-    computed: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, project: Project) -> None:
+        self.project = project
         self._wh: Warehouse = tidemill.open(":memory:", runtime="native")
         self._steps: dict[str, Step] = {}
         self._streaming_views: dict[str, Flow] = {}
+        self._computed: dict[str, tuple[Field, ...]] = {}
 
-    def plan(self) -> list[Step]:
-        """All steps in order; those whose inputs have not been computed yet are pending."""
-        try:
-            for dataset in ordered(self.project):
+    def __enter__(self) -> Planner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._wh.close()
+
+    def plan(self, computed: Mapping[str, tuple[Field, ...]] | None = None) -> list[Step]:
+        """All steps in order; those that read recomputed datasets whose columns are not known are pending.
+
+        ``computed`` are the columns of those that are. Planned again, they bring the pending steps further; the others
+        stay as they are.
+        """
+        self._computed |= computed or {}
+        for step in [one for one in self._steps.values() if one.how == "recomputed" and not one.fields]:
+            self._steps[step.name] = replace(step, fields=self._computed_columns(step.name))
+        datasets = {self.project.inner(dataset.name): dataset for dataset in ordered(self.project)}
+        for name, dataset in datasets.items():
+            if name not in self._steps or self._steps[name].how == "pending":
+                self._steps.pop(name, None)  # the records of AUTO CDC come before their target
                 with _placed(dataset.place):
                     self._keep(self._step(dataset))
-        finally:
-            self._wh.close()
-        return list(self._steps.values())
+        places = {name: place for place, name in enumerate(datasets, 1)}
+        return sorted(self._steps.values(), key=lambda step: places.get(step.name.removeprefix(RECORDS), 0))
 
     def _keep(self, step: Step) -> None:
         # Rows of a streaming table stay whatever becomes of its sources and flows: only its columns count.
@@ -96,7 +111,7 @@ class Planner:
         _require_writable(dataset)
         for below in inputs_of(self.project, dataset) or ():
             waiting = self._steps[self.project.inner(below)]
-            if waiting.how == "pending" or (waiting.how == "recomputed" and waiting.name not in self.computed):
+            if waiting.how == "pending" or (waiting.how == "recomputed" and not waiting.fields):
                 reason = f'it reads "{self.project.shown(below)}", whose columns are known once it has been computed'
                 return Step(name, "pending", dataset=dataset, reason=reason, reads=(waiting.name,))
         cdc = self.project.cdc_of(dataset.name)
@@ -156,11 +171,16 @@ class Planner:
     def _recomputed(
         self, dataset: Dataset, name: str, flow: Flow, reason: str, text: str = "", reads: tuple[str, ...] = ()
     ) -> Step:
-        fields = self.computed.get(name, ())
-        if fields:
-            self._wh.sql(f"CREATE TABLE {name} ({columns_text(fields)})")
+        fields = self._computed_columns(name)
         below = reads or tuple(self.project.inner(one) for one in inputs_of(self.project, dataset) or ())
         return Step(name, "recomputed", "", below, fields, dataset, reason, flow=flow, query=text)
+
+    def _computed_columns(self, name: str) -> tuple[Field, ...]:
+        """The columns of a recomputed dataset, as a table for those that read it; none if they are not known."""
+        fields = self._computed.get(name, ())
+        if fields:
+            self._wh.sql(f"CREATE TABLE {name} ({columns_text(fields)})")
+        return fields
 
     # ----------------------------------------------------------------------------------------------------- streams
 
@@ -253,7 +273,7 @@ class Planner:
 
     def _records(self, dataset: Dataset, source: str, place: Place) -> Step:
         """The change records of a source that may lose them again, kept in a table that only grows."""
-        name, stage = f"_records_{self.project.inner(dataset.name)}", f"_new_records_{source}"
+        name, stage = RECORDS + self.project.inner(dataset.name), f"_new_records_{source}"
         flow = self._streaming_views.get(source)
         if flow is not None:
             stages: dict[str, str] = {}

@@ -16,7 +16,7 @@ from tidemill.model.errors import EpochGone, SetupError, TidemillError, UnknownN
 from tidemill.model.schema import WEIGHT
 from tidemill.serving.pipelines.append import append_new_rows
 from tidemill.serving.pipelines.outputs import DeltaAppends, ParquetFolder
-from tidemill.serving.pipelines.plan import Planner, Step
+from tidemill.serving.pipelines.plan import RECORDS, Planner, Step
 from tidemill.serving.pipelines.project import Project, read_project
 from tidemill.serving.pipelines.recompute import Recomputation
 from tidemill.serving.pipelines.report import DatasetReport, PipelineReport
@@ -68,7 +68,8 @@ def plan_pipeline(spec: str | Path | None = None) -> PipelineReport:
     project = read_project(spec)
     began = time.monotonic()
     report = PipelineReport(project.name, project.warehouse)
-    steps = {step.name: step for step in Planner(project).plan()}
+    with Planner(project) as planner:
+        steps = {step.name: step for step in planner.plan()}
     for step in steps.values():
         if step.dataset is not None:
             report.datasets.append(_described(project, step, steps))
@@ -109,11 +110,10 @@ def run_pipeline(
     project = read_project(spec)
     chosen = Selection.of(project, refresh, full_refresh, full_refresh_all)
     began = time.monotonic()
-    # Planned before the warehouse is opened: a project with an error changes nothing.
-    Planner(project).plan()
-    with tidemill.open(project.warehouse, runtime="native", spark=spark) as warehouse:
-        run = _Run(project, warehouse, chosen, progress or (lambda _: None))
-        report = run.go()
+    with Planner(project) as planner:
+        planner.plan()  # before the warehouse is opened: a project with an error changes nothing
+        with tidemill.open(project.warehouse, runtime="native", spark=spark) as warehouse:
+            report = _Run(project, planner, warehouse, chosen, progress or (lambda _: None)).go()
     report.seconds = time.monotonic() - began
     return report
 
@@ -121,6 +121,7 @@ def run_pipeline(
 @dataclass
 class _Run:
     project: Project
+    planner: Planner
     wh: Warehouse
     chosen: Selection
     tell: Tell
@@ -154,7 +155,7 @@ class _Run:
         return report
 
     def _plan(self) -> list[Step]:
-        return Planner(self.project, {name: self.wh.table(name).fields for name in self.wh.tables()}).plan()
+        return self.planner.plan({name: self.wh.table(name).fields for name in self.wh.tables()})
 
     def _require_free(self, steps: Sequence[Step]) -> None:
         """Refuse streaming tables whose folders have rows of somebody else, before anything is written."""
@@ -304,7 +305,7 @@ class _Run:
 
 def _owner(step: Step) -> str:
     """The dataset that a relation is kept for: records of AUTO CDC belong to its target."""
-    return step.name.removeprefix("_records_") if step.dataset is None else step.name
+    return step.name.removeprefix(RECORDS) if step.dataset is None else step.name
 
 
 def _format(step: Step) -> str:

@@ -2,5 +2,6 @@
 
 - ``server``: starts the doors on one event loop, and shuts down in order
 - ``statement_pool``: the bounded threads in which doors run what may wait or take long
+- ``http_protocol``: uvicorn's side of a connection
 - ``settings``: where doors listen, and their limits
 """

@@ -138,7 +138,9 @@ def _split(pair: Any, table: Table) -> tuple[Any, Any]:
     if isinstance(pair, (tuple, list)) and len(pair) == 2:
         return pair[0], pair[1]
     raise BadValue(
-        f"{pair!r} is not a (weight, row) pair", where=table.name, hint="An insert is (+1, row), a delete (-1, row)."
+        f"{pair!r} is not a (weight, row) pair",
+        where=table.name,
+        hint=f'An insert is (+1, row), a delete (-1, row). upsert("{table.name}", rows) takes rows alone.',
     )
 
 

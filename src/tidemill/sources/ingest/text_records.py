@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -18,7 +18,7 @@ from tidemill.model.types import Type
 from tidemill.sources.ingest.csv_options import DEFAULT_CSV, CsvOptions
 from tidemill.sources.ingest.frames import check_names
 
-__all__ = ["TextRecord", "parse_json", "parser_of", "read_csv", "read_json"]
+__all__ = ["TextRecord", "parse_json", "parser_of", "read_csv", "read_json", "row_of_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,22 @@ def read_json(lines: Iterable[str], table: Table | None = None) -> Iterator[Text
     >>> [record.values for record in read_json(['{"Id": 1, "price": 1.10}', '', '[1'])]
     [{'id': 1, 'price': Decimal('1.10')}, BadValue(...)]
     """
-    encoded = [f.name for f in table.fields if f.type == t.BINARY] if table else []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if text:
-            yield TextRecord(number, text, _with_bytes(_object(text), encoded))
+            try:
+                values = row_of_json(parse_json(text), table)
+            except BadValue as error:
+                values = error
+            yield TextRecord(number, text, values)
 
 
-def _with_bytes(values: Mapping[str, Any] | BadValue, encoded: Sequence[str]) -> Mapping[str, Any] | BadValue:
-    if isinstance(values, BadValue) or not encoded:
-        return values
+def row_of_json(value: Any, table: Table | None) -> Mapping[str, Any] | BadValue:
+    """The row that a JSON value is, by lower-case name, or why it is none."""
+    if not isinstance(value, dict):
+        return BadValue("the line is not a JSON object", hint='Each line is one row, such as {"id": 1}.')
+    values = {name.lower(): item for name, item in value.items()}
+    encoded = [f.name for f in table.fields if f.type == t.BINARY] if table else []
     given = {name: values[name] for name in encoded if isinstance(values.get(name), str)}
     try:
         return {**values, **{name: b64decode(text, validate=True) for name, text in given.items()}}
@@ -59,16 +65,6 @@ def parse_json(text: str) -> Any:
         return json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         raise BadValue("the line is not JSON", detail=str(error)) from None
-
-
-def _object(text: str) -> Mapping[str, Any] | BadValue:
-    try:
-        value = parse_json(text)
-    except BadValue as error:
-        return error
-    if not isinstance(value, dict):
-        return BadValue("the line is not a JSON object", hint='Each line is one row, such as {"id": 1}.')
-    return {name.lower(): item for name, item in value.items()}
 
 
 def read_csv(

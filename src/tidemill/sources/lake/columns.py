@@ -12,7 +12,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import Field, Type
 
-__all__ = ["fields_of_schema", "type_of_arrow"]
+__all__ = ["fields_of_schema", "type_of_arrow", "without_views"]
 
 _PLAIN: dict[pa.DataType, Type] = {
     arrow_type(type_): type_
@@ -97,3 +97,30 @@ def _struct(kind: pa.DataType) -> Type | None:
     members = [(f.name.lower(), type_of_arrow(f.type)) for f in kind]
     fields = tuple(Field(name, type_) for name, type_ in members if type_ is not None)
     return t.Struct(fields) if len(fields) == len(members) else None
+
+
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+"""Types that some writers note in files, and that Arrow cannot filter, with those that are read instead."""
+
+
+def without_views(rows: pa.Table) -> pa.Table:
+    """Rows whose texts and bytes, also within others, have types that Arrow can filter.
+
+    >>> without_views(pa.table({"a": pa.array([["x"]], pa.list_(pa.string_view()))})).schema.field("a").type
+    ListType(list<item: string>)
+    """
+    plain = pa.schema([_plain(field) for field in rows.schema])
+    return rows if plain.equals(rows.schema) else rows.cast(plain)
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    kind, kinds = field.type, pa.types
+    if kinds.is_list(kind):
+        return field.with_type(pa.list_(_plain(kind.value_field)))
+    if kinds.is_large_list(kind):
+        return field.with_type(pa.large_list(_plain(kind.value_field)))
+    if kinds.is_map(kind):
+        return field.with_type(pa.map_(_plain(kind.key_field), _plain(kind.item_field)))
+    if kinds.is_struct(kind):
+        return field.with_type(pa.struct([_plain(inner) for inner in kind]))
+    return field.with_type(_VIEWS.get(kind, kind))

@@ -1,28 +1,27 @@
 """Delta tables, read by the package ``deltalake``.
 
-The change data feed tells the rows that changed. Where it is off, or the package cannot read it, the files that a
-version removed and added are compared; that is exact too, at the cost of reading the files that were rewritten. The
-numbers of rows that the log has for both versions are compared with what the feed told.
+The change data feed tells the rows that changed. Where it is off, or not to be believed, the files that a version
+removed and added are compared; that is exact too, at the cost of reading the files that were rewritten. Of files whose
+deletion vectors changed, the rows that one of both versions marks are read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from hashlib import sha256
 from typing import ClassVar
-from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
-from tidemill.model.errors import HistoryGone, SourceLost, Unsupported
+from tidemill.model.errors import HistoryGone, Unsupported
 from tidemill.model.paths import url_scheme
 from tidemill.model.schema import Table
 from tidemill.model.types import Array, Map, Struct, Type
-from tidemill.sources.lake.data_files import DataFile, FileSet, read_signed, weighted
+from tidemill.sources.lake.data_files import FileSet, read_signed, weighted
+from tidemill.sources.lake.delta_feed import COLUMN_MAPPING, read_feed
+from tidemill.sources.lake.delta_files import file_set
 from tidemill.sources.lake.delta_package import DeltaError, DeltaStorageHandler, first_line, translated
 from tidemill.sources.lake.delta_package import DeltaTable as RawTable
 from tidemill.sources.lake.lake_table import LakeChange, together
@@ -34,14 +33,7 @@ READABLE_FEATURES = frozenset(
 )
 """Features of Delta that a reader must know, and that we do, or refuse by name."""
 
-CHANGE_FEED = "delta.enableChangeDataFeed"
-COLUMN_MAPPING = "delta.columnMapping.mode"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
-
-FEED_ROWS = 1 << 22
-"""Rows of the change feed that are held in memory; a larger change is read from files, a part at a time."""
-
-_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
 class DeltaTable:
@@ -100,7 +92,7 @@ class DeltaTable:
         old = self._at(position, table)
         self._require_flat(table)
         with translated(self._location):
-            parts, _ = read_signed({}, _file_set(old, self._names), table, self._files)
+            parts, _ = read_signed({}, self._files_of(old), table, self._files)
             return together(parts, table)
 
     def change(self, table: Table, since: str) -> LakeChange:
@@ -145,7 +137,7 @@ class DeltaTable:
         """The rows of the files that only one of two versions has, signed; and the number of these files."""
         self._require_flat(table)
         with translated(self._location):
-            parts, files = read_signed(old, _file_set(self._table, self._names), table, self._files)
+            parts, files = read_signed(old, file_set(self._table, self._names), table, self._files)
         return self._translated(parts), files
 
     def _translated(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -164,97 +156,25 @@ class DeltaTable:
                 )
 
     def _by_files(self, table: Table, old: RawTable) -> LakeChange:
-        parts, files = self._difference(_file_set(old, self._names), table)
+        parts, files = self._difference(self._files_of(old), table)
         return LakeChange(table, parts, self.position, "difference of files", files=files)
 
-    def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
-        """The change by the change data feed; None if it is off, cannot be read, or does not add up.
-
-        Over a change of columns files are compared: the feed may leave columns out that came on the way.
-        """
-        if not (_has_feed(old) and _has_feed(self._table)) or old.version() == self._table.version():
-            return None
-        if old.schema().to_json() != self._table.schema().to_json():
-            return None
-        before, after = _counted(old), _counted(self._table)
+    def _files_of(self, old: RawTable) -> FileSet:
+        """The files of an earlier version."""
         try:
-            rows = _rows_of_feed(
-                pa.RecordBatchReader.from_stream(self._table.load_cdf(old.version() + 1, self._table.version()))
-            )
-        except (DeltaError, OSError, pa.ArrowException):
+            return file_set(old, self._names)
+        except DeltaError as error:
+            raise HistoryGone(
+                "a deletion vector that is needed is gone", where=self._location, detail=first_line(error)
+            ) from error
+
+    def _by_feed(self, table: Table, old: RawTable) -> LakeChange | None:
+        """The change by the change data feed; None if files have to tell."""
+        found = read_feed(old, self._table, self._files)
+        if found is None:
             return None
-        if rows is None:
-            return None
-        weights = _weights(rows.column("_change_type"))
-        if weights is None or before is None or after is None or (pc.sum(weights).as_py() or 0) != after - before:
-            return None
+        rows, weights = found
         return LakeChange(table, [weighted(rows, table, weights, self._location)], self.position, "change data feed")
-
-
-def _has_feed(table: RawTable) -> bool:
-    """True if the feed is on, columns have their names in files, and no deletion vector, which it may not tell."""
-    features = table.protocol().reader_features or ()
-    settings = table.metadata().configuration
-    on = settings.get(CHANGE_FEED, "").lower() == "true" and settings.get(COLUMN_MAPPING, "none") == "none"
-    return on and not ("deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows)
-
-
-def _rows_of_feed(feed: pa.RecordBatchReader) -> pa.Table | None:
-    """All rows of a feed; None if they are too many to be held."""
-    batches, rows = [], 0
-    for batch in feed:
-        batches.append(batch)
-        rows += batch.num_rows
-        if rows > FEED_ROWS:
-            return None
-    return pa.Table.from_batches(batches, feed.schema)
-
-
-def _weights(kinds: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """The weight of each row of the feed; None if there is a kind of change that we do not know."""
-    names = pa.array(_WEIGHTS, pa.string())
-    places = pc.index_in(kinds.cast(pa.string()), names)
-    if places.null_count:
-        return None
-    return pc.take(pa.array(_WEIGHTS.values(), pa.int64()), places)
-
-
-def _counted(table: RawTable) -> int | None:
-    """The number of rows that the log has; None if it has not counted all."""
-    counts = pa.table(table.get_add_actions()).column("num_records")
-    return None if counts.null_count else pc.sum(counts).as_py() or 0
-
-
-def _file_set(table: RawTable, names: Mapping[str, str]) -> FileSet:
-    """The files of a version. A file with another deletion vector is another entry."""
-    actions = pa.table(table.get_add_actions())
-    kept = _selections(table)
-    partitions = actions.column("partition").combine_chunks() if "partition" in actions.column_names else None
-    found: dict[str, DataFile] = {}
-    for row, path in enumerate(actions.column("path").to_pylist()):
-        values = {} if partitions is None else dict(partitions[row].items())
-        selection = kept.pop(path, None)
-        key = path if selection is None else f"{path}\0{_fingerprint(selection)}"
-        found[key] = DataFile(unquote(path), values, selection, names)
-    if kept:
-        raise SourceLost("a deletion vector belongs to no file of its version", where=next(iter(kept)))
-    return found
-
-
-def _fingerprint(selection: pa.BooleanArray) -> str:
-    """A text that is the same for selections that leave out the same rows."""
-    return sha256(pc.indices_nonzero(pc.invert(selection)).to_numpy().tobytes()).hexdigest()
-
-
-def _selections(table: RawTable) -> dict[str, pa.BooleanArray]:
-    """For each file with a deletion vector, by its path in the log, which of its rows are left."""
-    if "deletionVectors" not in (table.protocol().reader_features or ()):
-        return {}
-    found = pa.table(table.deletion_vectors())
-    root = table.table_uri.rstrip("/") + "/"
-    paths = [path.removeprefix(root) for path in found.column("filepath").to_pylist()]
-    lists = found.column("selection_vector").combine_chunks()
-    return {path: lists[row].values for row, path in enumerate(paths)}
 
 
 def _require_readable(table: RawTable, location: str) -> None:

@@ -27,7 +27,18 @@ except ModuleNotFoundError as missing:
         "Iceberg tables need the package pyiceberg", detail=str(missing), hint="pip install 'tidemill[iceberg]'"
     ) from missing
 
-__all__ = ["AlwaysTrue", "ArrowScan", "FileScanTask", "Table", "open_table", "schema_to_pyarrow", "translated"]
+__all__ = [
+    "AlwaysTrue",
+    "ArrowScan",
+    "Catalog",
+    "FileScanTask",
+    "Table",
+    "configured_catalog",
+    "open_table",
+    "schema_to_pyarrow",
+    "told",
+    "translated",
+]
 
 _PROPERTIES = {
     "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
@@ -50,7 +61,8 @@ def open_table(location: str, options: Mapping[str, str]) -> Table:
     file, name = options.get("catalog"), options.get("catalog_name")
     if file is None and name is None:
         return _static_table(location)
-    with closing(_sqlite_catalog(file, name or "default") if file else _configured_catalog(str(name))) as catalog:
+    found = _sqlite_catalog(file, name or "default") if file else configured_catalog(str(name), _UNTOUCHED)
+    with closing(found) as catalog:
         return catalog.load_table(location)
 
 
@@ -78,8 +90,11 @@ def _sqlite_catalog(file: str, name: str) -> Catalog:
     return SqlCatalog(name, uri=f"sqlite:///{file}", **_settings(), **_UNTOUCHED)
 
 
-def _configured_catalog(name: str) -> Catalog:
-    """The catalog of that name in the package's configuration, which is read anew: the environment may have changed."""
+def configured_catalog(name: str, settings: Mapping[str, str] | None = None) -> Catalog:
+    """The catalog of that name in the package's configuration, with ``settings`` for what that does not say.
+
+    The configuration is read anew: the environment may have changed.
+    """
     configured = Config()
     found = configured.get_catalog_config(name)
     if found is None:
@@ -89,7 +104,7 @@ def _configured_catalog(name: str) -> Catalog:
             detail=f"Configured are: {known}." if known else "None is configured.",
             hint=f"Add it to .pyiceberg.yaml, or set PYICEBERG_CATALOG__{name.upper()}__URI in the environment.",
         )
-    return load_catalog(name, **(_settings() | _UNTOUCHED | found))
+    return load_catalog(name, **(_settings() | dict(settings or {}) | found))
 
 
 def _settings() -> dict[str, str]:
@@ -112,9 +127,9 @@ def translated(location: str) -> Iterator[None]:
     except TidemillError:
         raise
     except NoSuchTableError as error:
-        raise SetupError("there is no Iceberg table", where=location, detail=_told(error)) from error
+        raise SetupError("there is no Iceberg table", where=location, detail=told(error)) from error
     except FileNotFoundError as error:
-        raise HistoryGone("a file of the Iceberg table is gone", where=location, detail=_told(error)) from error
+        raise HistoryGone("a file of the Iceberg table is gone", where=location, detail=told(error)) from error
     except Exception as error:  # of the package, of its catalog and of its files: their kinds are not documented
         if "equality deletes" in str(error):
             raise Unsupported(
@@ -122,10 +137,10 @@ def translated(location: str) -> Iterator[None]:
                 where=location,
                 hint="Rewrite its data files without them (CALL system.rewrite_data_files).",
             ) from error
-        raise SourceLost("the Iceberg table cannot be read", where=location, detail=_told(error)) from error
+        raise SourceLost("the Iceberg table cannot be read", where=location, detail=told(error)) from error
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """The text of an error, without what the environment and the configuration keep secret."""
     return redacted(str(error), {**os.environ, **dict(_leaves(Config().config))})
 

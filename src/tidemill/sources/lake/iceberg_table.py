@@ -1,8 +1,8 @@
 """Iceberg tables, read by the package ``pyiceberg``.
 
 The change between two snapshots is the rows of the data files that only the new one has, less those of the files that
-only the old one has. A file with other delete files counts as another file, so rows that these delete are in it. The
-package's scan of appended files is not used: it leaves deletes out.
+only the old one has. Of a file that both have with other delete files, the rows at the positions that only some of
+these have. The package's scan of appended files is not used: it leaves deletes out.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from tidemill.sources.lake.iceberg_package import (
     translated,
 )
 from tidemill.sources.lake.lake_table import LakeChange, together
+from tidemill.sources.lake.marked_rows import ChangedMarks, Positions
+from tidemill.sources.lake.position_deletes import FilesInPart, changed_marks
 from tidemill.sources.lake.rewritten_files import Extent, extent_of, net_rows, side_by_side
 
 __all__ = ["IcebergTable"]
@@ -38,8 +40,8 @@ READABLE_VERSIONS = (1, 2)
 EMPTY = "empty"
 """The version of a table without a snapshot."""
 
-Tasks = Mapping[tuple[str, frozenset[str]], FileScanTask]
-"""The data files of a snapshot, by their path and those of the delete files that apply to them."""
+Tasks = Mapping[str, FileScanTask]
+"""The data files of a snapshot by their paths, with the delete files that apply to them."""
 
 
 class IcebergTable:
@@ -131,17 +133,32 @@ class IcebergTable:
     def _tasks(self, snapshot: int | None) -> Tasks:
         with translated(self._location):
             planned = self._table.scan(snapshot_id=snapshot).plan_files()
-            return {(one.file.file_path, _deletes(one)): one for one in planned}
+            return {_path(one): one for one in planned}
 
     def _difference(self, old: Tasks, table: Table) -> tuple[Iterator[pa.Table], int]:
         """The rows that only one of two snapshots has, signed; and the number of files that are read for them."""
         new = {} if self._table.current_snapshot() is None else self._tasks(None)
-        added = [new[key] for key in new.keys() - old.keys()]
-        removed = [old[key] for key in old.keys() - new.keys()]
+        added = [new[path] for path in new.keys() - old.keys()]
+        removed = [old[path] for path in old.keys() - new.keys()]
+        marked = self._changed_marks(old, new)
+        parts = self._rows_marked_anew(marked, new, table)
         if added and removed:
-            return self._rewritten(removed, added, table), len(added) + len(removed)
-        parts = chain(self._weighted(added, table, 1), self._weighted(removed, table, -1))
-        return parts, len(added) + len(removed)
+            parts = chain(parts, self._rewritten(removed, added, table))
+        else:
+            parts = chain(parts, self._weighted(added, table, 1), self._weighted(removed, table, -1))
+        return parts, len(marked) + len(added) + len(removed)
+
+    def _changed_marks(self, old: Tasks, new: Tasks) -> dict[str, ChangedMarks]:
+        """The marks that have changed of the files that both snapshots have."""
+        deletes = {path: (_deletes(old[path]), _deletes(new[path])) for path in old.keys() & new.keys()}
+        with translated(self._location):
+            return changed_marks(self._table.io, {path: both for path, both in deletes.items() if both[0] != both[1]})
+
+    def _rows_marked_anew(self, marked: Mapping[str, ChangedMarks], new: Tasks, table: Table) -> Iterator[pa.Table]:
+        for path, marks in marked.items():
+            rows = self._read([FileScanTask(new[path].file)], table, {path: marks.positions})
+            for part, weights in marks.weights_of(rows):
+                yield weighted(part, table, weights, self._location)
 
     def _rewritten(
         self, removed: Sequence[FileScanTask], added: Sequence[FileScanTask], table: Table
@@ -160,12 +177,17 @@ class IcebergTable:
     def _weighted(self, tasks: Iterable[FileScanTask], table: Table, weight: int) -> Iterator[pa.Table]:
         return (weighted(part, table, weight, self._location) for part in self._read(tasks, table))
 
-    def _read(self, tasks: Iterable[FileScanTask], table: Table) -> Iterator[pa.Table]:
-        """The rows of data files, a file at a time: the package would read all of them at once."""
+    def _read(
+        self, tasks: Iterable[FileScanTask], table: Table, positions: Mapping[str, Positions] | None = None
+    ) -> Iterator[pa.Table]:
+        """The rows of data files, or those at some positions, a file at a time: the package would read all at once."""
         wanted = {f.name for f in table.fields}
-        names = [f.name for f in self._table.schema().fields if f.name.lower() in wanted]
+        schema = self._table.schema().select(*(f.name for f in self._table.schema().fields if f.name.lower() in wanted))
+        io = self._table.io
+        if positions is not None:
+            io = FilesInPart(io, positions, frozenset(f.field_id for f in schema.fields))
         with translated(self._location):
-            scan = ArrowScan(self._table.metadata, self._table.io, self._table.schema().select(*names), AlwaysTrue())
+            scan = ArrowScan(self._table.metadata, io, schema, AlwaysTrue())
             for task in tasks:
                 for batch in scan.to_record_batches([task]):
                     yield pa.Table.from_batches([batch])
@@ -176,5 +198,5 @@ def _path(task: FileScanTask) -> str:
 
 
 def _deletes(task: FileScanTask) -> frozenset[str]:
-    """The delete files that apply to a data file; several deletion vectors may be in one file."""
-    return frozenset(f"{one.file_path}@{getattr(one, 'content_offset', None)}" for one in task.delete_files)
+    """The delete files that apply to a data file."""
+    return frozenset(one.file_path for one in task.delete_files)

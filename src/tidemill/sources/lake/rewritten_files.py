@@ -22,6 +22,7 @@ from tidemill.changes.arrow import arrow_schema
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import STRING
 from tidemill.sources.ingest.frames import changes_of
+from tidemill.sources.lake.columns import without_views
 from tidemill.sources.lake.spilled_rows import SpilledRows
 from tidemill.storage.compaction.cancelling import HashedRows, cancel, decoded, pairing_columns
 
@@ -37,9 +38,6 @@ REPEATED_BYTES = 2
 
 PARTS_AHEAD = 4
 """Parts of each side that are read ahead."""
-
-_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-"""Types that some writers note in files, and that Arrow cannot filter, with those that are read instead."""
 
 
 @dataclass(frozen=True)
@@ -209,14 +207,13 @@ def _schema(table: Table, repeated: Collection[str]) -> pa.Schema:
 
 def _in_order(part: pa.Table, table: Table, schema: pa.Schema) -> pa.Table:
     """The columns of ``schema`` in its order and types. Values of these types are left as they are, unchecked."""
+    part, columns = without_views(part), []
     places = {name.lower(): place for place, name in enumerate(part.column_names)}
-    columns = []
     for wanted in schema:
         if wanted.name not in places:
             columns.append(pa.nulls(part.num_rows, wanted.type))
             continue
         column = part.column(places[wanted.name])
-        column = column.cast(_VIEWS[column.type]) if column.type in _VIEWS else column
         if column.type != wanted.type:
             return _converted(part, table, 1).drop_columns([WEIGHT]).cast(schema)
         columns.append(column)

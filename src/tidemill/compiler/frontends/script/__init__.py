@@ -9,9 +9,10 @@
 - ``release_reader``: RELEASE ERRORS
 - ``transactions``: BEGIN, COMMIT and ROLLBACK; ``grants``: GRANT, REVOKE, SHOW GRANTS
 - ``definition_readers``: views that are not materialized, functions in SQL, variables
-- ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE
-- ``alter_readers``: ALTER TABLE and ALTER VIEW
+- ``show_readers``: SHOW; ``show_refreshes``: SHOW REFRESHES, SHOW COSTS, SHOW STATE
+- ``alter_readers``: ALTER TABLE; ``table_changes``: the changes that it makes; ``alter_view_reader``: ALTER VIEW
 - ``build_statements``: SHOW BUILDS, PAUSE, RESUME and CANCEL BUILD
+- ``stage_statements``: SHOW STAGES, PROMOTE and DROP STAGE
 - ``create_table``: columns of CREATE TABLE and CREATE STREAM
 - ``lake_tables``: CREATE TABLE ... USING format LOCATION
 - ``options``: (key = value, ...)

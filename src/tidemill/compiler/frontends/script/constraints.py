@@ -6,18 +6,19 @@ ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from tidemill.algebra.values.variants import has_variant
 from tidemill.compiler.frontends.script.check_conditions import translate_check
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.named_definitions import default_value
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
-from tidemill.model.errors import NameTaken, ParseError, Unsupported
-from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, names_of
-from tidemill.model.types import Field
+from tidemill.model.errors import NameTaken, ParseError, TypeMismatch, Unsupported
+from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, UniqueConstraint, names_of
+from tidemill.model.types import Collated, Field
 
 NOT_ENFORCED, ENFORCED, RELY, NORELY = "NOT ENFORCED", "ENFORCED", "RELY", "NORELY"
 
@@ -40,14 +41,15 @@ COLUMN_CONSTRAINTS = (
     exp.PrimaryKeyColumnConstraint,
     exp.Reference,
     exp.CheckColumnConstraint,
+    exp.UniqueColumnConstraint,
     exp.DefaultColumnConstraint,
 )
-TABLE_CONSTRAINTS = (exp.PrimaryKey, exp.ForeignKey, exp.CheckColumnConstraint)
+TABLE_CONSTRAINTS = (exp.PrimaryKey, exp.ForeignKey, exp.CheckColumnConstraint, exp.UniqueColumnConstraint)
 
 UNSUPPORTED_CONSTRAINT = (
     "this constraint is not supported",
     "A constraint is enforced, or it is not accepted.",
-    "Constraints are NOT NULL, PRIMARY KEY, FOREIGN KEY ... REFERENCES and CHECK.",
+    "Constraints are NOT NULL, PRIMARY KEY, UNIQUE, FOREIGN KEY ... REFERENCES and CHECK.",
 )
 _GENERATED = (
     "a column cannot be GENERATED",
@@ -55,11 +57,6 @@ _GENERATED = (
     "Give the value in the row, or compute it in a view.",
 )
 REFUSED_CONSTRAINTS: dict[type[exp.Expr], tuple[str, str, str]] = {
-    exp.UniqueColumnConstraint: (
-        "UNIQUE is not supported",
-        "It would not be enforced.",
-        "Declare the columns PRIMARY KEY, which is enforced.",
-    ),
     exp.GeneratedAsIdentityColumnConstraint: _GENERATED,
     exp.ComputedColumnConstraint: _GENERATED,
 }
@@ -75,6 +72,7 @@ SUPPORTED_DECLARATIONS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.PrimaryKey: ("expressions", "options"),
     exp.PrimaryKeyColumnConstraint: ("options",),
     exp.Reference: ("this", "options"),
+    exp.UniqueColumnConstraint: ("this", "options"),
 }
 """The arguments that are read of the nodes of a declaration; others are refused."""
 
@@ -92,7 +90,10 @@ class DeclaredConstraint:
     @property
     def columns(self) -> Sequence[exp.Expr]:
         """The columns that a key is made of."""
-        return self.node.expressions if self.column is None else [self.column.this]
+        if self.column is not None:
+            return [self.column.this]
+        unique = isinstance(self.node, exp.UniqueColumnConstraint)
+        return self.node.this.expressions if unique else self.node.expressions
 
 
 def declared_constraints(schema: exp.Schema) -> list[DeclaredConstraint]:
@@ -153,15 +154,22 @@ def read_primary_key(
                     detail="It is always enforced, and views rely on it.",
                     hint="Leave that out; or leave the key out.",
                 )
-    return constrained_columns(found[0].columns, fields, source) if found else ()
+    return key_columns(found[0].columns, fields, source) if found else ()
 
 
 def read_constraints(
-    table: Table, constraints: Sequence[DeclaredConstraint], source: SqlText, table_name: TableName
+    table: Table,
+    constraints: Sequence[DeclaredConstraint],
+    source: SqlText,
+    table_name: TableName,
+    taken: Collection[str] = (),
 ) -> Table:
-    """``table`` with its foreign keys and checks. Those without a name get one, as in PostgreSQL."""
-    names = _names(constraints, source)
-    references, checks = [], []
+    """``table`` with these foreign keys, checks and unique columns. Those without a name get one, as in PostgreSQL.
+
+    Names that are ``taken`` are not given again.
+    """
+    names = _names(constraints, source, taken)
+    references, checks, uniques = [], [], []
     for declared in constraints:
         if isinstance(declared.node, exp.ForeignKey | exp.Reference):
             reference = read_reference(declared, table.fields, source, table_name)
@@ -171,10 +179,15 @@ def read_constraints(
             beside = "" if declared.column is None else f"_{declared.column.name.lower()}"
             name = declared.name or names.take(f"{table.name}{beside}_check")
             checks.append(read_check(declared, name, table, source))
+        elif isinstance(declared.node, exp.UniqueColumnConstraint):
+            unique = read_unique(declared, table.fields, source)
+            wish = f"{table.name}_{'_'.join(unique.columns)}_key"
+            uniques.append(replace(unique, name=declared.name or names.take(wish)))
     return replace(
         table,
         references=tuple(references),
         checks=tuple(checks),
+        uniques=tuple(uniques),
         defaults=tuple(read_defaults(constraints, table.fields, source)),
     )
 
@@ -192,13 +205,15 @@ def read_defaults(
             yield name, text
 
 
-def _names(constraints: Sequence[DeclaredConstraint], source: SqlText) -> NameAllocator:
-    """The names that are given to foreign keys and checks; none is given twice."""
-    given: set[str] = set()
+NAMED_CONSTRAINTS = exp.ForeignKey | exp.Reference | exp.CheckColumnConstraint | exp.UniqueColumnConstraint
+"""Constraints whose names are kept: they can be dropped by them."""
+
+
+def _names(constraints: Sequence[DeclaredConstraint], source: SqlText, taken: Collection[str] = ()) -> NameAllocator:
+    """The names that are given to constraints; none is given twice."""
+    given = set(taken)
     for declared in constraints:
-        if declared.name is None or not isinstance(
-            declared.node, exp.ForeignKey | exp.Reference | exp.CheckColumnConstraint
-        ):
+        if declared.name is None or not isinstance(declared.node, NAMED_CONSTRAINTS):
             continue
         if declared.name in given:
             raise NameTaken(f'two constraints are called "{declared.name}"', where=source.place(declared.node))
@@ -259,9 +274,40 @@ def read_check(declared: DeclaredConstraint, name: str, table: Table, source: Sq
     return CheckConstraint(name, declared.node.meta["text"], enforced, rely=not enforced and RELY in options)
 
 
+def read_unique(declared: DeclaredConstraint, fields: Sequence[Field], source: SqlText) -> UniqueConstraint:
+    """``UNIQUE (columns)``, or beside its column."""
+    options = options_of(declared.node)
+    if declared.column is None and isinstance(declared.node.this.this, exp.Identifier):
+        name = declared.node.this.this.name
+        where = source.place(declared.node.this.this)
+        raise ParseError("UNIQUE is followed by columns", where=where, hint=f"Write CONSTRAINT {name} UNIQUE (...).")
+    for option in options:
+        if option not in CHARACTERISTICS:
+            raise Unsupported(f"a UNIQUE constraint cannot have {option}", where=source.place(declared.node))
+    columns, enforced = key_columns(declared.columns, fields, source), NOT_ENFORCED not in options
+    return UniqueConstraint(columns, enforced=enforced, rely=not enforced and RELY in options)
+
+
 def options_of(node: exp.Expr) -> list[str]:
     """The options behind a key, such as NOT ENFORCED, in upper case."""
     return [str(option).upper() for option in node.args.get("options") or ()]
+
+
+def key_columns(columns: Sequence[exp.Expr], fields: Sequence[Field], source: SqlText) -> tuple[str, ...]:
+    """The columns of a key, whose values can be compared by their bytes."""
+    key = constrained_columns(columns, fields, source)
+    types = {field.name: field.type for field in fields}
+    for column, name in zip(columns, key, strict=True):
+        if isinstance(types[name], Collated):
+            raise Unsupported(
+                f'column "{name}" of a key has a collation',
+                where=source.place(column),
+                detail="Keys are compared by their bytes.",
+                hint="Declare it as STRING.",
+            )
+        if has_variant(types[name]):
+            raise TypeMismatch(f'"{name}" cannot be a key: variants are not compared', where=source.place(column))
+    return key
 
 
 def constrained_columns(columns: Sequence[exp.Expr], fields: Sequence[Field], source: SqlText) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemill.algebra.values.variants import has_variant
 from tidemill.compiler.frontends.script.constraints import (
     declared_constraints,
     read_constraints,
@@ -19,19 +18,14 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import ONE_SCHEMA, SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.names.data_types import from_type, is_required, max_length
 from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, check_identifier
-from tidemill.model.errors import NameTaken, ParseError, TypeMismatch, Unsupported
+from tidemill.model.errors import NameTaken, ParseError, Unsupported
 from tidemill.model.schema import Table
-from tidemill.model.types import Collated, Field
+from tidemill.model.types import Field
 
 
 def read_table(tree: exp.Expr, source: SqlText, kept: bool) -> Table:
     """The table that a parsed ``CREATE`` declares."""
-    if not isinstance(tree, exp.Create):
-        raise ParseError("this cannot be read as a declaration", where=source.place(tree))
-    refuse_table_clauses(tree, source)
-    schema = tree.this
-    if not isinstance(schema, exp.Schema):
-        raise ParseError("a table has columns", where=source.place(schema), hint="CREATE TABLE orders (id BIGINT, ...)")
+    schema = declaration_of(tree, source)
     for item in schema.expressions:
         if isinstance(item, exp.Identifier):
             raise ParseError(f'column "{item.name.lower()}" has no type', where=source.place(item))
@@ -43,19 +37,20 @@ def read_table(tree: exp.Expr, source: SqlText, kept: bool) -> Table:
     refuse_unenforced(constraints, source)
     fields = read_fields(columns, source)
     primary_key = read_primary_key(constraints, fields, source)
-    if collated := [f.name for f in fields if f.name in primary_key and isinstance(f.type, Collated)]:
-        raise Unsupported(
-            f'column "{collated[0]}" of a primary key has a collation',
-            where=source.place(tree),
-            detail="Keys are compared by their bytes.",
-            hint="Declare it as STRING.",
-        )
-    for field in fields:
-        if field.name in primary_key and has_variant(field.type):
-            raise TypeMismatch(f'"{field.name}" cannot be a key: variants are not compared', where=source.place(schema))
     fields = tuple(replace(f, nullable=f.nullable and f.name not in primary_key) for f in fields)
     table = Table(table_name(schema.this, source), fields, primary_key, kept=kept)
     return read_constraints(table, constraints, source, table_name)
+
+
+def declaration_of(tree: exp.Expr, source: SqlText) -> exp.Schema:
+    """The columns and constraints of a parsed ``CREATE``."""
+    if not isinstance(tree, exp.Create):
+        raise ParseError("this cannot be read as a declaration", where=source.place(tree))
+    refuse_table_clauses(tree, source)
+    schema = tree.this
+    if not isinstance(schema, exp.Schema):
+        raise ParseError("a table has columns", where=source.place(schema), hint="CREATE TABLE orders (id BIGINT, ...)")
+    return schema
 
 
 MEANINGLESS_CLAUSES = (exp.SchemaCommentProperty, exp.FileFormatProperty, exp.Property)

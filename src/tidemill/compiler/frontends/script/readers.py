@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn, get_args
+from typing import Literal, NoReturn, get_args
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.alter_readers import (
-    read_alter_table,
-    read_alter_view,
-    read_cascade,
-    take_cascade,
-)
-from tidemill.compiler.frontends.script.build_statements import ShowBuilds, read_change_build
+from tidemill.compiler.frontends.script.alter_readers import read_alter_stream, read_alter_table, read_cascade
+from tidemill.compiler.frontends.script.alter_view_reader import read_alter_view, take_cascade
+from tidemill.compiler.frontends.script.build_statements import read_change_build
 from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
 from tidemill.compiler.frontends.script.definition_readers import (
     read_create_function,
@@ -40,7 +36,8 @@ from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_l
 from tidemill.compiler.frontends.script.merge_reader import read_merge
 from tidemill.compiler.frontends.script.options import read_options
 from tidemill.compiler.frontends.script.release_reader import read_release_errors
-from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
+from tidemill.compiler.frontends.script.show_readers import SHOW_READERS, read_view_name
+from tidemill.compiler.frontends.script.stage_statements import ShowStages, read_drop_stage, read_promote_stage
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
@@ -57,7 +54,7 @@ from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, rea
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
-    "CREATE, ALTER TABLE, ALTER VIEW, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN VIEW, "
+    "CREATE, ALTER, DEFINE, DROP, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SELECT, EXPLAIN, "
     "BEGIN, COMMIT, ROLLBACK, REFRESH, REPLAY LATE, RELEASE ERRORS, DECLARE, SET VAR, EXECUTE IMMEDIATE, "
     "DESCRIBE FUNCTION, USE, GRANT, REVOKE, SHOW"
 )
@@ -220,6 +217,14 @@ def read_create_feed(cursor: StatementCursor, place: TextLocation) -> st.CreateF
     return st.CreateFeed(place, name, table, folder.text, options, if_not_exists)
 
 
+def read_alter_sync(cursor: StatementCursor, place: TextLocation) -> st.AlterSync:
+    """``ALTER SOURCE | FEED name SET (sync = ...)``."""
+    kind: Literal["source", "feed"] = "source" if cursor.tokens[1].text.upper() == "SOURCE" else "feed"
+    name = cursor.name(kind)
+    cursor.expect("SET")
+    return st.AlterSync(place, kind, name, read_options(cursor))
+
+
 def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
     """``CREATE VIEW``: a query that is read under a name; one that is defined by partitions is maintained."""
     if _defines_partitions(cursor):
@@ -248,26 +253,38 @@ def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
     raise cursor.expected(wanted)
 
 
-def read_explain(cursor: StatementCursor, place: TextLocation) -> st.ExplainView | st.ExplainDefinition:
-    """``EXPLAIN [MATERIALIZED] VIEW name``, or ``EXPLAIN CREATE ...``."""
-    if not cursor.sees("CREATE"):
-        return st.ExplainView(place, _view_name(cursor))
-    statement = read_statement(StatementCursor(cursor.source, cursor.tokens[cursor.position :]))
+def read_explain(
+    cursor: StatementCursor, place: TextLocation
+) -> st.ExplainView | st.ExplainDefinition | st.ExplainQuery:
+    """``EXPLAIN [MATERIALIZED] VIEW name``, ``EXPLAIN CREATE | ALTER VIEW ...``, or ``EXPLAIN query``.
+
+    Of Spark's EXTENDED, CODEGEN, COST and FORMATTED there is one form.
+    """
+    if cursor.sees("VIEW") or cursor.sees("MATERIALIZED"):
+        return st.ExplainView(place, read_view_name(cursor))
+    any(cursor.accept(word) for word in ("EXTENDED", "CODEGEN", "COST", "FORMATTED"))
+    if cursor.token is None:
+        raise cursor.expected("a query, VIEW, CREATE or ALTER VIEW")
+    inner = StatementCursor(cursor.source, cursor.tokens[cursor.position :])
+    where = inner.place
+    statement = read_statement(inner)
     cursor.position = len(cursor.tokens)
-    return st.ExplainDefinition(place, statement)
+    if isinstance(statement, st.Select):
+        return st.ExplainQuery(place, statement.query)
+    if isinstance(statement, st.CreateView | st.AlterView) or inner.tokens[0].text.upper() == "CREATE":
+        return st.ExplainDefinition(place, statement)
+    raise Unsupported(
+        "this statement cannot be explained",
+        where=where,
+        hint="EXPLAIN takes a query, VIEW name, CREATE ... and ALTER VIEW ... SET or AS.",
+    )
 
 
 def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView | st.RefreshTable:
     """``REFRESH [MATERIALIZED] VIEW name``, or ``REFRESH TABLE name [REBUILD]``."""
     if cursor.accept("TABLE"):
         return st.RefreshTable(place, cursor.name("table"), cursor.accept("REBUILD"))
-    return st.RefreshView(place, _view_name(cursor))
-
-
-def _view_name(cursor: StatementCursor) -> str:
-    cursor.accept("MATERIALIZED")
-    cursor.expect("VIEW")
-    return cursor.name("view")
+    return st.RefreshView(place, read_view_name(cursor))
 
 
 def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayLate:
@@ -275,18 +292,6 @@ def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayL
     name = cursor.name("table or stream")
     where = ParsedText(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
     return st.ReplayLate(place, name, where)
-
-
-def read_show_partitions(cursor: StatementCursor, place: TextLocation) -> st.ShowPartitions:
-    """``SHOW PARTITIONS name``."""
-    return st.ShowPartitions(place, cursor.name("table or view"))
-
-
-def read_show_create(cursor: StatementCursor, place: TextLocation) -> st.ShowCreate:
-    """``SHOW CREATE TABLE name`` and ``SHOW CREATE [MATERIALIZED] VIEW name``."""
-    if cursor.accept("TABLE"):
-        return st.ShowCreate(place, "table", cursor.name("table"))
-    return st.ShowCreate(place, "view", _view_name(cursor))
 
 
 def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
@@ -304,24 +309,6 @@ def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:
     return st.Analyze(place, tuple(names))
 
 
-def read_show_plans(cursor: StatementCursor, place: TextLocation) -> st.ShowPlans:
-    """``SHOW PLANS [FOR view]``."""
-    return st.ShowPlans(place, cursor.name("view") if cursor.accept("FOR") else None)
-
-
-def read_show_statistics(cursor: StatementCursor, place: TextLocation) -> st.ShowStatistics:
-    """``SHOW STATISTICS [FOR name]``."""
-    return st.ShowStatistics(place, cursor.name("table or view") if cursor.accept("FOR") else None)
-
-
-def read_show_functions(cursor: StatementCursor, place: TextLocation) -> st.ShowFunctions:
-    """``SHOW [USER | SYSTEM | ALL] FUNCTIONS [LIKE 'pattern']``."""
-    kind = cursor.tokens[1].text.lower()
-    cursor.accept("LIKE")
-    pattern = cursor.next("a pattern").text if cursor.token is not None else None
-    return st.ShowFunctions(place, "all" if kind == "functions" else kind, pattern)
-
-
 def read_describe_function(cursor: StatementCursor, place: TextLocation) -> st.DescribeFunction:
     """``DESCRIBE FUNCTION [EXTENDED] name``."""
     cursor.accept("EXTENDED")
@@ -335,13 +322,6 @@ def read_describe_table(cursor: StatementCursor, place: TextLocation) -> st.Desc
     cursor.accept("TABLE")
     extended = cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
     return st.DescribeTable(place, cursor.name("table or view"), extended=extended)
-
-
-def read_show_columns(cursor: StatementCursor, place: TextLocation) -> st.DescribeTable:
-    """``SHOW COLUMNS IN name``."""
-    if not cursor.accept("FROM"):
-        cursor.expect("IN")
-    return st.DescribeTable(place, cursor.name("table or view"), names_only=True)
 
 
 _ONE_SCHEMA = "A warehouse is one schema, called default: use a warehouse for each."
@@ -387,11 +367,6 @@ def read_use(cursor: StatementCursor, place: TextLocation) -> st.UseSchema:
     return st.UseSchema(place)
 
 
-def without_operands(statement: type[st.Statement]) -> StatementReader:
-    """The reader of a statement that is its first words alone."""
-    return lambda cursor, place: statement(place)
-
-
 STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     **dict.fromkeys(REFUSED_STATEMENTS, refuse_with_hint),
     ("CREATE", "TABLE"): read_create_table,
@@ -422,43 +397,32 @@ STATEMENT_READERS: dict[tuple[str, ...], StatementReader] = {
     ("SET", "VAR"): read_set_variable,
     ("SET", "VARIABLE"): read_set_variable,
     ("SET",): refuse_set,
-    ("SHOW", "FUNCTIONS"): read_show_functions,
-    **{("SHOW", kind, "FUNCTIONS"): read_show_functions for kind in ("USER", "SYSTEM", "ALL")},
     ("DESCRIBE", "FUNCTION"): read_describe_function,
     ("DESC", "FUNCTION"): read_describe_function,
     ("DESCRIBE",): read_describe_table,
     ("DESC",): read_describe_table,
-    ("SHOW", "COLUMNS"): read_show_columns,
-    ("SHOW", "SCHEMAS"): without_operands(st.ShowSchemas),
-    ("SHOW", "DATABASES"): without_operands(st.ShowSchemas),
     ("USE",): read_use,
     ("ALTER", "TABLE"): read_alter_table,
+    ("ALTER", "STREAM"): read_alter_stream,
+    ("ALTER", "SOURCE"): read_alter_sync,
+    ("ALTER", "FEED"): read_alter_sync,
     ("ALTER",): read_alter_view,
     ("ANALYZE",): read_analyze,
     ("DEFINE",): read_define,
     ("OQL",): read_oql,
+    ("DROP", "STAGE"): read_drop_stage,
     ("DROP",): read_drop,
     ("EXPLAIN",): read_explain,
     ("REFRESH",): read_refresh,
     ("REPLAY", "LATE"): read_replay_late,
     ("RELEASE", "ERRORS"): read_release_errors,
     **GRANT_READERS,
-    ("SHOW", "PARTITIONS"): read_show_partitions,
-    ("SHOW", "CREATE"): read_show_create,
-    ("SHOW", "BUILDS"): without_operands(ShowBuilds),
     ("PAUSE", "BUILD"): read_change_build,
     ("RESUME", "BUILD"): read_change_build,
     ("CANCEL", "BUILD"): read_change_build,
-    ("SHOW", "FEEDS"): without_operands(st.ShowFeeds),
-    ("SHOW", "PLANS"): read_show_plans,
-    ("SHOW", "REFRESHES"): read_show_refreshes,
-    ("SHOW", "COSTS"): read_show_costs,
-    ("SHOW", "STATE"): read_show_state,
-    ("SHOW", "SOURCES"): without_operands(st.ShowSources),
-    ("SHOW", "STATISTICS"): read_show_statistics,
-    ("SHOW", "TABLES"): without_operands(st.ShowTables),
-    ("SHOW", "VIEWS"): without_operands(st.ShowViews),
-    ("SHOW", "MATERIALIZED", "VIEWS"): without_operands(st.ShowViews),
+    ("SHOW", "STAGES"): lambda cursor, place: ShowStages(place),
+    ("PROMOTE", "STAGE"): read_promote_stage,
+    **SHOW_READERS,
     ("INSERT",): read_insert,
     ("UPDATE",): read_update,
     ("DELETE",): read_delete,

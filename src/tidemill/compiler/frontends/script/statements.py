@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemill.compiler.frontends.script.conflict_clause import ConflictClause
+from tidemill.compiler.frontends.script.table_changes import TableChange
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery, SqlFunction
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.model.errors import TextLocation
 from tidemill.model.schema import Table
-from tidemill.model.types import Field, Type
+from tidemill.model.types import Type
 
 
 @dataclass(frozen=True)
@@ -76,87 +77,33 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class AlterView(Statement):
-    """``ALTER VIEW … SET``: options that say how a view is maintained."""
+    """``ALTER VIEW … SET`` and ``RESET``: other options, and those that have their defaults again."""
 
     name: str
     options: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Rename(Statement):
-    """``ALTER TABLE … RENAME TO`` and ``ALTER VIEW … RENAME TO``."""
-
-    kind: Literal["table", "view"]
-    name: str
-    to: str
-
-
-@dataclass(frozen=True)
-class AddColumns:
-    """``ADD COLUMN``: new columns behind the others, with the texts of their defaults."""
-
-    fields: tuple[Field, ...]
-    defaults: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class DropColumns:
-    """``DROP COLUMN``."""
-
-    columns: tuple[str, ...]
+    reset: tuple[str, ...] = ()
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class RenameColumn:
-    """``RENAME COLUMN``."""
+class Rename(Statement):
+    """``ALTER TABLE … RENAME TO``, ``ALTER STREAM … RENAME TO`` and ``ALTER VIEW … RENAME TO``."""
 
-    column: str
+    kind: Literal["table", "stream", "view"]
+    name: str
     to: str
-
-
-@dataclass(frozen=True)
-class SetType:
-    """``ALTER COLUMN … TYPE``: ``field`` has the new type."""
-
-    column: str
-    field: Field
-
-
-@dataclass(frozen=True)
-class SetNullable:
-    """``ALTER COLUMN … SET NOT NULL`` and ``DROP NOT NULL``."""
-
-    column: str
-    nullable: bool
-
-
-@dataclass(frozen=True)
-class SetDefault:
-    """``ALTER COLUMN … SET DEFAULT`` and ``DROP DEFAULT``, for rows to come."""
-
-    column: str
-    text: str | None
-
-
-@dataclass(frozen=True)
-class SetPrimaryKey:
-    """``ADD PRIMARY KEY (…)``, and without columns ``DROP PRIMARY KEY``."""
-
-    columns: tuple[str, ...] = ()
-
-
-ColumnChange = AddColumns | DropColumns | RenameColumn | SetType | SetNullable | SetDefault | SetPrimaryKey
-"""The changes of columns, and of their key, that ALTER TABLE makes."""
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)
 class AlterTable(Statement):
-    """``ALTER TABLE``: a change of columns. With ``cascade`` views that need a dropped column are dropped, too."""
+    """``ALTER TABLE`` and ``ALTER STREAM``. With ``cascade`` views that need a dropped column are dropped, too."""
 
     name: str
-    change: ColumnChange
+    change: TableChange
     cascade: bool = False
+    if_exists: bool = False
+    kind: Literal["table", "stream"] = "table"
 
 
 @dataclass(frozen=True)
@@ -178,6 +125,15 @@ class CreateFeed(Statement):
     folder: str
     options: Mapping[str, str]
     if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterSync(Statement):
+    """``ALTER SOURCE`` and ``ALTER FEED``: when views over a source are synced, or files are ingested."""
+
+    kind: Literal["source", "feed"]
+    name: str
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -380,9 +336,16 @@ class ExplainView(Statement):
 
 @dataclass(frozen=True)
 class ExplainDefinition(Statement):
-    """``EXPLAIN CREATE ...``: what the statement would do."""
+    """``EXPLAIN CREATE ...`` and ``EXPLAIN ALTER VIEW ...``: what the statement would do."""
 
     statement: Statement
+
+
+@dataclass(frozen=True)
+class ExplainQuery(Statement):
+    """``EXPLAIN SELECT ...``: how the query would be answered."""
+
+    query: ParsedText
 
 
 @dataclass(frozen=True)
@@ -472,12 +435,16 @@ class ShowStatistics(Statement):
 
 @dataclass(frozen=True)
 class ShowTables(Statement):
-    """``SHOW TABLES``."""
+    """``SHOW TABLES``: all, or those whose names are like a ``pattern``."""
+
+    pattern: str | None = None
 
 
 @dataclass(frozen=True)
 class ShowViews(Statement):
-    """``SHOW VIEWS``."""
+    """``SHOW VIEWS``: all, or those whose names are like a ``pattern``."""
+
+    pattern: str | None = None
 
 
 def trees_of(statement: Statement) -> Iterator[ParsedText]:
@@ -490,7 +457,7 @@ def trees_of(statement: Statement) -> Iterator[ParsedText]:
         case Insert(query=tree, conflict=conflict):
             yield tree
             yield from () if conflict is None else conflict.trees
-        case Select(query=tree) | CreateTableAs(query=tree):
+        case Select(query=tree) | ExplainQuery(query=tree) | CreateTableAs(query=tree):
             yield tree
         case SetVariables(assignments=settings):
             yield from (tree for _, tree in settings if tree is not None)

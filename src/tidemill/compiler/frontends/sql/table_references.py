@@ -7,12 +7,13 @@ becomes one, since columns may be qualified with it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from sqlglot import exp
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 
-__all__ = ["quoted", "replace_tables"]
+__all__ = ["quoted", "replace_calls", "replace_tables"]
 
 
 def quoted(name: str) -> str:
@@ -31,6 +32,19 @@ def replace_tables(text: str, replacements: Mapping[str, str]) -> str:
     edits = sorted(_edits(SqlText.of(f"({text})", "query").parse(), replacements), reverse=True)
     for start, end, new in edits:
         text = text[: start - 1] + new + text[end:]
+    return text
+
+
+def replace_calls(text: str, replacements: Mapping[str, str]) -> str:
+    """``text`` with calls of other functions in place of some.
+
+    >>> replace_calls("SELECT net(a), net FROM t", {"net": "`blue__net`"})
+    'SELECT `blue__net`(a), net FROM t'
+    """
+    tokens = SqlText.of(text, "query").tokens
+    called = [one for one, after in pairwise(tokens) if after.text == "(" and one.text.lower() in replacements]
+    for token in reversed(called):
+        text = text[: token.start] + replacements[token.text.lower()] + text[token.end + 1 :]
     return text
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidemill.compiler.frontends.script.check_conditions import check_condition
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import ReferentialConstraint, Table
-from tidemill.program.constraints import CheckCondition, Constraints, ForeignKey
+from tidemill.program.constraints import CheckCondition, Constraints, ForeignKey, UniqueKey
 
 __all__ = [
     "constraints_of",
@@ -33,7 +33,12 @@ def constraints_of(tables: Mapping[str, Table]) -> Constraints:
             key = ForeignKey(table, reference, parent or _absent(table, reference), absent=parent is None)
             for name in {table.name, reference.table} if parent is not None else {table.name}:
                 keys[name] = (*keys.get(name, ()), key)
-    return Constraints(conditions, keys)
+    uniques = {
+        table.name: tuple(UniqueKey(table, unique) for unique in found)
+        for table in tables.values()
+        if (found := [unique for unique in table.uniques if unique.enforced])
+    }
+    return Constraints(conditions, keys, uniques)
 
 
 def _enforced(table: Table) -> Iterator[ReferentialConstraint]:
@@ -59,6 +64,8 @@ def require_valid_references(
         for reference in _enforced(other):
             if reference.table == name:
                 _require_parent(other, reference, table)
+    if table is not None:
+        _require_unique_kept(table)
     for reference in _enforced(table) if table is not None else ():
         assert table is not None
         _require_kept(table, reference)
@@ -118,6 +125,16 @@ def _require_kept(table: Table, reference: ReferentialConstraint) -> None:
     if not table.kept:
         detail = "A stream keeps no rows, so a deletion from the parent table cannot be checked against them."
         raise _refused(table, reference, detail, _INFORM)
+
+
+def _require_unique_kept(table: Table) -> None:
+    for unique in table.uniques:
+        if unique.enforced and not table.kept:
+            raise Unsupported(
+                f'({", ".join(unique.columns)}) of "{table.name}" cannot be UNIQUE',
+                detail="A stream keeps no rows, so none can be compared with them.",
+                hint=_INFORM,
+            )
 
 
 def _require_parent(child: Table, reference: ReferentialConstraint, parent: Table | None) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
+from tidemill.model.choices import nearest_choice
 from tidemill.model.errors import Unsupported
 from tidemill.sources.ingest.csv_options import CSV_OPTIONS, CsvOptions
 from tidemill.sources.ingest.file_formats import FORMATS
 from tidemill.sources.ingest.inbox import InboxFolder
 
 __all__ = ["FeedEntry"]
+
+ON_ERROR = ("refuse", "quarantine")
 
 FEED_OPTIONS = {
     "sync": "continuous, manual or every N seconds, minutes, hours",
@@ -38,8 +41,9 @@ class FeedEntry:
             raise Unsupported(f'feed "{self.name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         if self.options.get("format", "csv") not in FORMATS.values():
             raise Unsupported(f'there is no reader for "{self.options["format"]}" files', hint=FEED_OPTIONS["format"])
-        if self.on_error not in ("refuse", "quarantine"):
-            raise Unsupported(f'feed "{self.name}" has no on_error = "{self.on_error}"', hint=FEED_OPTIONS["on_error"])
+        if self.on_error not in ON_ERROR:
+            hint = nearest_choice(self.on_error, ON_ERROR)
+            raise Unsupported(f'feed "{self.name}" has no on_error = "{self.on_error}"', hint=hint)
         sync_interval(self.options)
         self.csv  # noqa: B018  refuses values that it cannot have
 

@@ -81,12 +81,17 @@ def require_unused(
         )
 
 
+def words_in(text: str) -> frozenset[str]:
+    """The words of a text, in lower case: all names are among them."""
+    return frozenset(token.text.lower() for token in SqlText.of(text, "definition").tokens) if text else frozenset()
+
+
 def words_of(text: str, named: NamedDefinitions) -> set[str]:
     """The words of a query, and those of all definitions that they name: whatever it uses is among them."""
     found: set[str] = set()
     texts = [text]
     while texts:
-        new = {token.text.lower() for token in SqlText.of(texts.pop(), "query").tokens} - found
+        new = words_in(texts.pop()) - found
         found |= new
         texts += [named.queries[word].text for word in new & named.queries.keys()]
         texts += [named.functions[word].body for word in new & named.functions.keys()]

@@ -1,7 +1,8 @@
 """Constraints on Spark: one query finds a row that violates any of them, for all tables of an epoch together.
 
-A CHECK is a filter on inserted rows. A foreign key is two joins of the epoch's changes with stored tables: inserted
-rows without a parent, and deleted parents with children. Which row it is, is queried only if there is one.
+A CHECK is a filter on inserted rows. UNIQUE counts the rows that have their values. A foreign key is two joins of the
+epoch's changes with stored tables: inserted rows without a parent, and deleted parents with children. Which row it is,
+is queried only if there is one.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import DataError
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import BIGINT, Field
-from tidemill.program.constraints import CheckCondition, Constraints, ForeignKey
-from tidemill.runtimes.integrity import check_violated, missing_parent, parent_still_referenced
+from tidemill.program.constraints import CheckCondition, Constraints, ForeignKey, UniqueKey
+from tidemill.runtimes.integrity import check_violated, duplicate_value, missing_parent, parent_still_referenced
 from tidemill.runtimes.spark.execution.arrow_frames import rows_as_arrow
 from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
 from tidemill.runtimes.spark.lookup.key_check import smallest_weight
@@ -45,6 +46,9 @@ def violation_queries(
     for name, change in changes.items():
         if len(change):
             found += [_false_of(condition, change, frames) for condition in constraints.conditions_of(name)]
+    for unique in constraints.uniques_of(changes):
+        if len(changes[unique.table.name]):
+            found.append(_twice(unique, changes[unique.table.name], frames))
     for key in constraints.keys_of(changes):
         found += _broken(key, changes, frames)
     return found
@@ -76,6 +80,18 @@ def _false_of(condition: CheckCondition, change: ChangeSet, frames: TemporaryVie
         rows = f"({lower_linear([f'SELECT {columns}, {quote(WEIGHT)} FROM {rows}'], table.fields)})"
     query = f"SELECT {columns} FROM {rows} WHERE {quote(WEIGHT)} > 0 AND NOT {expression_sql(condition.scalar)}"
     return ViolationQuery(query, table.fields, lambda row: check_violated(condition, row))
+
+
+def _twice(key: UniqueKey, change: ChangeSet, frames: TemporaryViews) -> ViolationQuery:
+    """The values of unique columns that come, and that several rows have after the epoch."""
+    columns = key.constraint.columns
+    names, there = comma_list(map(quote, columns)), " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
+    coming = f"SELECT DISTINCT {names} FROM {frames.change(change)} WHERE {quote(WEIGHT)} > 0 AND {there}"
+    match = " AND ".join(f"held.{quote(column)} = sought.{quote(column)}" for column in columns)
+    held = f"{_after(key.table.name, columns, change, frames)} AS held LEFT SEMI JOIN ({coming}) AS sought ON {match}"
+    query = f"SELECT {names} FROM {held} GROUP BY {names} HAVING sum({quote(WEIGHT)}) > 1"
+    fields = tuple(key.table.fields[place] for place in key.places)
+    return ViolationQuery(query, fields, lambda value: duplicate_value(key, value))
 
 
 def _broken(key: ForeignKey, changes: Mapping[str, ChangeSet], frames: TemporaryViews) -> Iterator[ViolationQuery]:

@@ -9,6 +9,7 @@
 - ``costs``: the refresh log, costs and statistics
 - ``builds``: views that are built in the background
 - ``health``: for whoever watches the process
+- ``login``: logging in with a browser, and who asks
 - ``console``: the page for people, and its files
 """
 
@@ -19,6 +20,7 @@ from tidemill.serving.http.endpoints import (
     costs,
     health,
     inspection,
+    login,
     sources,
     statements,
     status,
@@ -38,5 +40,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *builds.ENDPOINTS,
     *costs.ENDPOINTS,
     *health.ENDPOINTS,
+    *login.ENDPOINTS,
     *console.ENDPOINTS,
 )

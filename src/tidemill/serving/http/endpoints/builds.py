@@ -25,7 +25,7 @@ async def steer(call: Call) -> Response:
     step = steps.get(call.path("step"))
     if step is None:
         raise HttpError(404, "a build is paused, resumed or cancelled", hint=f"Steps: {', '.join(steps)}.")
-    await call.service.statements.run(step, view)
+    await call.run_noted(lambda: step(view))
     return await builds(call)
 
 

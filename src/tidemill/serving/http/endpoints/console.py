@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from tidemill.model.errors import SetupError
 from tidemill.serving.console.assets import PAGE, POLICY, Asset, find_asset, require_assets
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.endpoint import Call, Endpoint
 from tidemill.serving.http.errors import HttpError
 
@@ -42,6 +43,6 @@ def _file(call: Call, found: Asset) -> Response:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/", page, "The console: a page for people.", gives=(HTML,)),
-    Endpoint("GET", "/assets/{name}", asset, "A file of the console.", gives=("*/*",)),
+    Endpoint("GET", "/", page, "The console: a page for people.", gives=(HTML,), needs=Needs.ANY),
+    Endpoint("GET", "/assets/{name}", asset, "A file of the console.", gives=("*/*",), needs=Needs.ANY),
 )

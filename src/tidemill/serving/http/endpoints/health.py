@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.endpoint import Call, Endpoint, json_response
 from tidemill.serving.http.metrics import METRICS_TYPE, metrics_text
 from tidemill.serving.http.openapi import describe
@@ -27,9 +28,10 @@ async def readyz(call: Call) -> Response:
 async def metrics(call: Call) -> Response:
     """Figures for Prometheus."""
     service = call.service
+    queues = service.changes.queues()
 
     def text() -> str:
-        return metrics_text(service, service.status(), call.warehouse.activity())
+        return metrics_text(service, service.status(), call.warehouse.activity(), queues)
 
     return Response(await service.observe(text), media_type=METRICS_TYPE)
 
@@ -42,7 +44,7 @@ async def openapi(call: Call) -> Response:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/healthz", healthz, "200 as long as the process lives."),
+    Endpoint("GET", "/healthz", healthz, "200 as long as the process lives.", needs=Needs.ANY),
     Endpoint("GET", "/readyz", readyz, "200 if requests are taken, with the epoch of the warehouse; 503 if it stops."),
     Endpoint("GET", "/metrics", metrics, "Figures for Prometheus.", gives=(METRICS_TYPE,)),
     Endpoint("GET", "/v1/openapi.json", openapi, "This interface, described as OpenAPI."),

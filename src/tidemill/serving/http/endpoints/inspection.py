@@ -91,13 +91,13 @@ async def release(call: Call) -> Response:
     """Try the rows again that a view does not show, or go on without those at fault."""
 
     skip = bool(call["skip"])
-    result = await call.service.statements.run(lambda: call.warehouse.release(call.path("name"), skip=skip))
+    result = await call.run_noted(lambda: call.warehouse.release(call.path("name"), skip=skip))
     return json_response(asdict(result))
 
 
 async def refresh(call: Call) -> Response:
     """Bring a deferred view up to date."""
-    epoch = await call.service.statements.run(lambda: call.warehouse.view(call.path("name")).refresh())
+    epoch = await call.run_noted(lambda: call.warehouse.view(call.path("name")).refresh())
     return json_response({"epoch": epoch})
 
 
@@ -105,8 +105,8 @@ async def table_definition(call: Call) -> Response:
     """The statement that creates a table."""
 
     def found() -> str:
-        name = call.warehouse.table(call.path("name")).name
-        return str(call.warehouse.sql(f"SHOW CREATE TABLE `{name}`").rows()[0][0])
+        name = call.reader.table(call.path("name")).name
+        return str(call.reader.sql(f"SHOW CREATE TABLE `{name}`").rows()[0][0])
 
     return json_response({"definition": await call.service.statements.run(found)})
 
@@ -137,6 +137,12 @@ ENDPOINTS = (
         query=(Parameter("skip", bool, "Go on without the rows at fault."),),
     ),
     Endpoint("POST", "/v1/views/{name}/refresh", refresh, "Bring a deferred view up to date."),
-    Endpoint("GET", "/v1/tables/{name}/definition", table_definition, "The statement that creates a table."),
+    Endpoint(
+        "GET",
+        "/v1/tables/{name}/definition",
+        table_definition,
+        "The statement that creates a table.",
+        needs=Needs.ANY,
+    ),
     Endpoint("GET", "/v1/forecast", forecast, "What the next minute of maintenance is expected to cost, by view."),
 )

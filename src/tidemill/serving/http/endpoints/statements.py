@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 from starlette.responses import Response
 
 from tidemill.engine.results import Result
+from tidemill.engine.sessions.session import Session
 from tidemill.model.errors import BadValue, TidemillError, TransactionState
+from tidemill.serving.access.limits import require_length
 from tidemill.serving.http.authentication import Needs
-from tidemill.serving.http.content import ARROW, JSON, arrow_bytes, columns_of, json_rows
+from tidemill.serving.http.cancelling import run_while_heard
+from tidemill.serving.http.content import (
+    ARROW,
+    JSON,
+    PIECE_ROWS,
+    arrow_pieces,
+    columns_of,
+    json_pieces,
+    pieces_response,
+)
 from tidemill.serving.http.endpoint import Call, Endpoint
 from tidemill.serving.render import json_line
 
@@ -23,10 +35,16 @@ async def sql(call: Call) -> Response:
     """The results of all statements of a text, or as Arrow the rows of the last one."""
     kind, given = call.accepted(), await call.json()
     text, parameters, limit = _asked(given)
-    found = await call.service.statements.run(run_text, call, text, parameters)
-    if kind == ARROW:
-        return Response(_last_rows(found, limit), media_type=ARROW)
-    return Response(f'{{"results": [{", ".join(_shown(one, limit) for one in found)}]}}', media_type=JSON)
+    require_length(text, call.service.settings.statement_bytes)
+    service = call.service
+    session = call.principal.session(call.warehouse, "http", timeout=service.settings.statement_timeout)
+
+    def answer() -> Response:
+        found = run_text(call, session, text, parameters)
+        rows = sum(len(one.result) for one in found)
+        return pieces_response(_last_rows(found, limit) if kind == ARROW else _results(found, limit), kind, rows)
+
+    return await run_while_heard(service.statements, session, answer, call.request.receive)
 
 
 def _asked(given: Mapping[str, Any]) -> tuple[str, Any, int | None]:
@@ -53,8 +71,8 @@ class Ran:
         self.seconds = seconds
 
 
-def run_text(call: Call, text: str, parameters: Any) -> list[Ran]:
-    """Run a text of statements, with the rights of the caller. A transaction must end in it: no session goes on."""
+def run_text(call: Call, session: Session, text: str, parameters: Any) -> list[Ran]:
+    """Run a text of statements in a session of the caller, which ends with it, and so must every transaction."""
     found, warehouse = list[Ran](), call.warehouse
     begun = time.perf_counter()
 
@@ -66,7 +84,7 @@ def run_text(call: Call, text: str, parameters: Any) -> list[Ran]:
 
     failed: TidemillError | None = None
     try:
-        with call.principal.session(warehouse, "http") as session:
+        with session:
             session.sql(text, parameters, each=note)
             if session.in_transaction:
                 what = "the text has begun a transaction and not ended it"
@@ -80,22 +98,29 @@ def run_text(call: Call, text: str, parameters: Any) -> list[Ran]:
 
 
 def _audit(call: Call, text: str, found: list[Ran], error: TidemillError | None) -> None:
-    audit, client = call.service.audit, call.request.client
+    audit = call.service.audit
     if audit is not None:
         seconds, rows = sum(one.seconds for one in found), sum(len(one.result) for one in found)
-        address = "" if client is None else client.host
-        audit.note(call.principal, text, door="http", address=address, seconds=seconds, rows=rows, error=error)
+        audit.note(call.principal, text, door="http", address=call.address, seconds=seconds, rows=rows, error=error)
 
 
-def _shown(ran: Ran, limit: int | None) -> str:
+def _results(found: Sequence[Ran], limit: int | None) -> Iterator[str]:
+    yield '{"results": ['
+    for number, one in enumerate(found):
+        yield from chain((", ",) if number else (), _shown(one, limit))
+    yield "]}"
+
+
+def _shown(ran: Ran, limit: int | None) -> Iterator[str]:
     result = ran.result
     head: dict[str, Any] = {"columns": columns_of(result.fields), "count": len(result), "epoch": ran.epoch}
     head |= {"seconds": round(ran.seconds, 6), "message": result.message, "notes": list(result.notes)}
     rows = result.rows() if limit is None else result.rows()[:limit]
-    return f'{json_line(head)[:-1]}, "rows": {json_rows(rows, result.fields)}}}'
+    parts = (rows[begin : begin + PIECE_ROWS] for begin in range(0, len(rows), PIECE_ROWS))
+    return json_pieces(head, parts, result.fields)
 
 
-def _last_rows(found: list[Ran], limit: int | None) -> bytes:
+def _last_rows(found: Sequence[Ran], limit: int | None) -> Iterator[bytes]:
     """The rows of the last statement as a stream of Arrow, whose schema has the message and the types of SQL."""
     last = found[-1] if found else Ran(Result(), 0, 0.0)
     types = [str(field.type) for field in last.result.fields]
@@ -105,7 +130,7 @@ def _last_rows(found: list[Ran], limit: int | None) -> bytes:
         table = last.result.arrow() if last.result.fields else pa.table({})
     except (TidemillError, pa.ArrowException) as error:
         raise BadValue("the result has no form in Arrow", hint="Accept: application/json") from error
-    return arrow_bytes(table if limit is None else table.slice(0, limit), facts)
+    return arrow_pieces(table if limit is None else table.slice(0, limit), facts)
 
 
 ENDPOINTS = (

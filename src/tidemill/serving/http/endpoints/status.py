@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,8 +11,11 @@ from starlette.responses import Response
 
 from tidemill import __version__
 from tidemill.engine.inspect.status import Activity, RelationStatus, WarehouseStatus
+from tidemill.engine.sessions.session import Session
 from tidemill.engine.telemetry.totals import RefreshTotals
 from tidemill.engine.warehouse import Warehouse
+from tidemill.model.types import Field
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.content import columns_of
 from tidemill.serving.http.endpoint import Call, Endpoint, json_response
 from tidemill.serving.http.event_stream import EVENT_STREAM, event, event_stream
@@ -58,7 +61,7 @@ def _node(one: RelationStatus, sizes: Mapping[str, int | None]) -> dict[str, Any
 
 async def stream(call: Call) -> Response:
     """What has been done since the last event, at most four times a second, and nothing while nothing is done."""
-    return event_stream(_activity(call), call.service)
+    return event_stream(_activity(call), call.service, call.caller)
 
 
 async def _activity(call: Call) -> AsyncIterator[bytes]:
@@ -95,26 +98,23 @@ def changed_nodes(before: Activity, after: Activity) -> dict[str, Any]:
 
 
 async def catalog(call: Call) -> Response:
-    """The relations with their columns, functions and keywords."""
-    known = await call.service.observe(relations, call.warehouse)
-    return json_response({"relations": known, **await call.service.words()})
+    """The relations that the caller sees with their columns, functions and keywords."""
+    known = await call.service.observe(relations, call.warehouse, call.reader)
+    return json_response({"relations": known, **await call.service.words("SYSTEM" if call.caller.limited else "ALL")})
 
 
-def _keys(warehouse: Warehouse) -> dict[str, list[str]]:
-    """The columns of primary keys, by table."""
-    tables = [warehouse.table(name).definition for name in warehouse.tables()]
-    return {table.name: list(table.primary_key) for table in tables if table.primary_key}
-
-
-def relations(warehouse: Warehouse) -> list[dict[str, Any]]:
-    """Tables and views with their columns."""
-    tables = [("table", name, warehouse.table(name).fields) for name in warehouse.tables()]
-    views = [("view", name, warehouse.view(name).fields) for name in warehouse.views()]
-    keys = _keys(warehouse)
+def relations(warehouse: Warehouse, reader: Warehouse | Session) -> list[dict[str, Any]]:
+    """The tables and views that a reader sees, with their columns."""
+    tables = [warehouse.table(name).definition for name in reader.tables()]
+    views = [reader.view(name) for name in reader.views()]
     return [
-        {"name": name, "kind": kind, "columns": columns_of(fields), "key": keys.get(name, [])}
-        for kind, name, fields in (*tables, *views)
+        *(_relation("table", table.name, table.fields, table.primary_key) for table in tables),
+        *(_relation("view", view.name, view.fields) for view in views),
     ]
+
+
+def _relation(kind: str, name: str, fields: Sequence[Field], key: Sequence[str] = ()) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "columns": columns_of(fields), "key": list(key)}
 
 
 ENDPOINTS = (
@@ -126,5 +126,11 @@ ENDPOINTS = (
         "Rows and milliseconds of each table and view since the last event, at most four times a second.",
         gives=(EVENT_STREAM,),
     ),
-    Endpoint("GET", "/v1/catalog", catalog, "Relations with their columns and types, functions and keywords."),
+    Endpoint(
+        "GET",
+        "/v1/catalog",
+        catalog,
+        "Relations with their columns and types, functions and keywords.",
+        needs=Needs.ANY,
+    ),
 )

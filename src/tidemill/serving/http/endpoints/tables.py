@@ -8,7 +8,8 @@ import time
 from starlette.responses import Response
 
 from tidemill.engine.warehouse import Warehouse
-from tidemill.model.errors import BadValue
+from tidemill.model.errors import BadValue, UnknownName
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.content import ARROW, NDJSON
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.ingest.bodies import BODIES
@@ -25,12 +26,19 @@ MODE = Parameter(
     str,
     "`upsert`: a row takes the place of the one with its key, weight -1 deletes it; `delete`: keys.",
 )
+ON_ERROR = Parameter(
+    "on_error",
+    str,
+    "`quarantine`: rows that their table cannot take go to the table `<table>_errors`, and are counted as `rejected`.",
+)
 KEY = {"Idempotency-Key": "The same key again gives the epoch of the first time; 16,384 are remembered."}
 
 
 async def wait(call: Call) -> Response:
     """Wait until the warehouse, or a view, shows an epoch."""
     number, view = call.path("number"), call["view"]
+    if view is not None:
+        view = (await call.service.observe(call.reader.view, view)).name
     if not number.isdigit():
         raise BadValue(f"{number[:60]!r} is not an epoch", where="the path")
     timeout = LONGEST_WAIT if call["timeout"] is None else min(call["timeout"], LONGEST_WAIT)
@@ -46,8 +54,10 @@ def epoch_shown(warehouse: Warehouse, view: str | None) -> int:
     """The epoch that the warehouse shows, or a view, which may be behind."""
     if view is None:
         return warehouse.epoch
-    name = warehouse.view(view).name
-    return next(one.epoch for one in warehouse.status().views if one.name == name)
+    found = [one.epoch for one in warehouse.status().views if one.name == view]
+    if not found:
+        raise UnknownName(f'there is no view "{view}"')
+    return found[0]
 
 
 ENDPOINTS = (
@@ -56,7 +66,7 @@ ENDPOINTS = (
         "/v1/tables/{name}",
         None,
         "Send rows: one epoch, whose number is a completion token. All views that are not deferred show them then.",
-        query=(MODE,),
+        query=(MODE, ON_ERROR),
         takes=BODIES,
         headers=KEY,
     ),
@@ -65,7 +75,7 @@ ENDPOINTS = (
         "/v1/changes",
         None,
         "Send rows of several tables: one epoch.",
-        query=(MODE,),
+        query=(MODE, ON_ERROR),
         takes={
             NDJSON: 'A row a line: {"table": "orders", "weight": 1, "row": {...}}.',
             ARROW: 'A stream of Arrow for each table, one after the other; its schema has "table" among its metadata.',
@@ -77,6 +87,7 @@ ENDPOINTS = (
         "/v1/epochs/{number}/wait",
         wait,
         "Wait until an epoch is shown; 202 if it is not there after `timeout`.",
+        needs=Needs.ANY,
         query=(
             Parameter("view", str, "By this view, which may be behind."),
             Parameter("timeout", float, "Seconds; at most, and by default, 60."),

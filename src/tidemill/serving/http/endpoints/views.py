@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from tidemill.engine.html_output import Explanation
-from tidemill.serving.http.authentication import Needs, require
+from tidemill.serving.http.authentication import Needs
 from tidemill.serving.http.content import ARROW, CSV, JSON, NDJSON, ROW_FORMS, rows_response
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.errors import HttpError
@@ -47,7 +47,7 @@ async def _rows(call: Call, *, of_table: bool) -> Response:
 
     def answer() -> Response:
         found = read_rows(call.reader, asked)
-        return rows_response(kind, found.table, found.fields, {"epoch": found.epoch})
+        return rows_response(kind, found.table, found.fields, found.facts)
 
     return await call.service.reads.run(answer)
 
@@ -56,20 +56,19 @@ async def changes(call: Call) -> Response:
     """The changes of a view after an epoch, each row with its weight and epoch; or as events, also those to come."""
     kind = call.accepted()
     if kind == EVENT_STREAM:
-        require(call.principal, Needs.READ)  # what is encoded is shared by all readers
         seen = last_seen(call["since"], call.request.headers.get("last-event-id"))
-        return ServerSentChanges(ChangeReader(call.service, call.path("name"), call["where"], seen))
+        return ServerSentChanges(ChangeReader(call.service, call.caller, call.path("name"), call["where"], seen))
 
     def answer() -> Response:
         found = read_changes(call.reader, call.path("name"), call["since"] or 0, call["where"])
-        return rows_response(kind, found.table, found.fields, {"epoch": found.epoch})
+        return rows_response(kind, found.table, found.fields, found.facts)
 
     return await call.service.reads.run(answer)
 
 
 async def definition(call: Call) -> Response:
     """The statement that creates a view."""
-    text = await call.service.observe(lambda: call.warehouse.view(call.path("name")).definition)
+    text = await call.service.observe(lambda: call.reader.view(call.path("name")).definition)
     return json_response({"definition": text})
 
 
@@ -103,7 +102,7 @@ ENDPOINTS = (
         needs=Needs.ANY,
         headers={"Last-Event-ID": "Of events: the last epoch that was received, in the place of `since`."},
     ),
-    Endpoint("GET", "/v1/views/{name}/definition", definition, "The statement that creates a view."),
+    Endpoint("GET", "/v1/views/{name}/definition", definition, "The statement that creates a view.", needs=Needs.ANY),
     Endpoint(
         "GET",
         "/v1/views/{name}/explain",

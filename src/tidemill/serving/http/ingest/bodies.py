@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -17,12 +17,14 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BINARY
 from tidemill.serving.http.content import ARROW, CSV, JSON, NDJSON
 from tidemill.serving.http.errors import HttpError
+from tidemill.serving.http.ingest.arrow_streams import read_stream
+from tidemill.serving.http.ingest.decoded_bytes import DecodedBytes
 from tidemill.sources.ingest.debezium import read_debezium
 from tidemill.sources.ingest.frames import changes_of, weight_of
 from tidemill.sources.ingest.pairs import read_pairs
 from tidemill.sources.ingest.text_records import TextRecord, parse_json, read_csv, read_json
 
-__all__ = ["BODIES", "DEBEZIUM", "changes_in", "rows_in"]
+__all__ = ["BODIES", "DEBEZIUM", "arrow_streams", "changes_in", "rows_in", "text_of"]
 
 Tables = Mapping[str, Table]
 
@@ -40,43 +42,45 @@ BODIES: Mapping[str, str] = {
 _exact = json.JSONDecoder(parse_float=Decimal).decode
 
 
-def rows_in(body: bytes, kind: str, table: Table) -> ChangeSet:
-    """The changes of ``table`` that a body of some type has."""
+def rows_in(body: bytes, kind: str, table: Table, limit: DecodedBytes) -> ChangeSet:
+    """The changes of ``table`` that a body of some type has, as far as they are within a limit."""
     read = _READERS.get(kind)
     if read is None:
         hint = f"Content-Type: {', '.join(_READERS)}"
         raise HttpError(415, f"there is no such form of rows: {kind[:100] or 'none was named'}", hint=hint)
-    return read(body, table)
+    if kind != ARROW:
+        limit.take_rows(body.count(b"{" if kind == JSON else b"\n"))
+    return read(body, table, limit)
 
 
-def changes_in(body: bytes, kind: str, tables: Tables) -> dict[str, ChangeSet]:
+def changes_in(body: bytes, kind: str, tables: Tables, limit: DecodedBytes) -> dict[str, ChangeSet]:
     """The changes of several tables: lines of JSON that name their table, or a stream of Arrow for each, whose schema
     names it, one after the other.
     """
     if kind == ARROW:
-        return _arrow_streams(body, tables)
+        return {name: changes_of(part, tables[name]) for name, part in arrow_streams(body, tables, limit)}
     if kind not in (NDJSON, JSON):
         raise HttpError(415, "changes of several tables come as JSON lines or Arrow", hint=f"{NDJSON}, {ARROW}")
-    return read_pairs(_text(body).split("\n"), tables, name="line")
+    limit.take_rows(body.count(b"\n"))
+    return read_pairs(text_of(body).split("\n"), tables, name="line")
 
 
-def _arrow_streams(body: bytes, tables: Tables) -> dict[str, ChangeSet]:
-    found: dict[str, ChangeSet] = {}
+def arrow_streams(body: bytes, tables: Tables, limit: DecodedBytes) -> Iterator[tuple[str, pa.Table]]:
+    """The streams of Arrow in a body, each with the table that its schema names."""
     source = pa.BufferReader(body)
     while source.tell() < len(body):
-        part = _arrow_table(source, "changes")
+        part = read_stream(source, limit, "changes")
         name = (part.schema.metadata or {}).get(b"table", b"").decode("utf-8", "replace").lower()
         if name not in tables:
             raise UnknownName(f'there is no table "{name[:100]}"', hint='The schema names it, as "table".')
-        found[name] = changes_of(part.replace_schema_metadata(None), tables[name])
-    return found
+        yield name, part.replace_schema_metadata(None)
 
 
-def _json(body: bytes, table: Table) -> ChangeSet:
+def _json(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     try:
         found = _exact(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        return _lines(body, table)
+        return _lines(body, table, limit)
     if any(field.type == BINARY for field in table.fields):
         rows = found if isinstance(found, list) else [found]
         return _records(read_json(map(json.dumps, map(_plain, rows)), table), table)
@@ -87,8 +91,8 @@ def _plain(row: Any) -> Any:
     return {name: str(v) if isinstance(v, Decimal) else v for name, v in row.items()} if isinstance(row, dict) else row
 
 
-def _lines(body: bytes, table: Table) -> ChangeSet:
-    text = _text(body)
+def _lines(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
+    text = text_of(body)
     if any(field.type == BINARY for field in table.fields):
         return _records(read_json(text.split("\n"), table), table)
     rows = []
@@ -123,8 +127,8 @@ def _pairs(rows: Iterable[Any], table: Table) -> ChangeSet:
     return changes_of(pairs, table)
 
 
-def _csv(body: bytes, table: Table) -> ChangeSet:
-    return _records(read_csv(io.StringIO(_text(body), newline=""), table), table)
+def _csv(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
+    return _records(read_csv(io.StringIO(text_of(body), newline=""), table), table)
 
 
 def _records(records: Iterable[TextRecord], table: Table) -> ChangeSet:
@@ -143,25 +147,14 @@ def _records(records: Iterable[TextRecord], table: Table) -> ChangeSet:
     return ChangeSet.of(pairs, table.fields)
 
 
-def _arrow(body: bytes, table: Table) -> ChangeSet:
-    return changes_of(_arrow_table(pa.BufferReader(body), table.name), table)
+def _arrow(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
+    return changes_of(read_stream(pa.BufferReader(body), limit, table.name), table)
 
 
-def _arrow_table(source: pa.BufferReader, where: str) -> pa.Table:
-    try:
-        with pa.ipc.open_stream(source) as reader:
-            found = reader.read_all()
-        found.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        detail = str(error).partition("\n")[0][:200]
-        raise BadValue("the body is not a stream of Arrow", where=where, detail=detail) from None
-    return found
-
-
-def _debezium(body: bytes, table: Table) -> ChangeSet:
+def _debezium(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     """Changes by key where the table has one: then old rows need not be in the records."""
     by_key = _key_only(table) if table.primary_key else None
-    found = read_debezium(_text(body).split("\n"), {table.name: table}, lookup=by_key, name="line")
+    found = read_debezium(text_of(body).split("\n"), {table.name: table}, lookup=by_key, name="line")
     return found.get(table.name, ChangeSet.of((), table.fields))
 
 
@@ -174,14 +167,15 @@ def _key_only(table: Table) -> Callable[[str, Row], Row]:
     return row
 
 
-def _text(body: bytes) -> str:
+def text_of(body: bytes) -> str:
+    """A body as text."""
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadValue("the body is not UTF-8", where=f"byte {error.start + 1}") from None
 
 
-_READERS: Mapping[str, Callable[[bytes, Table], ChangeSet]] = {
+_READERS: Mapping[str, Callable[[bytes, Table, DecodedBytes], ChangeSet]] = {
     JSON: _json,
     NDJSON: _lines,
     CSV: _csv,

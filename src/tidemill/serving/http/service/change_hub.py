@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from tidemill.engine.subscriptions.row_filter import Where
-from tidemill.engine.subscriptions.subscription import Subscription
+from tidemill.engine.quarantine.notes import hearing
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import Busy, FellBehind, TidemillError
+from tidemill.serving.access.principal import Principal
 from tidemill.serving.http.conditions import wanted_values
 from tidemill.serving.http.service.topic import Encoded, Queue, Topic, encoded
 from tidemill.serving.server.statement_pool import StatementPool
@@ -25,10 +25,7 @@ __all__ = ["ChangeHub"]
 MOST_BATCHES = 256
 """Epochs of one topic that are taken before the others have their turn."""
 
-BUFFER_ROWS = 100_000
-"""Rows of changes of a view that may wait for this thread, and for readers who catch up."""
-
-TopicKey = tuple[str, tuple[str, ...]]
+TopicKey = tuple[str, tuple[str, ...], Principal | None]
 
 
 class ChangeHub:
@@ -50,17 +47,18 @@ class ChangeHub:
         """The number of readers of all topics."""
         return self._readers
 
-    async def join(self, view: str, where: Iterable[str]) -> tuple[Topic, Queue]:
-        """A new queue of a topic, which begins with what comes next."""
+    async def join(self, view: str, where: Iterable[str], reader: Principal | None = None) -> tuple[Topic, Queue]:
+        """A new queue of a topic, which begins with what comes next; of a ``reader`` with the rights of that user."""
         if self._readers >= self._most:
             raise Busy(
                 "there are too many subscribers", detail=f"{self._readers} read changes.", hint="Ask again later."
             )
         self._readers += 1
+        key = view.lower(), tuple(sorted(where)), reader
         try:
-            topic = await asyncio.shield(self._topic(view.lower(), tuple(sorted(where))))
+            topic = await asyncio.shield(self._topic(key))
             while topic.ended:  # the last of its readers has left it meanwhile, or its view is another one now
-                topic = await asyncio.shield(self._topic(view.lower(), tuple(sorted(where))))
+                topic = await asyncio.shield(self._topic(key))
         except BaseException:
             self._readers -= 1
             raise
@@ -69,6 +67,14 @@ class ChangeHub:
         if self._stopped:
             queue.end()
         return topic, queue
+
+    def queues(self) -> dict[str, list[Queue]]:
+        """The queues of all readers, by view."""
+        found: dict[str, list[Queue]] = {}
+        for topic in map(_topic_of, self._topics.values()):
+            if topic is not None:
+                found.setdefault(topic.view, []).extend(topic.queues)
+        return found
 
     def look(self, topic: Topic) -> None:
         """Bring the position of a topic up to date: epochs without changes for it call nobody."""
@@ -82,25 +88,22 @@ class ChangeHub:
             self._drop(topic)
 
     def _drop(self, topic: Topic) -> None:
-        topic.ended = True
-        topic.subscription.close()
+        topic.close()
         self._topics = {key: task for key, task in self._topics.items() if _topic_of(task) is not topic}
 
-    def _topic(self, view: str, where: tuple[str, ...]) -> asyncio.Task[Topic]:
-        key = (view, where)
+    def _topic(self, key: TopicKey) -> asyncio.Task[Topic]:
         task = self._topics.get(key)
         if task is None or (task.done() and ((known := _topic_of(task)) is None or known.ended)):
             self._begin()
-            task = self._topics[key] = asyncio.create_task(self._pool.run(self._subscribed, view, where))
+            task = self._topics[key] = asyncio.create_task(self._pool.run(self._subscribed, *key))
         return task
 
-    def _subscribed(self, view: str, where: tuple[str, ...]) -> Topic:
+    def _subscribed(self, view: str, where: tuple[str, ...], reader: Principal | None) -> Topic:
         """A topic that follows the view from now on; in a thread, since it waits for the lock of the warehouse."""
-        handle = self._warehouse.view(view)
-        wanted: Where | None = wanted_values(where, handle.fields, view) or None
-        subscription = self._warehouse.subscribe(view, where=wanted, timeout=0, buffer=BUFFER_ROWS)
-        topic = Topic(view, wanted, handle.fields, subscription)
-        subscription.on_ready(partial(self._ready.put, topic))
+        source = self._warehouse if reader is None else reader.session(self._warehouse, "http changes")
+        fields = source.view(view).fields
+        topic = Topic(source, view, wanted_values(where, fields, view) or None, fields)
+        topic.subscription.on_ready(partial(self._ready.put, topic))
         return topic
 
     def _begin(self) -> None:
@@ -117,7 +120,8 @@ class ChangeHub:
                     ready[self._ready.get_nowait()] = None
                 except Empty:
                     break
-            found = [(topic, *self._taken(topic)) for topic in ready if topic is not None]
+            with hearing():  # batches have their notes
+                found = [(topic, *self._taken(topic)) for topic in ready if topic is not None]
             try:
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(_publish, found)
@@ -129,7 +133,7 @@ class ChangeHub:
     def _taken(self, topic: Topic) -> tuple[list[Encoded], int, bool]:
         """The next changes of a topic, encoded, the epoch up to which there are no others, and if it has ended."""
         found: list[Encoded] = []
-        subscription: Subscription = topic.subscription
+        subscription = topic.subscription
         try:
             for batch in subscription:
                 found.append(encoded(batch, topic.fields))
@@ -141,6 +145,12 @@ class ChangeHub:
         except TidemillError:
             return found, topic.position, True
         return found, subscription.epoch, subscription.ended
+
+    def end_changed_rights(self) -> None:
+        """End the topics whose readers may no longer see what they have seen so far."""
+        for topic in map(_topic_of, self._topics.values()):
+            if topic is not None and not topic.ended and not topic.is_allowed:
+                topic.refuse()
 
     def stop(self) -> None:
         """End all queues, so that their readers end, also those that come later."""
@@ -156,7 +166,7 @@ class ChangeHub:
             self._thread.join()
         for topic in map(_topic_of, self._topics.values()):
             if topic is not None:
-                topic.subscription.close()
+                topic.close()
 
 
 def _topic_of(task: asyncio.Task[Topic]) -> Topic | None:

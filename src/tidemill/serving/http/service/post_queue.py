@@ -1,4 +1,4 @@
-"""Posts that wait for the one thread that commits them: each is an epoch of its own, and all that wait share a sync.
+"""Posts that wait for the one thread that commits them: those that wait together share an epoch, and its sync.
 
 The queue is bounded in posts and bytes: who comes when it is full is told to come again, so neither memory nor the time
 that a post waits can grow without end.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -24,13 +25,18 @@ MOST_ROWS = 2_000
 """Rows of posts that are committed together; one post may have more."""
 
 
+Told = Callable[[TidemillError | None], None]
+"""Is told by the thread how it has ended."""
+
+
 class Post(NamedTuple):
-    """Changes that were sent, how much they are, and whoever waits for their epoch."""
+    """Changes that were sent, how much they are, whoever waits for their epoch, and who else is told."""
 
     changes: KeyedChanges
     rows: int
     size: int
     done: asyncio.Future[int]
+    told: Told | None
 
 
 class PostQueue:
@@ -47,7 +53,7 @@ class PostQueue:
         """Posts that wait or are being committed."""
         self.waiting_bytes = 0
 
-    async def apply(self, changes: KeyedChanges, rows: int, size: int) -> int:
+    async def apply(self, changes: KeyedChanges, rows: int, size: int, told: Told | None = None) -> int:
         """The epoch of changes, once it is durable; ``Busy`` if there is no room for them."""
         posts, most = self._most
         if self.waiting >= posts or (self.waiting and self.waiting_bytes + size > most):
@@ -57,7 +63,7 @@ class PostQueue:
         if self._thread is None:
             self._begin()
         assert self._loop is not None
-        post = Post(changes, rows, size, self._loop.create_future())
+        post = Post(changes, rows, size, self._loop.create_future(), told)
         self.waiting += 1
         self.waiting_bytes += size
         self._queue.put(post)
@@ -71,9 +77,12 @@ class PostQueue:
     def _run(self) -> None:
         while group := self._next_group():
             try:
-                results = self._warehouse.apply_each([post.changes for post in group])
+                results = self._warehouse.apply_each([post.changes for post in group], together=True)
             except TidemillError as failed:
                 results = [failed for _ in group]
+            for post, result in zip(group, results, strict=True):
+                if post.told is not None:
+                    post.told(None if isinstance(result, int) else result)
             try:
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(self._tell, group, results)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from tidemill.engine.inspect.status import WarehouseStatus
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.access.audit_log import AuditLog
+from tidemill.model.errors import TidemillError
+from tidemill.serving.http.authentication import Authentication, Caller
+from tidemill.serving.http.request_limits import Bodies, RequestLimits
+from tidemill.serving.http.service.caller_watch import CallerWatch
 from tidemill.serving.http.service.change_hub import ChangeHub
 from tidemill.serving.http.service.post_queue import PostQueue
+from tidemill.serving.http.service.request_times import RequestTimes
 from tidemill.serving.server.settings import Settings
 from tidemill.serving.server.statement_pool import StatementPool
 
@@ -26,6 +31,18 @@ SIZES_SECONDS = 5.0
 """Seconds for which the bytes of relations are not looked up again: folders are listed for that."""
 
 
+class OtherDoor(Protocol):
+    """What is told of a door for another protocol."""
+
+    @property
+    def connections(self) -> int:
+        """The number of its clients."""
+
+    @property
+    def pool(self) -> Any:
+        """The threads that run its statements."""
+
+
 class Service:
     """A warehouse as it is served under a ``name``.
 
@@ -37,14 +54,20 @@ class Service:
         self.warehouse = warehouse
         self.name = name
         self.settings = settings
-        self.users = settings.users or None
-        """Who may ask; None where whoever is on this machine is the owner."""
-        self.audit = None if settings.audit is None else AuditLog(settings.audit)
+        self.authentication = Authentication(settings.users or None)
+        """Who may ask."""
+        self.limits = RequestLimits(settings)
+        self.bodies = Bodies(settings.held_bytes)
+        self.times = RequestTimes()
+        self.doors: Sequence[OtherDoor] = ()
+        """The doors beside this one."""
+        self.audit = settings.audit
         self.statements = StatementPool(settings.threads, settings.queue)
         self.reads = StatementPool(READERS, settings.queue, "read")
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
         self.changes = ChangeHub(warehouse, self.statements, settings.subscribers)
         """Who reads changes live."""
+        self.callers = CallerWatch(self.authentication, self.changes.end_changed_rights)
         self.posts = PostQueue(warehouse, settings.waiting_posts, settings.waiting_bytes)
         """Rows that were sent and wait for their epoch."""
         self.stopped = asyncio.Event()
@@ -52,11 +75,24 @@ class Service:
         self.sizes: Mapping[str, int | None] = {}
         """Bytes of relations, as they were when they were last looked up."""
         self._sized = -SIZES_SECONDS
-        self._words: dict[str, list[str]] | None = None
+        self._words: dict[str, dict[str, list[str]]] = {}
 
     async def observe(self, function: Callable[..., T], *args: Any) -> T:
         """The result of a function that waits for nobody."""
         return await self.observers.run(function, *args)
+
+    def noting(self, caller: Caller, action: str, address: str) -> Callable[..., None]:
+        """Notes how something has ended that a caller does, by ``error`` and ``rows``; a file is written for that."""
+        if self.audit is None:
+            return _nothing
+        return partial(self.audit.note_action, caller.principal, action, door="http", address=address)
+
+    async def login_failed(self, address: str, why: TidemillError) -> None:
+        """Note that somebody was not let in, and be slow about it; refused at once if that was too often."""
+        self.limits.failed(address)
+        if self.audit is not None:
+            await self.observe(partial(self.audit.note_login, None, door="http", address=address, error=why))
+        await asyncio.sleep(self.settings.failure_seconds)
 
     def status(self) -> WarehouseStatus:
         """The status of the warehouse; now and then ``sizes`` are brought up to date with it."""
@@ -68,16 +104,16 @@ class Service:
             self.sizes = {one.name: one.bytes for one in (*found.tables, *found.views)}
         return found
 
-    async def words(self) -> dict[str, list[str]]:
-        """The functions and keywords of SQL, for completion."""
-        if self._words is None:
-            self._words = await self.observe(self._all_words)
-        return self._words
+    async def words(self, kind: str) -> dict[str, list[str]]:
+        """The functions of a kind (``ALL`` or ``SYSTEM``) and the keywords of SQL, for completion."""
+        if kind not in self._words:
+            self._words[kind] = await self.observe(self._all_words, kind)
+        return self._words[kind]
 
-    def _all_words(self) -> dict[str, list[str]]:
+    def _all_words(self, kind: str) -> dict[str, list[str]]:
         from tidemill.compiler.frontends.script.keywords import keywords
 
-        functions = [name for (name,) in self.warehouse.sql("SHOW FUNCTIONS")]
+        functions = [name for (name,) in self.warehouse.sql(f"SHOW {kind} FUNCTIONS")]
         return {"functions": functions, "keywords": list(keywords())}
 
     def stop(self) -> None:
@@ -91,3 +127,7 @@ class Service:
         self.changes.close()
         for pool in (self.statements, self.reads, self.observers):
             pool.close()
+
+
+def _nothing(**ended: Any) -> None:
+    """Note nothing."""

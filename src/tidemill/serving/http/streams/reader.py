@@ -11,7 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
 
 from tidemill.engine.subscriptions.subscription import Subscription
+from tidemill.serving.http.authentication import Caller
 from tidemill.serving.http.errors import HttpError
+from tidemill.serving.http.service.caller_watch import changed_rights
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.http.service.topic import Encoded, Queue, Topic, encoded
 
@@ -28,22 +30,28 @@ Run = Callable[..., Any]
 class ChangeReader:
     """Iterates over the changes of a topic after epoch ``seen``; None stands for a while without any.
 
-    ``seen`` is the epoch up to which everything was given out: None until then means from now on.
+    They are those that ``caller`` may see, until he is no longer who he was: ``changed`` is set then. ``seen`` is the
+    epoch up to which everything was given out: None until then means from now on.
     """
 
-    def __init__(self, service: Service, view: str, where: Sequence[str], seen: int | None) -> None:
+    def __init__(self, service: Service, caller: Caller, view: str, where: Sequence[str], seen: int | None) -> None:
+        self.changed = service.callers.changed(caller)
+        self._reader = caller.limited
         self._hub = service.changes
         self._service = service
         self._view = view
         self._where = tuple(where)
         self._asked = seen
         self.seen = 0
+        self.notes: tuple[str, ...] = ()
+        """Notes about the view, as of the last pause."""
 
     async def __aiter__(self) -> AsyncGenerator[Encoded | None, None]:
-        topic, queue = await self._hub.join(self._view, self._where)
+        topic, queue = await self._hub.join(self._view, self._where, self._reader)
         try:
             self.seen = topic.position if self._asked is None else self._asked
             missing = self.seen != topic.position
+            self.notes = topic.subscription.notes
             yield None  # so that a client knows from where on it hears everything
             while True:
                 if missing:
@@ -67,10 +75,13 @@ class ChangeReader:
                     yield changes
                 continue
             self.seen = max(self.seen, topic.position)
+            if queue.refused:
+                raise changed_rights()
             if queue.ended:
                 return
             if not await self._woken(queue):
                 self._hub.look(topic)
+                self.notes = topic.subscription.notes
                 yield None
 
     async def _woken(self, queue: Queue) -> bool:
@@ -99,7 +110,7 @@ class ChangeReader:
             stored.close()
 
     def _from_store(self, topic: Topic) -> Subscription:
-        return self._service.warehouse.subscribe(topic.view, since=self.seen, where=topic.where, timeout=0, buffer=1)
+        return topic.source.subscribe(topic.view, since=self.seen, where=topic.where, timeout=0, buffer=1)
 
 
 def _step(stored: Subscription, topic: Topic) -> tuple[list[Encoded], int]:

@@ -9,8 +9,8 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.model.errors import BadValue, TidemillError
-from tidemill.serving.http.authentication import Needs, require
 from tidemill.serving.http.errors import error_body, fault_in
+from tidemill.serving.http.service.caller_watch import changed_rights
 from tidemill.serving.http.service.service import Service
 from tidemill.serving.http.streams.reader import ChangeReader
 from tidemill.serving.render import json_line
@@ -23,14 +23,13 @@ async def changes(socket: WebSocket) -> None:
     service: Service = socket.app.state.service
     await socket.accept()
     try:
-        require(socket.scope["principal"], Needs.READ)
         since = socket.query_params.get("since")
         if since is not None and not since.isdigit():
             raise BadValue("since is an epoch", where="parameter since")
         seen = None if since is None else int(since)
         where = socket.query_params.getlist("where")
-        reader = ChangeReader(service, socket.path_params["name"], where, seen)
-        await _until_left(socket, asyncio.ensure_future(_send_all(socket, reader)))
+        reader = ChangeReader(service, socket.scope["caller"], socket.path_params["name"], where, seen)
+        await _until_left(socket, reader)
     except TidemillError as error:
         await _end(socket, error)
     except Exception as error:
@@ -43,19 +42,29 @@ async def changes(socket: WebSocket) -> None:
 async def _send_all(socket: WebSocket, reader: ChangeReader) -> None:
     async with aclosing(aiter(reader)) as found:
         async for one in found:
-            await socket.send_text(f'{{"epoch":{reader.seen}}}' if one is None else one.data.decode())
+            await socket.send_text(_position(reader) if one is None else one.data.decode())
 
 
-async def _until_left(socket: WebSocket, sending: asyncio.Future[None]) -> None:
+def _position(reader: ChangeReader) -> str:
+    """The epoch up to which everything was sent, and what the view does not show."""
+    notes = {"notes": list(reader.notes)} if reader.notes else {}
+    return json_line({"epoch": reader.seen, **notes})
+
+
+async def _until_left(socket: WebSocket, reader: ChangeReader) -> None:
+    sending = asyncio.ensure_future(_send_all(socket, reader))
     leaving = asyncio.ensure_future(_left(socket))
+    refused = asyncio.ensure_future(reader.changed.wait())
     try:
-        await asyncio.wait((sending, leaving), return_when="FIRST_COMPLETED")
+        await asyncio.wait((sending, leaving, refused), return_when="FIRST_COMPLETED")
+        if reader.changed.is_set():
+            raise changed_rights()
         if sending.done():
             sending.result()
     except WebSocketDisconnect:
         pass
     finally:
-        for task in (sending, leaving):
+        for task in (sending, leaving, refused):
             task.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect, TidemillError):
                 await task

@@ -29,13 +29,31 @@ OWN_COLUMNS = {"pg_constraint": {"_definition": "text"}}
 """Columns that only our functions read."""
 
 
+OPTIONS = {
+    "threads": 1,
+    "async_threads": 0,
+    "memory_limit": "256MB",
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
+"""Memory has a limit, no files are written, and nothing is loaded; ``enable_external_access`` forbids to set these."""
+
+PIECE = 1_000
+"""Rows that are fetched in one go."""
+
+MOST_BYTES = 256 << 20
+"""Bytes of an answer at most, as they are counted."""
+
+
 class CatalogDatabase:
     """A database with the rows of the catalog as the last one saw it who asked; one question at a time."""
 
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._shown: object = None
-        self._settings: Mapping[str, str] = {}
+        self._settings: Mapping[str, str] | None = None
         self._lock = threading.Lock()
 
     def query(
@@ -53,23 +71,31 @@ class CatalogDatabase:
                 connection.execute(f"SET VARIABLE {name} = ?", [value])
             shown = shape, session["database"], session["user"]
             if shown != self._shown:
+                self._shown = None  # an interrupt may leave a part
                 self._show(connection, *shown)
                 self._shown = shown
             if settings != self._settings:
+                self._settings = None
                 _fill(connection, "pgc", "pg_settings", [_setting(*one) for one in settings.items()])
                 _set_map(connection, "settings", settings)
                 self._settings = settings
             try:
                 found = connection.execute(text, dict(values)) if values else connection.execute(text)
                 columns = [(name, str(of)) for name, of, *_ in found.description or ()]
-                return columns, found.fetchall()
+                return columns, _rows(found)
             except duckdb.Error as error:
                 raise _told(error) from error
 
+    def interrupt(self) -> None:
+        """End what runs, from another thread."""
+        connection = self._connection
+        if connection is not None:
+            connection.interrupt()
+
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
-            options = {"threads": 1, "enable_external_access": False, "autoinstall_known_extensions": False}
-            connection = duckdb.connect(":memory:", config=options)
+            connection = duckdb.connect(":memory:", config=OPTIONS)
+            connection.execute("SET enable_external_access = false")
             for schema in SCHEMAS.values():
                 connection.execute(f"CREATE SCHEMA {schema}")
             for (schema, name), catalog in catalogs().items():
@@ -129,6 +155,19 @@ def _set_map(connection: duckdb.DuckDBPyConnection, variable: str, found: Mappin
     connection.unregister("given")
 
 
+def _rows(found: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    """The rows of an answer, unless there are too many for the memory."""
+    rows: list[tuple[Any, ...]] = []
+    left = MOST_BYTES
+    while piece := found.fetchmany(PIECE):
+        left -= sum(len(row) * 32 + sum(len(cell) for cell in row if isinstance(cell, str | list)) for row in piece)
+        if left < 0:
+            what = "the answer of this query of the catalog is too long"
+            raise PgError("54000", what, detail=f"It has more than {MOST_BYTES >> 20} MB.")
+        rows += piece
+    return rows
+
+
 def _setting(name: str, value: str) -> dict[str, Any]:
     fixed = {"context": "user", "vartype": "string", "source": "default", "category": "", "pending_restart": False}
     return fixed | {"name": name, "setting": value, "boot_val": value, "reset_val": value}
@@ -152,7 +191,10 @@ def _told(error: duckdb.Error) -> PgError:
     """An error of DuckDB as one of ours: its first line, with PostgreSQL's names."""
     first = str(error).split("\n", 1)[0].replace("pgc.", "pg_catalog.").replace("pgf_", "")
     kind, _, what = first.partition(": ")
-    states = {"Catalog Error": "42883", "Binder Error": "42703", "Parser Error": "42601", "Conversion Error": "22P02"}
+    states = {
+        "Catalog Error": "42883", "Binder Error": "42703", "Parser Error": "42601", "Conversion Error": "22P02",
+        "Out of Memory Error": "53200",
+    }  # fmt: skip
     return PgError(
         states.get(kind, "0A000"),
         f"this query of the catalog cannot be answered: {what or first}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.serving.pgwire.types import oids
 
-__all__ = ["FUNCTIONS", "PREFIX", "TABLE_FUNCTIONS", "macros"]
+__all__ = ["FUNCTIONS", "LIMITED", "PREFIX", "TABLE_FUNCTIONS", "macros"]
 
 PREFIX = "pgf_"
 
@@ -35,7 +35,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "current_schemas": ("(i) AS CASE WHEN i THEN ['pg_catalog', 'public'] ELSE ['public'] END",),
     "current_setting": (f"(n) AS {_look('settings', 'lower(n)')}", f"(n, m) AS {_look('settings', 'lower(n)')}"),
     "current_user": ("() AS getvariable('user')",),
-    "format": ("(f, a) AS replace(replace(f, '%I', a), '%s', a)",),
+    "format": (f"(f, a) AS {PREFIX}replace({PREFIX}replace(f, '%I', a), '%s', a)",),
     "has_any_column_privilege": ("(a, b) AS true", "(a, b, c) AS true"),
     "has_column_privilege": ("(a, b, c) AS true", "(a, b, c, d) AS true"),
     "has_database_privilege": ("(a, b) AS true", "(a, b, c) AS true"),
@@ -107,6 +107,33 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
 }
 """The macros of each function, one for each number of arguments."""
 
+MOST_ROWS, LONGEST_TEXT = 10_000, 4_000_000
+"""Rows of ``generate_series`` and characters of what ``replace`` makes: DuckDB has no limit for these."""
+
+
+def _series(rows: str, step: str) -> str:
+    too_many = f"error('generate_series gives at most {MOST_ROWS:,} rows in a query of the catalog')"
+    return f"generate_series(a::BIGINT, CASE WHEN {rows} >= {MOST_ROWS} THEN {too_many} ELSE b::BIGINT END{step})"
+
+
+def _replaced(call: str) -> str:
+    length = "strlen(s)::BIGINT * greatest(strlen(r), 1)"
+    return f"CASE WHEN {length} > {LONGEST_TEXT} THEN error('the text is too long for a replacement') ELSE {call} END"
+
+
+LIMITED: dict[str, tuple[str, ...]] = {
+    "series": (
+        f"(a, b) AS {_series('b::BIGINT - a::BIGINT', '')}",
+        f"(a, b, s) AS {_series('(b::BIGINT - a::BIGINT) // s', ', s::BIGINT')}",
+    ),
+    "replace": (f"(s, p, r) AS {_replaced('replace(s, p, r)')}",),
+    "regexp_replace": (
+        f"(s, p, r) AS {_replaced('regexp_replace(s, p, r)')}",
+        f"(s, p, r, m) AS {_replaced('regexp_replace(s, p, r, m)')}",
+    ),
+}
+"""Macros for functions of DuckDB that could take any amount of memory."""
+
 TABLE_FUNCTIONS: dict[str, str] = {
     "pg_get_keywords": "() AS TABLE SELECT 'select' AS word, 'R' AS catcode, 'reserved' AS catdesc",
     "pg_timezone_names": "() AS TABLE SELECT 'UTC' AS name, 'UTC' AS abbrev, false AS is_dst",
@@ -133,7 +160,7 @@ def macros() -> Iterator[str]:
     yield f"CREATE MACRO {PREFIX}quote_ident{FUNCTIONS['quote_ident'][0]}"
     for helper in HELPERS:
         yield f"CREATE MACRO {helper}"
-    for name, forms in FUNCTIONS.items():
+    for name, forms in (*LIMITED.items(), *FUNCTIONS.items()):
         if name != "quote_ident":
             yield f"CREATE MACRO {PREFIX}{name}{', '.join(forms)}"
     for name, form in TABLE_FUNCTIONS.items():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.model import types as t
 from tidemill.model.types import Type
-from tidemill.serving.pgwire.catalog.database import CatalogDatabase
 from tidemill.serving.pgwire.catalog.functions import FUNCTIONS
+from tidemill.serving.pgwire.catalog.lending import CatalogDatabases
 from tidemill.serving.pgwire.catalog.shape import read_shape
 from tidemill.serving.pgwire.catalog.translate import CatalogQuery, read_catalog_query
-from tidemill.serving.pgwire.errors import PgError
+from tidemill.serving.pgwire.errors import Cancelled, PgError
 from tidemill.serving.pgwire.messages import ColumnDescription
 from tidemill.serving.pgwire.outcome import Description, Outcome, ResultColumn
 from tidemill.serving.pgwire.scan import StatementText
@@ -22,6 +23,9 @@ from tidemill.serving.pgwire.types.binary import array_bytes, binary_encoder
 from tidemill.serving.pgwire.types.text import Encoder, array_text, text_encoder
 
 __all__ = ["CatalogPlan", "catalog_plan"]
+
+T = TypeVar("T")
+Answer = tuple[tuple[ResultColumn, ...], list[tuple[Any, ...]]]
 
 QUERIES = {"SELECT", "WITH", "VALUES", "TABLE"}
 TOLD_BY = frozenset(FUNCTIONS) | {"information_schema", "set_config", "format_type", "current_catalog", "session_user"}
@@ -87,7 +91,7 @@ class CatalogPlan:
             of or self._query.parameters.get(place, oids.TEXT) for place, of in zip(places, given, strict=True)
         )
         if self._columns is None:
-            self._columns, _ = await self._session.pool.run(self._ask, [None] * self._count)
+            self._columns, _ = await self._ask([None] * self._count)
         return Description(types, self._columns)
 
     async def run(self, values: Sequence[Any]) -> Outcome:
@@ -95,29 +99,61 @@ class CatalogPlan:
         self._session.require_sound()
         for name, value, local in self._query.settings:
             self._session.settings.set(name, value, local=local)
-        columns, rows = await self._session.pool.run(self._ask, values)
+        columns, rows = await self._ask(values)
         return Outcome("SELECT {rows}", self._columns or columns, rows)
 
-    def _ask(self, values: Sequence[Any]) -> tuple[tuple[ResultColumn, ...], list[tuple[Any, ...]]]:
+    async def _ask(self, values: Sequence[Any]) -> Answer:
+        """The answer, unless it is cancelled or takes too long."""
+        session = self._session
+        most, given = session.shared.limits.catalog_seconds, session.timeout
+        answer = asyncio.ensure_future(self._answer(values))
+        over = asyncio.ensure_future(session.cancelled.wait())
+        try:
+            await asyncio.wait({answer, over}, timeout=min(given or most, most), return_when="FIRST_COMPLETED")
+        finally:
+            over.cancel()
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait({answer})
+        if not answer.cancelled():
+            return answer.result()
+        if session.cancelled.is_set():
+            raise Cancelled
+        if given is not None and given <= most:
+            raise Cancelled(f"the statement took longer than {given:g} seconds")
+        raise Cancelled(f"a query of the catalog takes at most {most:g} seconds")
+
+    async def _answer(self, values: Sequence[Any]) -> Answer:
         session = self._session
         facts = {"database": session.database, "user": session.user, "process": session.process, "version": VERSION}
-        shape = read_shape(session.session)
-        found, rows = self._database().query(
-            self._query.text, self._values(values), shape, facts, session.settings.snapshot()
-        )
+        shape = await _stoppable(session.run(read_shape, session.session), session.cancel)
+        if session.shared.catalog is None:
+            session.shared.catalog = CatalogDatabases()
+        async with session.shared.catalog.lent(session.user) as database:
+            settings = session.settings.snapshot()
+            query = session.run(database.query, self._query.text, self._values(values), shape, facts, settings)
+            found, rows = await _stoppable(query, database.interrupt)
         told = self._query.columns if len(self._query.columns) == len(found) else ((None, None),) * len(found)
         columns = tuple(_column(label or name, of, kind) for (name, of), (label, kind) in zip(found, told, strict=True))
         return columns, rows
 
-    def _database(self) -> CatalogDatabase:
-        if self._session.shared.catalog is None:
-            self._session.shared.catalog = CatalogDatabase()
-        database: CatalogDatabase = self._session.shared.catalog
-        return database
-
     def _values(self, values: Sequence[Any]) -> dict[str, Any]:
         used = dict.fromkeys(self._query.order)
         return {str(place): values[place - 1] for place in used}
+
+
+async def _stoppable(work: Coroutine[Any, Any, T], stop: Callable[[], object]) -> T:
+    """The result of work in a thread. If it is cancelled, ``stop`` ends it, and it has ended when this does."""
+    running = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            stop()  # in vain where it has yet to begin
+            await asyncio.wait({running}, timeout=0.05)
+        if not running.cancelled():
+            running.exception()  # of a query that was ended
+        raise
 
 
 _KINDS: dict[str, int] = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
 
+from tidemill.serving.pgwire.catalog.allowed import require_allowed, require_shallow
 from tidemill.serving.pgwire.catalog.columns import catalogs, column_types, duckdb_type
 from tidemill.serving.pgwire.catalog.database import SCHEMAS
 from tidemill.serving.pgwire.catalog.functions import FUNCTIONS, PREFIX, TABLE_FUNCTIONS
@@ -26,6 +26,9 @@ ALSO_OURS = {"format", "array_length", "array_lower", "array_upper", "array_to_s
 
 DEEPEST, RECURSION = 60, 5_000
 """Parentheses within each other in a query of the catalog at most, and Python's calls that these need."""
+
+LONGEST = 100_000
+"""Characters of a query of the catalog at most, which take about a second to read."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +56,24 @@ def read_catalog_query(text: str) -> CatalogQuery | None:
     >>> read_catalog_query("SELECT customer FROM orders") is None
     True
     """
-    if _nesting(text) > DEEPEST:
+    if len(text) > LONGEST or _nesting(text) > DEEPEST:
         return None
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION))
     try:
         tree = parse_one(text, read="postgres")
-    except (SqlglotError, RecursionError):
+    except Exception:  # mostly its own, but some texts have its parser fail by others
         return None
     if not isinstance(tree, exp.Query):
         return None
     found = _Relations(tree)
     if not found.asked:
         return None
+    require_allowed(tree)
     columns = tuple(_column(one) for one in tree.selects) if not any(map(_is_star, tree.selects)) else ()
     parameters = _parameters(tree)
     settings = tuple(_set_configs(tree))
     tree = _all_translated(tree)
+    require_shallow(tree)
     order = tuple(int(one.name) for one in tree.find_all(exp.Parameter) if one.name.isdigit())
     return CatalogQuery(
         tree.sql("duckdb", comments=False),
@@ -305,6 +310,11 @@ def _table(node: Any) -> exp.Expr:
         node.set("catalog", None)
     elif isinstance(node.this, exp.Func):
         node.set("db", None)
+        if isinstance(node.this, exp.Explode):  # the alias of such a table is that of its column, too
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier("generate_series"))
+            if not alias.args.get("columns"):
+                alias.set("columns", [exp.to_identifier(alias.name)])
+            node.set("alias", alias)
     return node  # type: ignore[no-any-return]
 
 
@@ -332,6 +342,24 @@ def _named_function(node: Any) -> exp.Expr:
     arguments = [one for one in node.args.values() if isinstance(one, exp.Expr)]
     arguments += [one for value in node.args.values() if isinstance(value, list) for one in value]
     return exp.Anonymous(this=f"{PREFIX}{name}", expressions=arguments)
+
+
+def _limited(node: Any) -> exp.Expr:
+    """A function whose values could be of any size, as the macro that refuses large ones."""
+    name, *arguments = _LIMITED[type(node)]
+    given = [node.args[one] for one in arguments if node.args.get(one) is not None]
+    found = exp.Anonymous(this=f"{PREFIX}{name}", expressions=given)
+    if name != "series":
+        return found
+    return exp.Unnest(expressions=[found]) if isinstance(node.parent, exp.Lateral) else exp.Explode(this=found)
+
+
+_LIMITED: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.ExplodingGenerateSeries: ("series", "start", "end", "step"),
+    exp.Replace: ("replace", "this", "expression", "replacement"),
+    exp.RegexpReplace: ("regexp_replace", "this", "expression", "replacement", "modifiers"),
+}
+"""Such functions: their macro, and their arguments."""
 
 
 def _dot(node: Any) -> exp.Expr:
@@ -454,4 +482,5 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.RegexpLike: lambda node: _matches(node.this, node.expression, False),
     exp.RegexpILike: lambda node: _matches(node.this, node.expression, True),
     **dict.fromkeys(_SQLGLOT_NAMES, _named_function),
+    **dict.fromkeys(_LIMITED, _limited),
 }

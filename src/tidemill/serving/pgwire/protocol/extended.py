@@ -5,7 +5,8 @@ After an error everything up to the next Sync is passed over, so a client may se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tidemill.serving.pgwire.protocol.copying import copy_in
 from tidemill.serving.pgwire.protocol.positions import hint_for, position_of
 from tidemill.serving.pgwire.protocol.sending import CHUNK
 from tidemill.serving.pgwire.scan import StatementText, split
+from tidemill.serving.pgwire.session import SHORT_TEXT
 from tidemill.serving.pgwire.statements.engine_plan import EnginePlan
 from tidemill.serving.pgwire.statements.plan import plan_of
 from tidemill.serving.pgwire.types.parameters import value_of
@@ -56,6 +58,16 @@ class Portal:
     def formats_of(self, columns: tuple[ResultColumn, ...]) -> tuple[int, ...]:
         """A format for each column."""
         return tuple(m.spread(self.formats, len(columns)))
+
+
+@contextmanager
+def _of(statement: StatementText | None) -> Iterator[None]:
+    """Have errors in the block know their statement."""
+    try:
+        yield
+    except TidemillError as error:
+        error.statement = statement  # type: ignore[attr-defined]
+        raise
 
 
 class ExtendedQuery:
@@ -146,6 +158,8 @@ class ExtendedQuery:
         statement = getattr(error, "statement", statement)
         session = self._connection.session
         assert session is not None
+        if not getattr(error, "noted", False):
+            self._connection.server.audit.noting(self._connection, statement).end(error)
         self._connection.refuse(error, position_of(statement, error, session), hint_for(statement, error, session))
 
     def _parse(self, asked: m.Parse) -> Work:
@@ -155,21 +169,32 @@ class ExtendedQuery:
             raise PgError("42P05", f'the prepared statement "{asked.name}" exists already')
         if len(self._statements) >= MOST_STATEMENTS:
             raise PgError("54000", f"a connection has at most {MOST_STATEMENTS:,} prepared statements")
-        statements = list(split(asked.text, postgres=session.postgres))
+        if len(asked.text) > SHORT_TEXT:
+            return self._parse_long(asked)
+        self._keep(asked.name, self._read(asked))
+        return None
+
+    async def _parse_long(self, asked: m.Parse) -> None:
+        session = self._connection.session
+        assert session is not None
+        self._keep(asked.name, await session.run(self._read, asked))
+
+    def _read(self, asked: m.Parse) -> PreparedStatement:
+        """The statement of a text, with its plan."""
+        session = self._connection.session
+        assert session is not None
+        most = self._connection.server.limits.statement_bytes
+        statements = list(split(asked.text, postgres=session.postgres, most=most))
         if len(statements) > 1:
             raise PgError("42601", "a prepared statement is one statement", position=statements[1].start)
-        statement = statements[0] if statements else None
-        try:
-            plan = None if statement is None else plan_of(session, statement, self)
-        except TidemillError as error:
-            error.statement = statement  # type: ignore[attr-defined]
-            raise
-        prepared = PreparedStatement(statement, plan, asked.types)
-        if plan is None:
-            prepared.description = Description((), None)
-        self._statements[asked.name] = prepared
+        if not statements:
+            return PreparedStatement(None, None, asked.types, Description((), None))
+        with _of(statements[0]):
+            return PreparedStatement(statements[0], plan_of(session, statements[0], self), asked.types)
+
+    def _keep(self, name: str, prepared: PreparedStatement) -> None:
+        self._statements[name] = prepared
         self._connection.send(m.PARSE_COMPLETE)
-        return None
 
     def _statement(self, name: str) -> PreparedStatement:
         if name not in self._statements:
@@ -180,11 +205,8 @@ class ExtendedQuery:
     async def _described(self, prepared: PreparedStatement) -> Description:
         if prepared.description is None:
             assert prepared.plan is not None
-            try:
+            with _of(prepared.statement):
                 prepared.description = await prepared.plan.describe(prepared.declared)
-            except TidemillError as error:
-                error.statement = prepared.statement  # type: ignore[attr-defined]
-                raise
         return prepared.description
 
     def _bind(self, asked: m.Bind) -> Work:
@@ -263,6 +285,7 @@ class ExtendedQuery:
     def _run_now(self, portal: Portal, limit: int) -> bool:
         """Answer at once what the warehouse has in memory under one key; false if it has to be waited for."""
         plan, connection = portal.prepared.plan, self._connection
+        noting = connection.server.audit.noting(connection, portal.prepared.statement, plan)
         found = plan.run_now(portal.values) if isinstance(plan, EnginePlan) else None
         if found is None or found.columns is None or len(found.rows) > limit:
             return False
@@ -270,18 +293,24 @@ class ExtendedQuery:
         connection.send(connection.sender.encoder(found.columns, formats)(found.rows))
         connection.sender.complete(found.tag, len(found.rows))
         portal.result, portal.sent = found, len(found.rows)
+        noting.end(None)
         return True
 
     async def _run(self, portal: Portal, limit: int) -> None:
-        plan, sender = portal.prepared.plan, self._connection.sender
+        """Run a portal that has not run yet, and send rows of it."""
+        if portal.result is not None:
+            await self._send(portal, portal.result, limit)
+            return
+        plan, connection, statement = portal.prepared.plan, self._connection, portal.prepared.statement
         assert plan is not None
-        if portal.result is None:
-            try:
-                portal.result = await plan.run(portal.values)
-            except TidemillError as error:
-                error.statement = portal.prepared.statement  # type: ignore[attr-defined]
-                raise
-        match portal.result:
+        with _of(statement), connection.server.audit.statement(connection, statement) as noting:
+            noting.planned(plan)
+            portal.result = await plan.run(portal.values)
+            await self._send(portal, portal.result, limit)
+
+    async def _send(self, portal: Portal, result: Result, limit: int) -> None:
+        sender = self._connection.sender
+        match result:
             case CopyIn() as copy:
                 await copy_in(self._connection, copy)
             case CopyOut() as copy:

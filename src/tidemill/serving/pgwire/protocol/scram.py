@@ -8,18 +8,23 @@ from typing import Any
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.errors import PgError
 
-__all__ = ["prove"]
+__all__ = ["WrongPassword", "prove"]
 
 MECHANISM = "SCRAM-SHA-256"
 SASL, CONTINUE, FINAL = 10, 11, 12
 
 
-async def prove(
-    user: str, verifier: Any, send: Callable[[bytes], None], answer: Callable[[], Awaitable[bytes]]
-) -> None:
-    """Have a client prove that it knows the password behind a ``verifier``; refused if it does not.
+class WrongPassword(Exception):
+    """A client that does not know the password, or does not speak SCRAM."""
 
-    ``send`` takes what the client is told, and ``answer`` gives what it says.
+
+async def prove(
+    verifier: Any, send: Callable[[bytes], None], answer: Callable[[], Awaitable[bytes]], allow: Callable[[], None]
+) -> None:
+    """Have a client prove that it knows the password behind a ``verifier``; ``WrongPassword`` if it does not.
+
+    ``send`` takes what the client is told, and ``answer`` gives what it says. ``allow`` is called when the proof is
+    there, and may still refuse to look at it: then nobody can try more passwords by trying many at once.
     """
     from scramp import ScramException, ScramMechanism
 
@@ -31,9 +36,11 @@ async def prove(
     try:
         _set_client_first(server, first.decode())
         send(m.authentication(CONTINUE, server.get_server_first().encode()))
-        server.set_client_final((await answer()).decode())
+        proof = await answer()
+        allow()
+        server.set_client_final(proof.decode())
     except (ScramException, UnicodeDecodeError):
-        raise PgError("28P01", f'password authentication failed for user "{user}"') from None
+        raise WrongPassword from None
     send(m.authentication(FINAL, server.get_server_final().encode()))
 
 

@@ -28,6 +28,8 @@ class ResultSender:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._encoders: dict[tuple[tuple[ResultColumn, ...], tuple[int, ...]], RowEncoder] = {}
+        self.sent: int | None = None
+        """Rows of the last statement, once it has ended."""
 
     def describe(self, columns: Sequence[ResultColumn], formats: Sequence[int]) -> None:
         """Announce columns."""
@@ -68,6 +70,7 @@ class ResultSender:
 
     def complete(self, tag: str, rows: int) -> None:
         """Send the end of a statement."""
+        self.sent = rows
         self._connection.send_notices()
         self._connection.send(m.command_complete(tag.replace("{rows}", str(rows))))
 

@@ -28,12 +28,15 @@ async def run_query(connection: Connection, text: str) -> None:
     statement: StatementText | None = None
     found = False
     try:
-        for statement in _statements(connection, text):
+        statements = _statements(connection, text)
+        while (statement := await session.read(text, next, statements, None)) is not None:
             found = True
-            if statement.parameters:
-                raise _no_parameters(statement)
-            plan = plan_of(session, statement, connection.extended)
-            await send_result(connection, await plan.run(()))
+            with connection.server.audit.statement(connection, statement) as noting:
+                if statement.parameters:
+                    raise _no_parameters(statement)
+                plan = await session.read(statement.text, plan_of, session, statement, connection.extended)
+                noting.planned(plan)
+                await send_result(connection, await plan.run(()))
         if not found:
             connection.send(m.EMPTY_QUERY)
     except TidemillError as error:
@@ -50,7 +53,7 @@ def _statements(connection: Connection, text: str) -> Iterator[StatementText]:
     session = connection.session
     assert session is not None
     before = session.postgres
-    statements = split(text, postgres=before)
+    statements = split(text, postgres=before, most=connection.server.limits.statement_bytes)
     for statement in statements:
         yield statement
         if session.postgres != before:

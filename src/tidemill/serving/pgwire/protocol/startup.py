@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shlex
 from collections.abc import Coroutine
+from contextlib import suppress
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidemill.model.errors import TidemillError
-from tidemill.serving.access.principal import LOCAL_OWNER, Principal
+from tidemill.serving.access.users import Users
 from tidemill.serving.pgwire import messages as m
 from tidemill.serving.pgwire.codec import LARGEST_MESSAGE, MalformedMessage
 from tidemill.serving.pgwire.errors import PgError, error_fields, sqlstate_of
-from tidemill.serving.pgwire.protocol.scram import prove
+from tidemill.serving.pgwire.protocol.scram import WrongPassword, prove
 from tidemill.serving.pgwire.session import PgSession
 from tidemill.serving.pgwire.settings import Settings
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from tidemill.serving.pgwire.connection import Connection
 
 __all__ = ["Startup"]
+
+LOG = logging.getLogger("tidemill.pgwire")
 
 Step = Coroutine[Any, Any, None] | Literal[True] | None
 
@@ -46,7 +51,7 @@ class Startup:
                 self._connection.flush()
                 return True
             case m.Cancel() as cancel:
-                self._connection.server.cancel(cancel.process, cancel.key)
+                self._connection.server.clients.cancel(cancel.process, cancel.key)
                 self._connection.end()
                 return True
             case m.Startup() as startup:
@@ -69,25 +74,27 @@ class Startup:
         loop, context = asyncio.get_running_loop(), connection.server.tls
         assert connection.transport is not None and context is not None
         connection.transport.write(b"S")
-        try:
+        transport = None
+        with suppress(OSError):
             transport = await loop.start_tls(connection.transport, connection, context, server_side=True)
-        except (OSError, ConnectionError):
-            connection.end()
+        if transport is None or connection.is_ending:  # nobody else tells the connection that it is lost
+            connection.connection_lost(None)
             return
-        assert transport is not None
         connection.transport, connection.is_encrypted = transport, True
 
     async def _begin(self, startup: m.Startup) -> None:
         connection, server = self._connection, self._connection.server
         try:
             self._negotiate(startup)
-            server.require_room(connection)
+            if server.tls_required and not connection.is_encrypted:
+                raise PgError("28000", "connections are taken with TLS alone", hint="Connect with sslmode=require.")
             user, database, settings = self._read(startup)
-            principal = await self._authenticate(user)
-            await self._open(user, principal, database, settings)
+            await self._authenticate(user)
+            server.clients.enter(connection)
+            await self._open(user, database, settings)
         except TidemillError as error:
+            LOG.info("a client was refused: %s", sqlstate_of(error))
             connection.send(m.fields_message(b"E", error_fields(error, severity="FATAL")))
-            server.refused(connection, sqlstate_of(error))
             connection.end()
 
     def _negotiate(self, startup: m.Startup) -> None:
@@ -113,28 +120,48 @@ class Startup:
             settings.set(name, value)
         return user, given.get("database") or user, Settings(settings.snapshot())
 
-    async def _authenticate(self, user: str) -> Principal:
-        """The user who has proven to be one, or the owner on this machine, where there are no users."""
-        connection, users = self._connection, self._connection.server.users
-        if users is None:
-            if connection.is_local:
-                return LOCAL_OWNER
+    async def _authenticate(self, user: str) -> None:
+        """Find out who connects: a user who proves it, or the owner on this machine, where there are no users."""
+        connection, server = self._connection, self._connection.server
+        if server.users is not None:
+            await self._prove(user, server.users)
+        elif not connection.is_local:
             raise PgError("28000", "only clients on this machine may connect, since there are no users")
-        await prove(user, users.scram(user), connection.send, connection.next_password)
-        found = users.principal(user)
-        if found is None:
-            raise PgError("28P01", f'password authentication failed for user "{user}"')
-        return found
+        server.audit.login(connection.principal.name, connection.address)
 
-    async def _open(self, user: str, principal: Principal, database: str, settings: Settings) -> None:
+    async def _prove(self, user: str, users: Users) -> None:
+        connection, server = self._connection, self._connection.server
+        failed, verifier = server.failed_logins, users.scram(user)
+        try:
+            await prove(verifier, connection.send, connection.next_password, lambda: self._require_patience(user))
+            found = users.principal(user)
+            if found is None:
+                raise WrongPassword
+        except WrongPassword:
+            failed.note(user, connection.address)
+            refused = PgError("28P01", f'password authentication failed for user "{user}"')
+            known = users.principal(user)
+            server.audit.login(None if known is None else known.name, connection.address, refused)
+            await asyncio.sleep(server.limits.failure_seconds)
+            raise refused from None
+        failed.came_in(user, connection.address)
+        connection.principal, connection.verifier = found, verifier
+
+    def _require_patience(self, user: str) -> None:
+        """Refuse to look at a password where too many were wrong."""
+        seconds = self._connection.server.failed_logins.wait(user, self._connection.address)
+        if seconds:
+            hint = f"Try again in {ceil(seconds)} seconds."
+            raise PgError("28000", "there were too many failed logins", hint=hint)
+
+    async def _open(self, user: str, database: str, settings: Settings) -> None:
         connection, server = self._connection, self._connection.server
         connection.frames.largest = LARGEST_MESSAGE
-        opened = await server.pool.run(server.open_session, principal, f"pgwire {connection.peer}")
-        session = PgSession(
+        opened = await server.pool.run(server.open_session, connection.principal, f"pgwire {connection.peer}")
+        user = connection.principal.name or user
+        connection.session = PgSession(
             opened, server.pool, settings, user, database, connection.process, connection.cancelled, server.shared
         )
-        session.apply_timeout()
-        connection.session = session
         connection.startup = None
         connection.send(m.AUTHENTICATED)
         connection.tell_settings()

@@ -9,7 +9,6 @@ from tidemill.serving.pgwire.errors import PgError
 from tidemill.serving.pgwire.outcome import Description, Outcome, ResultColumn, text_columns
 from tidemill.serving.pgwire.scan import StatementText
 from tidemill.serving.pgwire.session import PgSession
-from tidemill.serving.pgwire.settings import milliseconds
 from tidemill.serving.pgwire.statements.reader import WordReader
 
 __all__ = ["ControlPlan", "PreparedNames", "control_plan"]
@@ -177,9 +176,6 @@ def _setter(session: PgSession, name: str, value: str | None, local: bool) -> Co
                 f'time zone "{refused}" is not used: instants are shown in UTC',
                 hint="They have their offset, +00, so clients read them right.",
             )
-        if name.lower() == "statement_timeout":
-            milliseconds(session.settings["statement_timeout"])
-            session.apply_timeout()
         return Outcome(tag)
 
     return ControlPlan(run)
@@ -216,7 +212,6 @@ def _reset(session: PgSession, words: WordReader, names: PreparedNames) -> Contr
 
         async def run() -> Outcome:
             session.settings.reset()
-            session.apply_timeout()
             return Outcome("RESET")
 
         return ControlPlan(run)

@@ -166,6 +166,7 @@ class FetchPlan:
         """The next rows of a stream, or none after the timeout: what is being waited for then stays asked for."""
         if cursor.waiting is None:
             cursor.waiting = asyncio.ensure_future(anext(stream.batches, ()))
+            cursor.waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ask again
         done, _ = await asyncio.wait({cursor.waiting}, timeout=self._seconds)
         if not done:
             return ()

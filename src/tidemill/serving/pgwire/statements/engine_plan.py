@@ -33,7 +33,8 @@ class EnginePlan:
     def __init__(self, session: PgSession, statement: StatementText) -> None:
         self.statement = statement
         self.text = statement.named
-        self._translated = not session.postgres
+        self.is_translated = not session.postgres
+        """True once ``text`` is in the dialect of the warehouse."""
         self._session = session
         self._prepared: Any = None
         self._described: Description | None = None
@@ -83,10 +84,10 @@ class EnginePlan:
 
     async def _translate(self) -> None:
         """Bring the text to the dialect of the warehouse."""
-        if not self._translated:
+        if not self.is_translated:
             first = self.statement.marks[0].text.upper()
             self.text = await self._session.run(translate, self.statement.text, first, self._columns)
-            self._translated = True
+            self.is_translated = True
 
     def _columns(self, name: str) -> dict[str, str] | None:
         """The columns of a relation of the warehouse with their types; None if there is none of that name."""

@@ -73,6 +73,8 @@ class SubscribePlan:
         columns = await self._columns()
         session, asked = self._session.session, self._asked
         subscription = await self._session.run(lambda: session.subscribe(asked.view, since=asked.since, timeout=0))
+        for note in subscription.notes:
+            self._session.warn(note)
         return RowStream(columns, _changes(self._session, subscription, asked.until))
 
     async def _columns(self) -> tuple[ResultColumn, ...]:
@@ -90,7 +92,7 @@ async def _changes(
     """
     pause, seen = FIRST_PAUSE, -1
     try:
-        while not session.cancelled.is_set():
+        while not session.is_over:
             epoch = session.session.epoch
             if epoch != seen:
                 seen, pause = epoch, FIRST_PAUSE

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from tidemill.sources.lake.publication.key_positions import Positions
+from tidemill.sources.lake.marked_rows import Positions
 
 __all__ = ["delete_vectors", "read_vector", "vector_file"]
 

@@ -21,6 +21,7 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from tidemill.model.paths import url_scheme
+from tidemill.sources.lake.delta_files import selections
 from tidemill.sources.lake.delta_package import (
     CommitProperties,
     DeltaStorageHandler,
@@ -29,11 +30,12 @@ from tidemill.sources.lake.delta_package import (
     translated,
     write_deltalake,
 )
+from tidemill.sources.lake.marked_rows import Positions, positions_of
 from tidemill.sources.lake.publication.deletion_vectors import delete_vectors, read_vector, vector_file
 from tidemill.sources.lake.publication.delta_log import DeltaLog, removal
 from tidemill.sources.lake.publication.file_tiers import WORN_SHARE, crowded_tier
 from tidemill.sources.lake.publication.key_index import KeyIndex
-from tidemill.sources.lake.publication.key_positions import Positions, changed_keys, key_positions, without
+from tidemill.sources.lake.publication.key_positions import changed_keys, key_positions, without
 from tidemill.sources.lake.publication.lake_publication import Written
 
 __all__ = ["Applications", "DeltaWriter"]
@@ -177,7 +179,9 @@ class DeltaWriter:
         vectors = {path: add["deletionVector"] for path, add in files.items() if "deletionVector" in add}
         ours = {path: read_vector(self._location, vector) for path, vector in vectors.items()}
         read = {path: places for path, places in ours.items() if places is not None}
-        return read if len(read) == len(vectors) else _deleted_by_anybody(table)
+        if len(read) == len(vectors):
+            return read
+        return {path: positions_of(kept) for path, kept in selections(table).items()}  # vectors of whatever form
 
     def compact(self, files: int) -> Written | None:
         """Write small files of similar size as one, if there are so many; the rows and the epoch stay."""
@@ -257,18 +261,6 @@ def _log_entry(location: str, version: int) -> bytes:
         return Path(location, name).read_bytes()
     with pa_fs.PyFileSystem(DeltaStorageHandler(location)).open_input_file(name) as entry:
         return bytes(entry.read())
-
-
-def _deleted_by_anybody(table: Any) -> dict[str, Positions]:
-    """The same, as the package reads vectors of whatever form."""
-    found = pa.table(table.deletion_vectors())
-    root = table.table_uri.rstrip("/") + "/"
-    paths = [path.removeprefix(root) for path in found.column("filepath").to_pylist()]
-    kept = found.column("selection_vector").combine_chunks()
-    return {
-        path: np.flatnonzero(~kept[row].values.to_numpy(zero_copy_only=False)).astype(np.int64)
-        for row, path in enumerate(paths)
-    }
 
 
 def _with_gone(gone: pa.Table, come: pa.Table) -> pa.Table:

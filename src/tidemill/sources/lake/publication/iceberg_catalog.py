@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.model.errors import SetupError, SourceLost, TidemillError
+from tidemill.sources.lake.iceberg_package import Catalog, configured_catalog, told
 
 try:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -54,15 +55,17 @@ _PLAIN = ".metadata.json"
 
 
 @contextmanager
-def opened_catalog(path: str, name: str) -> Iterator[SqlCatalog]:
-    """The SQL catalog in an SQLite file, made with its folder if there is none; tables without a place go beside it."""
+def opened_catalog(path: str | None, name: str) -> Iterator[Catalog]:
+    """The catalog of that name in an SQLite file, or without one in the configuration of the package."""
+    with closing(configured_catalog(name) if path is None else _sqlite_catalog(path, name)) as catalog:
+        yield catalog
+
+
+def _sqlite_catalog(path: str, name: str) -> Catalog:
+    """The SQL catalog in a file, made with its folder if there is none; tables without a place go beside it."""
     folder = path.rpartition("/")[0]
     Path(folder).mkdir(parents=True, exist_ok=True)
-    catalog = _Catalog(name, uri=f"sqlite:///{path}", warehouse=f"file://{folder}")
-    try:
-        yield catalog
-    finally:
-        catalog.close()
+    return _Catalog(name, uri=f"sqlite:///{path}", warehouse=f"file://{folder}")
 
 
 @contextmanager
@@ -73,10 +76,10 @@ def translated(location: str) -> Iterator[None]:
     except (TidemillError, *Conflict):
         raise
     except Exception as error:  # of the package, of its catalog and of its files: their kinds are not documented
-        raise SourceLost("the Iceberg table cannot be written", where=location, detail=str(error)) from error
+        raise SourceLost("the Iceberg table cannot be written", where=location, detail=told(error)) from error
 
 
-def find_table(catalog: SqlCatalog, location: str) -> Table | None:
+def find_table(catalog: Catalog, location: str) -> Table | None:
     """The table of this name, if there is one."""
     try:
         return catalog.load_table(location)
@@ -84,7 +87,7 @@ def find_table(catalog: SqlCatalog, location: str) -> Table | None:
         return None
 
 
-def create_table(catalog: SqlCatalog, location: str, rows: pa.Table, properties: Mapping[str, str]) -> Table:
+def create_table(catalog: Catalog, location: str, rows: pa.Table, properties: Mapping[str, str]) -> Table:
     """Create a table with rows, in one commit."""
     catalog.create_namespace_if_not_exists(location.rpartition(".")[0])
     with catalog.create_table_transaction(location, schema=rows.schema, properties=PROPERTIES) as transaction:

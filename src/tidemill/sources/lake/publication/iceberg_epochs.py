@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tidemill.model.errors import NameTaken
 from tidemill.sources.lake.publication.epochs_table import COMPACTED_FILES, EpochRow, epoch_rows
 from tidemill.sources.lake.publication.iceberg_writer import OURS, IcebergWriter
+from tidemill.sources.lake.publication.lake_publication import CatalogPlace
 
 __all__ = ["IcebergEpochs"]
 
@@ -22,7 +23,7 @@ KEPT_SNAPSHOTS = 10
 class IcebergEpochs:
     """The Iceberg table of epochs of a name in a catalog."""
 
-    def __init__(self, location: str, catalog: tuple[str, str]) -> None:
+    def __init__(self, location: str, catalog: CatalogPlace) -> None:
         self._location = location
         self._writer = IcebergWriter(location, catalog)
 

@@ -11,6 +11,7 @@ from tidemill.sources.lake.publication.iceberg_writer import OURS, IcebergWriter
 from tidemill.sources.lake.publication.key_index import KeyIndex
 from tidemill.sources.lake.publication.lake_publication import (
     MERGE_ON_READ,
+    CatalogPlace,
     CommittedBy,
     Place,
     Shown,
@@ -30,7 +31,7 @@ class IcebergPublication(CommittedBy[Said]):
     def __init__(
         self,
         place: Place,
-        catalog: tuple[str, str],
+        catalog: CatalogPlace,
         name: str,
         owner: str,
         keys: KeyIndex | None,

@@ -50,19 +50,11 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import Record
 
+from tidemill.sources.lake.position_deletes import DELETE_SCHEMA, PATH_ID, read_deletes
+
 __all__ = ["FileChange", "IcebergFiles", "bytes_written", "commit_snapshot", "expire_snapshots", "other_columns"]
 
 MAIN = "main"
-PATH_ID, PLACE_ID = 2147483546, 2147483545
-"""The numbers of the columns of position deletes, as the Iceberg specification has them."""
-
-DELETE_SCHEMA = pa.schema(
-    [
-        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(PATH_ID)}),
-        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(PLACE_ID)}),
-    ]
-)
-
 MANY_MANIFESTS = 100
 """Number of manifests from which on they are written as one."""
 
@@ -109,11 +101,7 @@ class IcebergFiles:
 
     def marked(self, deletes: Iterable[str]) -> pa.Table:
         """The places of deleted rows that these files have."""
-        found = [DELETE_SCHEMA.empty_table()]
-        for path in deletes:
-            with self._table.io.new_input(path).open() as source:
-                found.append(pq.read_table(source, columns=DELETE_SCHEMA.names).cast(DELETE_SCHEMA))
-        return pa.concat_tables(found)
+        return read_deletes(self._table.io, deletes)
 
     def write_rows(self, rows: pa.Table, schema: Schema | None = None) -> list[DataFile]:
         """Write data files."""

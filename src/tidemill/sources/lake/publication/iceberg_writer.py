@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.model.errors import SourceLost
+from tidemill.sources.lake.marked_rows import Positions
+from tidemill.sources.lake.position_deletes import positions_by_file
 from tidemill.sources.lake.publication.file_tiers import crowded_tier
 from tidemill.sources.lake.publication.iceberg_catalog import (
     Conflict,
@@ -34,8 +36,8 @@ from tidemill.sources.lake.publication.iceberg_snapshot import (
     other_columns,
 )
 from tidemill.sources.lake.publication.key_index import KeyIndex
-from tidemill.sources.lake.publication.key_positions import Positions, changed_keys, without
-from tidemill.sources.lake.publication.lake_publication import Written
+from tidemill.sources.lake.publication.key_positions import changed_keys, without
+from tidemill.sources.lake.publication.lake_publication import CatalogPlace, Written
 
 __all__ = ["OURS", "IcebergWriter", "Said"]
 
@@ -53,13 +55,13 @@ Make = Callable[[Table], bool]
 
 
 class IcebergWriter:
-    """The Iceberg table of a name in a catalog, an SQLite file; it ``marks`` rows as deleted, or copies the others.
+    """The Iceberg table of a name in a catalog; it ``marks`` rows as deleted, or copies the others.
 
     Where they are is found by ``keys``; a table without them is never merged.
     """
 
     def __init__(
-        self, location: str, catalog: tuple[str, str], keys: KeyIndex | None = None, *, marks: bool = True
+        self, location: str, catalog: CatalogPlace, keys: KeyIndex | None = None, *, marks: bool = True
     ) -> None:
         self._location, self._catalog, self._keys, self._marks = location, catalog, keys, marks
 
@@ -104,7 +106,7 @@ class IcebergWriter:
 
     def _merge(self, table: Table, gone: pa.Table, come: pa.Table, said: Said) -> bool:
         files = IcebergFiles(table)
-        deleted = _by_path(files.marked(files.deletes))
+        deleted = positions_by_file(files.marked(files.deletes))
         found = self._found(files, gone, deleted) if gone.num_rows else {}
         if sum(map(len, found.values())) != gone.num_rows:
             return False
@@ -131,7 +133,7 @@ class IcebergWriter:
         chosen, joined = (crowded_tier(_sizes(some), least) for some in (files.data, files.deletes))
         if not (chosen or joined):
             return False
-        deleted, names = _by_path(files.marked(files.deletes)), [field.name for field in table.schema().fields]
+        deleted, names = positions_by_file(files.marked(files.deletes)), [field.name for field in table.schema().fields]
         rows = [without(files.read(path, names), deleted.get(path)) for path in chosen]
         places, kept = files.marked(joined), pa.array(files.data.keys() - set(chosen), pa.string())
         left = places.filter(pc.is_in(places.column("file_path"), value_set=kept))
@@ -195,13 +197,6 @@ def _written(table: Table, rows: int) -> Written:
 
 def _sizes(entries: Mapping[str, Any]) -> dict[str, int]:
     return {path: entry.data_file.file_size_in_bytes for path, entry in entries.items()}
-
-
-def _by_path(places: pa.Table) -> dict[str, Positions]:
-    """The places of deleted rows by file."""
-    groups = places.group_by("file_path").aggregate([("pos", "list")])
-    paths, lists = groups.column("file_path").to_pylist(), groups.column("pos_list")
-    return {path: np.unique(one.values.to_numpy()) for path, one in zip(paths, lists, strict=True)}
 
 
 def _places(found: Mapping[str, Positions]) -> pa.Table:

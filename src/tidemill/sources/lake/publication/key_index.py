@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.sorted_hashes import sought_hashes
-from tidemill.sources.lake.publication.key_positions import Positions, key_positions, live_positions
+from tidemill.sources.lake.marked_rows import Positions
+from tidemill.sources.lake.publication.key_positions import key_positions, live_positions
 from tidemill.storage.mapped.mapped_run import IndexedColumns, MappedRun
 
 __all__ = ["KeyIndex"]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Positions", "changed_keys", "key_positions", "live_positions", "without"]
+from tidemill.sources.lake.marked_rows import Positions
 
-Positions = npt.NDArray[np.int64]
-"""Places of rows in a file, in order."""
+__all__ = ["changed_keys", "key_positions", "live_positions", "without"]
 
 
 def key_positions(rows: pa.Table, keys: pa.Table) -> Positions:

@@ -14,6 +14,7 @@ __all__ = [
     "COPY_ON_WRITE",
     "MERGE_ON_READ",
     "WRITES",
+    "CatalogPlace",
     "CommittedBy",
     "LakePublication",
     "Place",
@@ -33,13 +34,17 @@ WRITES = {
 """The ways in which rows of a published table are deleted."""
 
 
+CatalogPlace = tuple[str | None, str]
+"""An Iceberg catalog: the path of an SQLite file, or None for one of pyiceberg's configuration, and its name."""
+
+
 @dataclass(frozen=True)
 class Place:
-    """Where a table is published: a location of a format, for Iceberg a name in a catalog with its path and name."""
+    """Where a table is published: a location of a format, for Iceberg a name in a catalog."""
 
     format: str
     location: str
-    catalog: tuple[str, str] | None = None
+    catalog: CatalogPlace | None = None
 
     def beside(self, name: str) -> Place:
         """The place of another table in the same folder or namespace.

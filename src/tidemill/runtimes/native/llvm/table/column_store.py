@@ -221,6 +221,8 @@ class ColumnStore:
         self._key_index.unlink(rows, self.rows)
         for index in self._indexes.values():
             index.unlink(rows, self._shown.value)
+            # A row with NULL in a key column, or one that is not shown, is in no chain, but may be marked as deleted.
+            index.links[rows : self.rows] = 0
         self._deleted[rows : self.rows] = 0
         self.rows, self._shown.value = rows, min(rows, self._shown.value)
         for numbers in deleted:

@@ -262,7 +262,7 @@ class LlvmTable:
         Where a change cannot be told from what was taken in, the rows are read again when they are next needed.
         """
         if not self._taken:
-            if self.take(ChangeSet.of_arrow(net_rows(change), change.fields)) is None:
+            if self.take(ChangeSet.of_arrow(net_rows(change, self.table.primary_key), change.fields)) is None:
                 self.free()
                 return
         elif change not in self._taken:
@@ -321,7 +321,7 @@ class LlvmTable:
     def _load(self) -> ColumnStore:
         # Whatever is read in the epoch under way includes changes that a rollback takes back.
         self._since_begin = True
-        return self._fill(net_rows(self._contents.rows(self.table.name)))
+        return self._fill(net_rows(self._contents.rows(self.table.name), self.table.primary_key))
 
     def _fill(self, rows: pa.Table) -> ColumnStore:
         """Take these rows for the table, numbered from 0 on."""

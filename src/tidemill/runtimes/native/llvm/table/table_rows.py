@@ -197,20 +197,31 @@ def equal_values(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np
     return equal
 
 
-def net_rows(change: ChangeSet) -> pa.Table:
+def net_rows(change: ChangeSet, key: Sequence[str]) -> pa.Table:
     """The rows of a change of a table with a primary key, each once: of rows that come and go the rest is left.
 
-    Rows with equal hashes are taken for equal only once they have been compared.
+    Only rows under keys of rows that have gone are summed. Rows with equal hashes are taken for equal only once they
+    have been compared.
 
     >>> from tidemill.model import types as t
     >>> fields = (Field("id", t.BIGINT), Field("n", t.BIGINT))
-    >>> net_rows(ChangeSet.of([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)], fields)).to_pylist()
+    >>> net_rows(ChangeSet.of([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)], fields), ["id"]).to_pylist()
     [{'id': 3, 'n': 4, '_weight': 1}]
     """
     table = change.arrow()
-    weights = table.column(WEIGHT).to_numpy()
-    if (weights == 1).all():  # the table had a primary key at all times, so no row came twice
+    going = table.column(WEIGHT).to_numpy() != 1
+    if not going.any():  # under each key of the table there is one row, so no row came twice
         return table
+    hashes = hash_columns(table.select(key).columns)
+    touched = pc.is_in(pa.array(hashes), value_set=pa.array(np.unique(hashes[going])))
+    summed = _summed(ChangeSet.of_arrow(table.filter(touched), change.fields))
+    return pa.concat_tables([table.filter(pc.invert(touched)), summed.select(table.column_names).cast(table.schema)])
+
+
+def _summed(change: ChangeSet) -> pa.Table:
+    """The rows of a change with their summed weights, without those of weight 0."""
+    table = change.arrow()
+    weights = table.column(WEIGHT).to_numpy()
     rows = table.drop_columns([WEIGHT])
     order = np.argsort(hashes := hash_columns(rows.columns), kind="stable")
     first = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[:1]]))
