@@ -112,12 +112,14 @@ def replace_often(place: Path | str, seed: int, steps: int, backend: str = "pyth
         options = f"WITH (strategy = '{chance.choice(STRATEGIES)}')"
         wh.sql(f"CREATE MATERIALIZED VIEW v {options} AS {QUERIES[0].format(FILTERS[0])}")
         wh.sql(READERS)
-        shape, bound = QUERIES[0], FILTERS[0]
-        for _ in range(steps):
-            shape = shape if chance.random() < 0.3 else chance.choice(QUERIES)
-            bound = bound if chance.random() < 0.4 else chance.choice(FILTERS)
-            query = shape.format(bound).replace("WHERE n", "WHERE t.n")
-            query = query.replace("t.n OVER", "n OVER")
+        shape, bound, query = QUERIES[0], FILTERS[0], QUERIES[0].format(FILTERS[0])
+        for turn in range(steps):
+            if query.startswith("SELECT k, n") and chance.random() < 0.3:  # a column that is made of others
+                query = query.replace("SELECT k, n", f"SELECT k, n, n * 2 - k AS m{turn}", 1)
+            else:
+                shape = shape if chance.random() < 0.3 else chance.choice(QUERIES)
+                bound = bound if chance.random() < 0.4 else chance.choice(FILTERS)
+                query = shape.format(bound).replace("WHERE n", "WHERE t.n").replace("t.n OVER", "n OVER")
             history[wh.epoch] = [f.name for f in wh.view("v").fields], sorted(wh.view("v").rows(), key=str)
             before = {name: wh.view(name).rows() for name in ("sums", "top")}
             since = wh.epoch
