@@ -48,9 +48,12 @@ class Play:
             self.model = before
             return False
         assert self.model.is_right()
+        self.check_events(before)
+        return True
+
+    def check_events(self, before: Model) -> None:
         happened = Counter((e.event, e.place, e.oid, e.element) for e in self.db.events)
         assert Counter({e: n for e, n in happened.items() if not self.reordered(e)}) == self.model.events(before)
-        return True
 
     def reordered(self, event: tuple[UpdateEvent, str, int, Any]) -> bool:
         """The model does not know the order of partners, and so not that it changed."""

@@ -14,7 +14,7 @@ import pytest
 import tidemill
 from tidemill.engine.telemetry import recorder
 from tidemill.engine.telemetry.refresh import Refresh
-from tidemill.model.errors import DuplicateKey, InvalidArgument, ParseError, UnknownName
+from tidemill.model.errors import DuplicateKey, InvalidArgument, ParseError, SetupError, UnknownName
 from tidemill.storage.bounded_log import BoundedLog
 
 
@@ -200,6 +200,31 @@ def test_it_is_bounded_and_the_newest_entries_stay(tmp_path: Path) -> None:
     lines = list(log.lines())
     numbers = [int(line.split()[0]) for line in lines]
     assert numbers == list(range(2_999, 2_999 - len(numbers), -1)) and len(numbers) > 100
+
+
+def test_its_lines_go_with_time_and_the_newest_entries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr("tidemill.storage.bounded_log.time.time", lambda: now)
+    for hour in range(0, 100, 5):  # a process each five hours
+        log = BoundedLog(tmp_path, 1 << 20, seconds=24 * 3600)
+        for step in range(5):
+            now = 1_000_000.0 + (hour + step) * 3600
+            log.append(f"{hour + step}\n")
+            for file in tmp_path.iterdir():
+                if file.stat().st_mtime > 1e9:  # just written, at a real time
+                    os.utime(file, (now, now))
+        log.close()
+    hours = [int(line) for line in log.lines()]
+    assert hours[:24] == list(range(99, 75, -1))
+    assert len(hours) <= 24 + 24 // 8 + 5
+
+
+def test_a_limit_in_time_is_an_option(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path, refresh_log="1MB, 7 days") as wh:
+        filled(wh)
+        assert of_changes(wh.refreshes(), "v")
+    with pytest.raises(SetupError, match="is not an amount of memory"):
+        tidemill.open(tmp_path, refresh_log="7 dogs")
 
 
 def test_none_is_written_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tidemill.engine.telemetry.recorder import REFRESH_LOG_BYTES
 from tidemill.engine.telemetry.refresh import Refresh, parse_line
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import SetupError, StorageError
+from tidemill.model.periods import parse_period
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.bounded_log import BoundedLog
 from tidemill.storage.commits.format import require_warehouse
@@ -60,7 +61,8 @@ def open(  # shadows the builtin for the public name tidemill.open
     With ``read_only`` the warehouse is read beside its writer, at one epoch until ``advance``; with ``follow`` as well
     it moves to new epochs by itself.
     ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
-    ``refresh_log`` limits the refresh log in the folder, such as ``"64MB"``; 0 keeps its last entries in memory only.
+    ``refresh_log`` limits the refresh log in the folder, such as ``"64MB"``, or ``"64MB, 30 days"``; 0 keeps its last
+    entries in memory only.
     """
     check_runtime_name(runtime)
     limit = None if memory is None else parse_size(memory)
@@ -87,7 +89,7 @@ def open(  # shadows the builtin for the public name tidemill.open
             follow=follow,
             secrets=allowed,
             builds=builds,
-            refresh_log=None if in_memory else _refresh_log(folder, parse_size(refresh_log)),
+            refresh_log=None if in_memory else _refresh_log(folder, *_log_limits(refresh_log)),
         )
     except BaseException:
         store.close()
@@ -95,9 +97,23 @@ def open(  # shadows the builtin for the public name tidemill.open
     return Warehouse(engine, folder, temporary)
 
 
-def _refresh_log(folder: FilePath, limit: int) -> BoundedLog | None:
+def _log_limits(text: str | int) -> tuple[int, float | None]:
+    """The bytes that the refresh log may have, and the seconds that its entries stay, if there is such a limit.
+
+    >>> _log_limits("64MB, 2 days"), _log_limits("1 hour") == (REFRESH_LOG_BYTES, 3600.0)
+    ((67108864, 172800.0), True)
+    """
+    size, seconds = str(REFRESH_LOG_BYTES), None
+    for part in str(text).split(","):
+        period = parse_period(part)
+        size, seconds = (part, seconds) if period is None else (size, period)
+    return parse_size(size), seconds
+
+
+def _refresh_log(folder: FilePath, limit: int, seconds: float | None = None) -> BoundedLog | None:
     """The refresh log of a folder: in it, or for one in an object store beside the copies of its files."""
-    return BoundedLog(system_of(folder).mapped(folder).parent / "refreshes", limit) if limit else None
+    place = system_of(folder).mapped(folder).parent / "refreshes"
+    return BoundedLog(place, limit, seconds=seconds) if limit else None
 
 
 def stored_refreshes(path: str | Path) -> Iterator[Refresh]:

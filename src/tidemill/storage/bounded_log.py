@@ -1,8 +1,9 @@
-"""Lines of text beside the commits of a warehouse: appended without a sync, and bounded in bytes.
+"""Lines of text beside the commits of a warehouse: appended without a sync, and bounded in bytes and time.
 
 Nothing of a warehouse depends on them. A crash may lose the last lines and tear one; a file that cannot be read is
 left out, and one that cannot be written loses lines. The folder has numbered segments, all but the newest compressed:
-``00000007.jsonl``, ``00000006.jsonl.gz``. The oldest are deleted once all together exceed the limit.
+``00000007.jsonl``, ``00000006.jsonl.gz``. The oldest are deleted once all together exceed the limit, or once all of
+their lines are older than they may be.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +20,7 @@ from pathlib import Path
 __all__ = ["BoundedLog"]
 
 SEGMENTS = 8
-"""Number of segments as which the limit is divided: so much is deleted at a time, at the most."""
+"""Number of segments as which the limits are divided: so much is deleted at a time, at the most."""
 
 LARGEST_SEGMENT = 4 << 20
 """Bytes at which a segment is compressed, which takes some 10 ms for each million."""
@@ -33,13 +35,16 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 class BoundedLog:
     """The lines in a folder, of up to about ``limit`` bytes, in files of this ``mode``.
 
-    One process writes, any may read.
+    Lines stay for ``seconds``, if that is given, and an eighth more at the most while others are appended. One process
+    writes, any may read.
     """
 
-    def __init__(self, folder: Path, limit: int, mode: int = 0o644) -> None:
+    def __init__(self, folder: Path, limit: int, mode: int = 0o644, seconds: float | None = None) -> None:
         self.folder = folder
         self._limit = limit
         self._mode = mode
+        self._seconds = seconds
+        self._begun = 0.0
         self._most = max(min(limit // SEGMENTS, LARGEST_SEGMENT), 1)
         self._owner = os.getpid()
         self._handle = -1
@@ -54,8 +59,12 @@ class BoundedLog:
         if self._handle < 0:
             self._open()
         self._size += os.write(self._handle, content)
-        if self._size >= self._most:
+        if self._size >= self._most or (self._seconds is not None and self._is_old(self._begun, SEGMENTS)):
             self._rotate()
+
+    def _is_old(self, moment: float, parts: int = 1) -> bool:
+        """True if a moment is longer ago than lines stay, or than one of so many parts of that."""
+        return self._seconds is not None and time.time() - moment > self._seconds / parts
 
     def _open(self) -> None:
         """Go on with the newest segment, after the end of a line that may be torn."""
@@ -67,6 +76,7 @@ class BoundedLog:
         self._number = max(numbers, default=1) + (bool(numbers) and not plain.exists())
         self._handle = os.open(self._file(self._number), _FLAGS, self._mode)
         self._size = os.fstat(self._handle).st_size
+        self._begun = _written(Path(f"{self._file(self._number - 1)}.gz"))
         if self._size:
             os.write(self._handle, b"\n")
 
@@ -81,7 +91,9 @@ class BoundedLog:
         draft.replace(packed)
         file.unlink()
         sizes = [(file, file.lstat().st_size) for _, file in self._segments()]
-        while sizes and sum(size for _, size in sizes) + self._most > self._limit:
+        while sizes and (
+            sum(size for _, size in sizes) + self._most > self._limit or self._is_old(_written(sizes[0][0]))
+        ):
             sizes.pop(0)[0].unlink(missing_ok=True)
 
     def lines(self) -> Iterator[str]:
@@ -107,6 +119,13 @@ class BoundedLog:
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
+
+
+def _written(file: Path) -> float:
+    """When a segment was compressed, and so the next one begun; now if it is not there."""
+    with suppress(OSError):
+        return file.lstat().st_mtime
+    return time.time()
 
 
 def _text_of(file: Path) -> str:

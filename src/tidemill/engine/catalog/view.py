@@ -197,6 +197,11 @@ class View:
         return RuntimeNeeds(self.options.get("runtime", "auto"), by_row, sharded)
 
     @property
+    def is_oql(self) -> bool:
+        """True if its query is in OQL, which begins with DEFINE, as no query in SQL does."""
+        return self.query[:6].lower() == "define"
+
+    @property
     def sources(self) -> list[str]:
         """The sources that it reads."""
         return sorted({name for kept in self.remote_subplans for name in kept.homes})

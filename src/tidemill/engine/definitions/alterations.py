@@ -78,9 +78,16 @@ class Alterations:
         with self._settled():
             self._state.require_writable()
             self._altering.require_alterable(altered.table.name)
-            return self.alter_all([altered], cascade=cascade, positions=positions)
+            return self._alter([altered], cascade=cascade, positions=positions)
 
-    def alter_all(
+    def alter_owned(self, altered: Sequence[AlteredTable], also: ChangeCatalog) -> None:
+        """Alter the tables of objects in one commit, with what ``also`` changes of the catalog."""
+        with self._settled():
+            for one in altered:
+                self._altering.require_alterable(one.table.name, owned=True)
+            self._alter(altered, also=also)
+
+    def _alter(
         self,
         altered: Sequence[AlteredTable],
         *,
@@ -95,9 +102,9 @@ class Alterations:
             for one in altered:
                 self._require_possible(before, one)
             changed = [one for whole in altered for one in (whole, whole.late) if one is not None]
-            gone = _readers_of_dropped(before, changed)
+            gone = _readers_of_dropped(before, changed, also)
             if gone and not cascade:
-                raise _still_read(changed, gone)
+                raise _still_read(changed, gone, also is None)
             gone = before.with_readers(gone)
             for ended in (*(one.table.name for one in changed), *gone):
                 ending.enter_context(self._publisher.ending(ended))
@@ -161,11 +168,15 @@ def altered_catalog(
     return AlteredCatalog(after, data, outdated, dropped)
 
 
-def _readers_of_dropped(before: Catalog, altered: Sequence[AlteredTable]) -> list[str]:
+def _readers_of_dropped(
+    before: Catalog, altered: Sequence[AlteredTable], also: ChangeCatalog | None = None
+) -> list[str]:
     """The views that are not what they were without the dropped columns: each is compiled without them."""
     trial = before.copy()
     for one in altered:
         trial.replace_entry(one.table.name, one.table)
+    if also is not None:
+        also(trial)
     for one in altered:
         _require_same_names(before, trial, one)
     gone = []
@@ -260,7 +271,10 @@ def _require_same_publications(before: Mapping[str, View], outdated: Sequence[Vi
 
 
 def _seeing(view: View, altered: Sequence[AlteredTable]) -> View:
-    """A view over altered tables, whose state is that of its old program."""
+    """A view over altered tables, whose state is that of its old program. In OQL attributes are named, so none is
+    seen that its text does not name."""
+    if view.is_oql:
+        return view
     columns = dict(view.columns)
     for one in altered:
         seen = one.seen(columns.pop(one.table.name, None))
@@ -279,11 +293,11 @@ def _referring(table: Table, parent: str, names: Mapping[str, str]) -> Table:
     return replace(table, references=references)
 
 
-def _still_read(altered: Sequence[AlteredTable], readers: Sequence[str]) -> Unsupported:
+def _still_read(altered: Sequence[AlteredTable], readers: Sequence[str], cascades: bool) -> Unsupported:
     first = next(one for one in altered if one.dropped)
     columns = ", ".join(f'"{column}"' for column in first.dropped)
     return Unsupported(
         f'column {columns} of "{first.before.name}" cannot be dropped',
         detail=f"It is read by {', '.join(readers)}.",
-        hint="Drop those first, or add CASCADE, which drops them too.",
+        hint=f"Drop those first{', or add CASCADE, which drops them too' if cascades else ''}.",
     )

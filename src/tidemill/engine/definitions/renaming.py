@@ -121,7 +121,7 @@ class Renaming:
 
 def _is_sql(view: View) -> bool:
     """True for a view whose definition is one query in SQL."""
-    return view.partitioning is None and view.query[:6].lower() != "define"
+    return view.partitioning is None and not view.is_oql
 
 
 def _rename_entry(catalog: Catalog, entry: Table | View, names: Mapping[str, str]) -> None:

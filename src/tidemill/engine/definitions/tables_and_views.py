@@ -232,8 +232,11 @@ class RelationDefinitions:
                     earlier = list(catalog.views).index(view.name)
                     view = self.sharing(view, dict(islice(catalog.views.items(), earlier)))
                     self._filler.fill_replanned(view, old)
-            finally:
+            except REVERTIBLE_ERRORS:
                 self._state.reload()  # runtimes hold maps of both programs under these names
+                raise
+            self._state.reload()
+            self._epochs.end()
 
     def keep_plans(self, plans: Mapping[str, Plan]) -> None:
         """Store for views when their plans, which stay as they are, were last looked at, in one commit."""

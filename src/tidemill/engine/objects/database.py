@@ -23,6 +23,7 @@ from tidemill.engine.handles import TableHandle, ViewHandle
 from tidemill.engine.inspect.explain import explanation_of
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.objects.bulk_load import BulkLoad
+from tidemill.engine.objects.class_changes import class_change
 from tidemill.engine.objects.draft import ObjectDraft
 from tidemill.engine.objects.draft_commit import changes_of_draft, check_draft
 from tidemill.engine.objects.events import ObjectEvent, events_of
@@ -65,15 +66,53 @@ class Objects:
 
     def __init__(self, engine: Engine, module: ObjectModule) -> None:
         self._engine = engine
-        self._module = module
-        self._stored = StoredObjects(engine, module)
+        self._known = module
+        self._objects = StoredObjects(engine, module)
         self._open: ObjectDraft | None = None
         self._happened: list[ObjectEvent] | Callable[[], Iterable[ObjectEvent]] = []
+
+    @property
+    def _module(self) -> ObjectModule:
+        """The classes as they are declared now: another handle may have altered them."""
+        declared = self._engine.catalog.module
+        if declared is not None and declared is not self._known:
+            self._known, self._objects = declared, StoredObjects(self._engine, declared)
+        return self._known
+
+    @property
+    def _stored(self) -> StoredObjects:
+        """The stored objects of these classes."""
+        _ = self._module
+        return self._objects
 
     @property
     def schema(self) -> ObjectSchema:
         """The classes."""
         return self._module.schema
+
+    def alter(self, odl: str | Path, values: Mapping[str, Any] | None = None) -> None:
+        """Declare the classes anew, in one commit: attributes and classes may come, attributes may go, and get wider
+        types.
+
+        Objects that are there have NULL and empty collections in new attributes, or one of ``values``:
+        ``{"part.weight": 1}``. Refused with the reason where objects or views would not fit.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     db = objects(wh, "module m { class part (extent Parts) { attribute long id; }; }")
+        ...     wheel = db.create("part", id=1)
+        ...     db.alter("module m { class part (extent Parts) { attribute long id, size; }; }", {"part.size": 7})
+        ...     db.get(wheel)
+        {'oid': 1, 'id': 1, 'size': 7}
+        """
+        name, text = (str(odl), odl.read_text(encoding="utf-8")) if isinstance(odl, Path) else ("odl", odl)
+        with self._engine.settled():
+            if self._engine.object_epoch_open:
+                raise Unsupported("an epoch of objects is under way", hint="End it first.")
+            self._engine.state.require_writable()
+            module = ObjectModule.of(text, name)
+            change = class_change(self._engine.catalog, self._module, module, values or {})
+            self._engine.altering.tables.alter_owned(change.altered, change.apply)
 
     @property
     def text(self) -> str:
@@ -360,8 +399,8 @@ def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
             raise NameTaken(
                 f'the warehouse has objects of module "{known.schema.name}", and other classes were declared',
                 where=name,
-                detail="A warehouse has one module, and its classes stay as they are.",
-                hint="Leave the text out, or open another warehouse.",
+                detail="A warehouse has one module.",
+                hint="Leave the text out, and declare its classes anew: objects(wh).alter(odl).",
             )
         return Objects(engine, known)
 

@@ -122,7 +122,8 @@ class ViewFiller:
     def fill_replanned(self, view: View, old: View) -> None:
         """Compute the maps of a view that has a new program for the same rows, and commit them with the catalog.
 
-        The rows of the view stay as they are stored: readers, subscribers and the history notice nothing.
+        The rows of the view stay as they are stored: readers, subscribers and the history notice nothing. The
+        transaction stays open until the caller has loaded what is stored.
         """
         state = self._state
         state.catalog.update_view(view)
@@ -138,7 +139,7 @@ class ViewFiller:
             replaced=tuple(sorted(before & after)),
         )
         self._epochs.filled(view.name, started, work, stored, "planned anew: maps computed again")
-        self._epochs.commit(epoch, refreshed=(view.name,))()
+        self._epochs.commit(epoch, refreshed=(view.name,), ends=False)()
 
     def load_beside(self, view: View, number: int) -> dict[str, ChangeSet]:
         """The contents that the maps of a view have to begin with, by name, while another one of its name is there.

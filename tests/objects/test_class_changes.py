@@ -1,0 +1,148 @@
+"""Classes declared anew: attributes and classes come and go between epochs of objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill
+from tests.objects.model import Model
+from tests.objects.test_random import HERE, Play
+from tidemill.model.errors import DataError, NameTaken, TidemillError, UnknownName, Unsupported
+
+ODD = (HERE / "odd.odl").read_text()
+
+STEPS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("attribute short a, b;", "attribute short a, b; attribute long n; attribute set<long> marks;", {"thing.n": 7}),
+    ("attribute set<long> marks;", "attribute set<long> marks; attribute list<long> more;", {"thing.more": [3, 1, 3]}),
+    ("attribute short a, b;", "attribute long a, b;", {}),
+    ("enum Colour {Red, Green};", "enum Colour {Red, Green, Blue};", {}),
+    ("attribute list<double> sizes;", "", {}),
+    ("attribute thing label;", "attribute thing label; attribute crate within;", {}),
+    ("attribute date made;", "attribute date made; relationship thing maker inverse thing::made;", {}),
+    ("class crate extends", "class big extends box (extent Bigs) { attribute long size; }; class crate extends", {}),
+    ("attribute bag<thing> likes;", "", {}),
+)
+
+
+class Rows(Play):
+    """Compares rows alone: that a list of partners is in another order is no event to the model, here at any depth."""
+
+    def check_events(self, before: Model) -> None:
+        """Leave events alone."""
+
+
+def redeclared(play: Play, odl: str, values: dict[str, Any]) -> None:
+    """The classes and their model, declared anew."""
+    play.db.alter(odl, values)
+    model, old = play.model, play.model.objects
+    model.schema = play.db.schema
+    model.stored = play.classes = Model(play.db.schema).stored
+    for oid, (cls, held) in old.items():
+        attributes = {n: a for n, a in model.schema.attributes(cls).items() if a.inverse is None}
+        empty = {n: None if a.collection is None else [] for n, a in attributes.items()}
+        given = {n: values[place] for n in attributes if (place := f"{model.schema.declares(cls, n)}.{n}") in values}
+        old[oid] = cls, {n: held.get(n, given.get(n, empty[n])) for n in attributes}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))])
+def test_objects_go_on_with_other_classes(tmp_path: Path, seed: int) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        play, odl = Rows(tidemill.objects(wh, HERE / "odd.odl"), seed), ODD
+        other = tidemill.objects(wh)
+        play.db.define("define pairs() as select struct(a: t.a, o: u.b) from t in Things, u in t.friends")
+        wh.sql(
+            "CREATE MATERIALIZED VIEW tags AS "
+            "SELECT tag, COUNT(*) AS n FROM things LATERAL VIEW EXPLODE(tags) AS tag GROUP BY tag"
+        )
+        for old, new, values in STEPS:
+            for _ in range(6):
+                play.epoch()
+            odl = odl.replace(old, new)
+            if "inverse thing::made" in new:
+                odl = odl.replace(
+                    "attribute set<string> tags;",
+                    "attribute set<string> tags; relationship bag<lid> made inverse lid::maker;",
+                )
+            redeclared(play, odl, values)
+            play.check(wh)
+        for _ in range(10):
+            play.epoch()
+        play.check(wh)
+        assert all(one.ok for one in wh.verify())
+        assert other.schema == play.db.schema
+        oids = play.model.oids("thing")
+        assert oids
+        assert other.get(oids[0]) == play.db.get(oids[0])
+    with tidemill.open(tmp_path / "w", runtime="native", backend="python") as wh:
+        play.db = tidemill.objects(wh)
+        for _ in range(5):
+            play.epoch()
+        play.check(wh)
+        assert all(one.ok for one in wh.verify())
+
+
+SMALL = """module m {
+  enum kind {Wood, Steel};
+  class part (extent Parts key id) { attribute long id, size; attribute kind k; attribute bag<part> pieces; };
+  class plate extends part (extent Plates) { attribute double area; };
+  class note { attribute string text; };
+};"""
+
+REFUSED: list[tuple[str, str, dict[str, Any], type[TidemillError], str]] = [
+    ("class note { attribute string text; };", "", {}, Unsupported, "is not declared any more"),
+    ("plate extends part", "plate", {}, Unsupported, "extends another class"),
+    ("extent Parts", "extent Items", {}, Unsupported, "has another extent"),
+    ("long id, size", "long id; attribute string size", {}, Unsupported, 'has another attribute "size"'),
+    ("bag<part>", "set<part>", {}, Unsupported, 'has another attribute "pieces"'),
+    ("{Wood, Steel}", "{Wood}", {}, Unsupported, "has fewer names"),
+    ("key id", "keys id, size", {}, DataError, "cannot have the constraint"),
+    (
+        "(extent Parts key id) { attribute",
+        "(extent Parts keys id, w) { attribute long w; attribute",
+        {},
+        Unsupported,
+        "the key",
+    ),
+    ("attribute long id, size;", "attribute long id;", {}, Unsupported, 'column "size" of "parts" cannot be dropped'),
+    ("attribute double area;", "attribute double area, weight;", {"part.weight": 1.0}, UnknownName, "plate.weight"),
+    ("attribute double area;", "attribute double area, weight;", {"plate.weight": "x"}, DataError, "x"),
+    ("attribute double area;", "attribute double area; attribute part of;", {"plate.of": 1}, Unsupported, "refers to"),
+    ("class note {", "class other (extent Taken) { attribute long a; }; class note {", {}, NameTaken, "taken"),
+    ("module m", "modul m", {}, TidemillError, "module"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "values", "error", "told"), REFUSED)
+def test_what_does_not_fit_is_refused_and_changes_nothing(
+    old: str, new: str, values: dict[str, Any], error: type[TidemillError], told: str
+) -> None:
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        db = tidemill.objects(wh, SMALL)
+        wh.sql("CREATE TABLE taken (a INT)")
+        db.define("define sizes() as select p.size from p in Parts")
+        db.create("part", id=1, size=3)
+        db.create("plate", id=2, size=3, k="Wood")
+        before = wh.tables(), db.text, sorted(wh.table("parts").rows())
+        with pytest.raises(error, match=told):
+            db.alter(SMALL.replace(old, new), values)
+        assert (wh.tables(), db.text, sorted(wh.table("parts").rows())) == before
+        db.create("part", id=7, size=1)
+        assert wh.view("sizes").verify().ok
+
+
+def test_a_new_key_holds_and_an_epoch_ends_first() -> None:
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        db = tidemill.objects(wh, SMALL)
+        db.create("part", id=1, size=3)
+        with db.epoch(), pytest.raises(Unsupported, match="an epoch of objects is under way"):
+            db.alter(SMALL.replace("key id", "keys id, size"))
+        db.alter(SMALL.replace("key id", "keys id, size"))
+        assert db.find("part", size=3) == 1
+        with pytest.raises(DataError):
+            db.create("part", id=2, size=3)
+        with pytest.raises(NameTaken, match=r"other classes were declared") as taken:
+            tidemill.objects(wh, SMALL)
+        assert "alter(odl)" in (taken.value.hint or "")
