@@ -1,8 +1,10 @@
-"""Pausing Python's cyclic garbage collector while many rows are created."""
+"""When Python's cyclic garbage collector runs, and what it visits."""
 
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Mapping
 
 
 class garbage_collection_paused:
@@ -26,3 +28,28 @@ class garbage_collection_paused:
     def __exit__(self, *_: object) -> None:
         if self._collects:
             gc.enable()
+
+
+class loaded_code_passed_over:
+    """Context in which the garbage collector passes over the code that is loaded, for a process that serves.
+
+    A full collection visits each object. Nine in ten were functions, classes and constants of modules, so clients waited for
+    90 ms instead of 10. After the first full collection, and after each one before which more modules were loaded, what
+    is there is left out of later ones.
+    """
+
+    __slots__ = ("_modules",)
+
+    def __enter__(self) -> None:
+        self._modules = 0
+        gc.callbacks.append(self._collected)
+        gc.collect()
+
+    def _collected(self, phase: str, info: Mapping[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2 and self._modules != len(sys.modules):
+            self._modules = len(sys.modules)
+            gc.freeze()
+
+    def __exit__(self, *_: object) -> None:
+        gc.callbacks.remove(self._collected)
+        gc.unfreeze()

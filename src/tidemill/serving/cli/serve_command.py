@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.runtimes.garbage_collection import loaded_code_passed_over
 from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
@@ -98,7 +99,8 @@ def serve(
 def wait_for(server: Server) -> None:
     """Wait until the server has stopped, by itself or by Ctrl-C, which ends the command as it ends any other."""
     try:
-        server.wait()
+        with loaded_code_passed_over():
+            server.wait()
     except KeyboardInterrupt:
         print("\nfinishing what runs ... (Ctrl-C again ends the process)", file=sys.stderr, flush=True)
         server.stop()
