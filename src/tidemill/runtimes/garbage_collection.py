@@ -33,9 +33,9 @@ class garbage_collection_paused:
 class loaded_code_passed_over:
     """Context in which the garbage collector passes over the code that is loaded, for a process that serves.
 
-    A full collection visits each object. Nine in ten were functions, classes and constants of modules, so clients waited for
-    90 ms instead of 10. After the first full collection, and after each one before which more modules were loaded, what
-    is there is left out of later ones.
+    A full collection visits each object. Nine in ten were functions, classes and constants of modules, so clients
+    waited for 90 ms instead of 10. After the first full collection, and after each one before which more modules were
+    loaded, what is there is left out of later ones.
     """
 
     __slots__ = ("_modules",)
