@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from scramp import ScramClient, ScramMechanism
 from typer.testing import CliRunner
 
 import tidemill
+from tests.serving.certificates import make_certificate
 from tidemill.model.errors import (
     InvalidArgument,
     NameTaken,
@@ -191,12 +191,7 @@ def test_binding(users: Users, tmp_path: Path) -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(
-        f"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -keyout {key} -out {certificate}".split(),
-        check=True,
-        capture_output=True,
-    )
+    certificate, key = make_certificate(tmp_path)
     context = tls_context(certificate, key)
     assert context is not None
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 from contextlib import closing
 
 import psycopg
 import pytest
 
 import tidemill
+from tests.serving.certificates import make_certificate
 from tests.serving.pgwire import raw
 from tests.serving.pgwire.door import SHOP, Door
 from tests.serving.pgwire.guarded import eventually
@@ -20,18 +20,9 @@ from tidemill.serving.pgwire.limits import PgLimits
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    made = subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        capture_output=True,
-    )
-    if made.returncode:
-        pytest.skip(f"openssl made no certificate: {made.stderr.decode()[-200:]}")
+    made = make_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(made.certificate, made.key)
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql(SHOP)
         users = Users(folder / "users.json")
