@@ -55,6 +55,7 @@ class Terminal:
             timeout=120,
             dimensions=(40, 120),
             preexec_fn=_hears_interrupts,
+            use_poll=True,  # select() takes no number above 1023, and a process that runs all tests has more files
         )
 
     def waits_for(self, *texts: str) -> None:

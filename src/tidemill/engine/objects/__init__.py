@@ -2,6 +2,7 @@
 
 - ``database``: ``Objects``, the public class
 - ``draft``: the uncommitted changes of an epoch of objects; ``draft_commit``: its checks, and the rows it changes
+- ``class_changes``: classes declared anew: the tables that are altered, and what does not fit them
 - ``events``: the events of a committed epoch of objects
 - ``stored_objects``: objects as of the last epoch, by identity, key and reference
 - ``bulk_load``: many new objects at once; ``object_columns``: their columns
