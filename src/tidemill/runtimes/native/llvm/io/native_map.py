@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
@@ -115,6 +116,15 @@ class NativeMap:
     def touches(self) -> int:
         """The number of entries that the epoch has touched; one that has left and come again counts twice."""
         return self._handle[self._journal]
+
+    def touched_cells(self, place: int) -> npt.NDArray[Any]:
+        """A key column of all entries that the epoch has touched, as it lies in the journal; one that has left and come
+        again is there twice. To be read at once: the next change overwrites it."""
+        count, data = self.touches, self._handle[self._journal - 1]
+        if not count:
+            return np.empty(0, self._record.columns)[f"key{place}"]
+        memory = (ctypes.c_uint8 * (count * self._record.payload)).from_address(data)
+        return np.frombuffer(memory, dtype=self._record.columns)[f"key{place}"]
 
     def negatives(self, value: str) -> int:
         """The number of entries with a negative ``value`` (or ``_weight``), which must be guarded."""

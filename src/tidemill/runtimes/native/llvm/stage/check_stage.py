@@ -14,7 +14,6 @@ from tidemill.program.stages import (
     PartitionEmission,
     SessionEmission,
     Stage,
-    TimePartitionEmission,
 )
 from tidemill.program.statements import ArrayLoop, RelationLoop, Replace
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
@@ -41,8 +40,6 @@ def check_finish(stage: Stage) -> None:
         raise NotCompiled("a recursion")
     if isinstance(stage.finish, SessionEmission):
         raise NotCompiled("sessions of rows that are not stored")
-    if isinstance(stage.finish, TimePartitionEmission):
-        raise NotCompiled("partitions that are made from each other")
     if isinstance(stage.finish, PartitionEmission):
         check = check_windows if isinstance(stage.finish.rows, Window) else check_top_k
         check(stage, stage.finish)
