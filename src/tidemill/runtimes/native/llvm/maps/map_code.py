@@ -164,7 +164,7 @@ class MapCode:
     def first_in_slice(
         self, builder: ir.IRBuilder, handle: IRValue, index: IndexColumns, keys: Sequence[NullableValue]
     ) -> IRValue:
-        """An entry that has ``keys``, none of them NULL, in the columns of an index; a null pointer if there is none."""
+        """An entry that has ``keys``, none of them NULL, in the columns of an index, or a null pointer."""
         assert isinstance(self._store, PooledStore)
         return self._store.first_in_slice(builder, handle, self._keys.places(index), [cell.value for cell in keys])
 

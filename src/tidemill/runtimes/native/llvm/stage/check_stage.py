@@ -43,7 +43,7 @@ def check_finish(stage: Stage) -> None:
     if isinstance(stage.finish, PartitionEmission):
         check = check_windows if isinstance(stage.finish.rows, Window) else check_top_k
         check(stage, stage.finish)
-    elif stage.finish is not None:
+    elif isinstance(stage.finish, GroupEmission):
         check_multisets(stage, stage.finish)
     if stage.graphs and any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
         raise NotCompiled("the elements of an array")

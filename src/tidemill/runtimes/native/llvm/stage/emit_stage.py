@@ -63,7 +63,7 @@ from tidemill.runtimes.native.llvm.stage.emit_time_partitions import (
 )
 from tidemill.runtimes.native.llvm.stage.emit_top_k import emit_top_k, top_k_order
 from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, multiset_order
-from tidemill.runtimes.native.llvm.stage.partition_bodies import check_bodies
+from tidemill.runtimes.native.llvm.stage.partition_bodies import ScratchMap, check_bodies
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
 from tidemill.runtimes.native.llvm.windows.emit_windows import begin_addends, emit_windows, window_order
@@ -195,11 +195,11 @@ class _StageEmitter:
         for query in self._graph.read_queries():
             yield from (step for step in query.sources if isinstance(step, RelationLoop))
 
-    def _hold(
-        self, map_: Map, journaled: bool = True, bare: bool = False, looked_up: Sequence[tuple[str, ...]] = ()
-    ) -> None:
+    def _hold(self, map_: Map, journaled: bool = True, bare: bool = False, scratch: ScratchMap | None = None) -> None:
         check_columns(map_)
-        indexes = looked_up if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
+        looked_up = () if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
+        indexes = looked_up if scratch is None else scratch.indexes
+        present = None if bare else session_order(self._sessions, map_) or numbers_order(self._partitions, map_)
         windows = None if bare else window_order(self._stage, map_)
         addends = begin_addends(self._function, windows, map_)
         self._addends = addends or self._addends
@@ -212,7 +212,7 @@ class _StageEmitter:
             journaled,
             self._graph.entered(map_.name),
             windows if bare else windows or multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
-            None if bare else session_order(self._sessions, map_) or numbers_order(self._partitions, map_),
+            present if scratch is None else scratch.order,
             assigned=any(statement.target == map_.name for statement in self._replaces),
             addends=None if addends is None else addends.function,
         )
@@ -280,7 +280,7 @@ class _StageEmitter:
 
     def _emit_partitions(self, emission: TimePartitionEmission) -> PartitionCode:
         code = TimePartitionEmitter(self._stage, emission, self._maps)
-        scratch = code.hold(lambda map_, indexes: self._hold(map_, journaled=False, bare=True, looked_up=indexes))
+        scratch = code.hold(lambda held: self._hold(held.map, journaled=False, bare=True, scratch=held))
         return code.emit(self._function, scratch)
 
     def _emit_clears(self, drained: Sequence[str]) -> None:

@@ -5,9 +5,13 @@
 ``partition.remove``         remove the rows of a partition
 ``partition.touch.k``        collect the groups of the k-th query to which rows belong that the epoch has changed
 ``partition.numbers``        the partitions beside a number that have rows
+``partition.roll``           add the rows of a partition to the window that is kept, or take them away
+``partition.follow``         bring that window up to date with what the epoch has changed of its partitions
+``partition.show``           give a partition the rows of that window
+``partition.begin``          empty it
 ===========================  ==========================================================================================
 
-Which partitions are recomputed, and in which order, is decided by ``runtimes.time_partitions`` (see ``time_partitions``).
+Which partitions are recomputed, and in which order, is decided by ``runtimes.time_partitions``.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map
 from tidemill.program.stages import GroupEmission, Program, Stage, TimePartitionEmission
 from tidemill.program.statements import Add
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, number
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, new_function, number
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
 from tidemill.runtimes.native.llvm.codegen.layout import (
     I1,
@@ -38,21 +42,24 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     at,
 )
 from tidemill.runtimes.native.llvm.maps.map_code import OrderColumns
-from tidemill.runtimes.native.llvm.queries import MapGlobal, index_of
+from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
+from tidemill.runtimes.native.llvm.scalars.conversions import from_stored
 from tidemill.runtimes.native.llvm.stage.emit_rows import BeginFunction
 from tidemill.runtimes.native.llvm.stage.partition_bodies import (
     Admits,
     BodyCode,
     BodyMaps,
+    ScratchMap,
     SliceRange,
+    TakeRow,
     check_bodies,
     loops_of,
     slice_index,
 )
 from tidemill.runtimes.native.operators.touched_groups import GroupingColumns, grouping_columns
 
-HoldMap = Callable[[Map, Sequence[tuple[str, ...]]], None]
-"""Adds a scratch map to the module, with indexes."""
+HoldMap = Callable[[ScratchMap], None]
+"""Adds a scratch map to the module."""
 
 SPAN = StructLayout()
 """Two partition numbers: of a slice the first and how many, of bounds the first and the last."""
@@ -102,7 +109,7 @@ def partition_indexes(emission: TimePartitionEmission, map_: Map) -> set[tuple[s
     if map_.name not in numbered:
         read = {slice_.name for slice_ in emission.slices if emission.map_of(slice_) == map_.name}
         return {index_of(loop, map_) for body in emission.bodies for loop in loops_of(body) if loop.relation in read}
-    found = {(map_.keys[0].name,)}
+    found: set[tuple[str, ...]] = {(map_.keys[0].name,)}
     for slice_ in emission.slices:
         if emission.map_of(slice_) == map_.name:
             loops = (loop for body in emission.bodies for loop in loops_of(body))
@@ -120,16 +127,18 @@ class TimePartitionEmitter:
         self._bodies = emission.bodies
         self._own = [BodyMaps(body, f"{place} of ") for place, body in enumerate(self._bodies)]
         self._groupings = [grouping_columns(body, emission, self._columns) for body in self._bodies]
+        self._rolling = BodyMaps(emission.update, "rolling ", takes_back=True) if emission.rolls else None
         self._made = Map(f"made {emission.kept}", self._columns[emission.kept])
 
     def hold(self, hold: HoldMap) -> tuple[str, ...]:
         """Declare the scratch maps; gives their names."""
-        declared = [pair for own in self._own for pair in own.declared()]
-        declared.append((self._made, []))
-        declared += [(self._touched_map(i, found), []) for i, found in enumerate(self._groupings) if found is not None]
-        for map_, indexes in declared:
-            hold(map_, indexes)
-        return tuple(map_.name for map_, _ in declared)
+        touched = [self._touched_map(i, found) for i, found in enumerate(self._groupings) if found is not None]
+        declared = [scratch for own in self._own for scratch in own.declared()]
+        declared += () if self._rolling is None else self._rolling.declared()
+        declared += map(ScratchMap, (self._made, *touched))
+        for scratch in declared:
+            hold(scratch)
+        return tuple(scratch.map.name for scratch in declared)
 
     def _touched_map(self, place: int, grouping: GroupingColumns) -> Map:
         kept = self._columns[self._emission.kept]
@@ -143,6 +152,8 @@ class TimePartitionEmitter:
             self._emit_touch(begin, place)
         self._emit_remove(begin)
         self._emit_numbers(begin)
+        if self._rolling is not None:
+            self._emit_rolling(begin, self._rolling)
         grouped = frozenset(place for place, found in enumerate(self._groupings) if found is not None)
         return PartitionCode(self._emission, self._bodies, scratch, grouped)
 
@@ -170,6 +181,20 @@ class TimePartitionEmitter:
             partial(self._admitted, frame, place, restricted),
         )
         body.clear()
+        self._replace_rows(frame, at_number, changed, partial(self._is_compared, frame, place, restricted), body.emit)
+        body.clear()
+        frame.done()
+
+    def _replace_rows(
+        self,
+        frame: FunctionFrame,
+        at_number: IRValue,
+        changed: IRValue,
+        is_compared: Admits,
+        emit: Callable[[TakeRow], None],
+    ) -> None:
+        """Let a partition have the rows that ``emit`` hands on."""
+        builder = frame.builder
         self._clear_made(frame)
         fresh = builder.not_(self._has_rows(builder, at_number))
 
@@ -182,11 +207,9 @@ class TimePartitionEmitter:
                 with compared:
                     self._add(frame, self._maps[self._made.name], keys, weight)
 
-        body.emit(take)
+        emit(take)
         with builder.if_then(builder.not_(fresh)):
-            self._become(frame, at_number, changed, partial(self._is_compared, frame, place, restricted))
-        body.clear()
-        frame.done()
+            self._become(frame, at_number, changed, is_compared)
 
     def _range(self, builder: ir.IRBuilder, name: str, place: IRValue) -> SliceRange:
         (slice_,) = [slice_ for slice_ in self._emission.slices if slice_.name == name]
@@ -247,6 +270,71 @@ class TimePartitionEmitter:
 
     def _note_change(self, builder: ir.IRBuilder, changed: IRValue) -> None:
         builder.store(number(1), changed)
+
+    # -- rolling windows --------------------------------------------------------------------------------------------
+
+    def _emit_rolling(self, begin: BeginFunction, own: BodyMaps) -> None:
+        (slice_,) = self._emission.slices
+        held = self._maps[self._emission.map_of(slice_)]
+
+        def window(frame: FunctionFrame) -> BodyCode:
+            return BodyCode(frame, self._emission.update, own, self._maps, {}, lambda add: None)
+
+        frame = begin("partition.begin", [], True)
+        window(frame).clear()
+        frame.done()
+        self._emit_roll(begin("partition.roll", [I64, I64], True), held, window)
+        self._emit_follow(begin("partition.follow", [I64, I64], True), held, window)
+        frame = begin("partition.show", [I64, PTR], True)
+        at_number, changed = frame.function.args
+        self._replace_rows(frame, at_number, changed, lambda entry: number(1, I1), window(frame).show)
+        frame.done()
+
+    def _emit_roll(self, frame: FunctionFrame, held: MapGlobal, window: Callable[[FunctionFrame], BodyCode]) -> None:
+        """``partition.roll(number, sign)``."""
+        at_number, sign = frame.function.args
+        builder, body = frame.builder, window(frame)
+        index = (held.map.keys[0].name,)
+        with held.code.each(builder, held.handle(builder), index, [NullableValue(at_number)]) as entry:
+            weight = builder.mul(held.code.weight(builder, entry), sign)
+            body.change(ChangeRow(_cells(builder, held, entry), weight))
+        body.sweep()
+        frame.done()
+
+    def _emit_follow(self, frame: FunctionFrame, held: MapGlobal, window: Callable[[FunctionFrame], BodyCode]) -> None:
+        """``partition.follow(first, last)``: what has changed of these partitions, as often as it has."""
+        first, last = frame.function.args
+        builder, body = frame.builder, window(frame)
+        status = Local(builder, number(0, I32))
+        row = self._emit_row(held, frame, window)
+
+        def tell(old: IRValue, entry: IRValue | None) -> None:
+            # Nothing returns from here: a key that was visited has a mark until all are.
+            own = held.code.key(builder, old, 0).value
+            inside = builder.and_(builder.icmp_signed(">=", own, first), builder.icmp_signed("<=", own, last))
+            now = number(0) if entry is None else held.code.weight(builder, entry)
+            with builder.if_then(inside):
+                found = builder.call(row, [old, builder.sub(now, held.code.weight(builder, old))])
+                failed = builder.icmp_unsigned("!=", found, number(0, I32))
+                status.set(builder.select(failed, found, status.get()))
+
+        held.code.epochs.each_touched(builder, held.handle(builder), tell)
+        frame.check(status.get())
+        body.sweep()
+        frame.done()
+
+    def _emit_row(
+        self, held: MapGlobal, like: FunctionFrame, window: Callable[[FunctionFrame], BodyCode]
+    ) -> ir.Function:
+        """``partition.follow.row(record, weight)``: a changed row of a partition of the window."""
+        function = new_function(like.module, "partition.follow.row", I32, [PTR, I64])
+        function.linkage = "internal"
+        frame = FunctionFrame(function, like.faults, like.texts, like.calls)
+        record, weight = function.args
+        with frame.builder.if_then(frame.builder.icmp_unsigned("!=", weight, number(0))):
+            window(frame).change(ChangeRow(_cells(frame.builder, held, record), weight))
+        frame.done()
+        return function
 
     # -- touched groups ---------------------------------------------------------------------------------------------
 
@@ -339,6 +427,12 @@ class TimePartitionEmitter:
 def _relation_of(add: Add) -> str:
     (source,) = add.query.sources
     return str(getattr(source, "relation", ""))
+
+
+def _cells(builder: ir.IRBuilder, held: MapGlobal, entry: IRValue) -> dict[str, NullableValue]:
+    """The columns of an entry by their names, as expressions see them."""
+    keys = enumerate(held.map.keys)
+    return {key.name: from_stored(builder, held.code.key(builder, entry, place), key.type) for place, key in keys}
 
 
 def _keys(builder: ir.IRBuilder, held: MapGlobal, entry: IRValue) -> list[NullableValue]:

@@ -155,6 +155,11 @@ class LlvmStage:
     def pause(self) -> None:
         """Note that the next epochs run the stage elsewhere: its maps show the last one until they are used again."""
         self._state.pause()
+        self._forget_windows()
+
+    def _forget_windows(self) -> None:
+        if self._partitions is not None:
+            self._partitions.forget()
 
     @property
     def is_paused(self) -> bool:
@@ -383,10 +388,13 @@ class LlvmStage:
         self._state.created_in_epoch = False
         for held in self._state.journaled:
             held.settle()
+        if self._partitions is not None:
+            self._partitions.settle()
 
     def rollback(self) -> None:
         """Undo the epoch."""
         self._state.pending.clear()
+        self._forget_windows()
         if self._state.created_in_epoch:
             self.free()
             return

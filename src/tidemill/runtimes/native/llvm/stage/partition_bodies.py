@@ -13,24 +13,36 @@ from functools import partial
 
 from llvmlite import ir
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import BIGINT, Field
+from tidemill.model.types import BIGINT, Field, Type
 from tidemill.program.maps import Map, RingField
 from tidemill.program.stages import GroupEmission, MultisetRead, Program, Stage, TimePartitionEmission
 from tidemill.program.statements import Add, Query, RelationLoop
 from tidemill.runtimes.native.llvm.codegen import memory
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, number, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
-from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NULL_POINTER, NullableValue, RingValue, cell_type
+from tidemill.runtimes.native.llvm.codegen.layout import (
+    F64,
+    I64,
+    I128,
+    NULL_POINTER,
+    NullableValue,
+    RingValue,
+    cell_type,
+)
 from tidemill.runtimes.native.llvm.containers.sort_keys import from_sort_key, key_bits, to_sort_key
+from tidemill.runtimes.native.llvm.maps.map_code import OrderColumns
 from tidemill.runtimes.native.llvm.maps.ordered_index import UNORDERED
-from tidemill.runtimes.native.llvm.queries import Continue, MapGlobal, ModuleMaps, QueryCode
+from tidemill.runtimes.native.llvm.queries import ChangeRow, Continue, MapGlobal, ModuleMaps, QueryCode
 from tidemill.runtimes.native.llvm.scalars.conversions import as_key, from_stored, to_stored
+from tidemill.runtimes.native.llvm.scalars.exact_numbers import canonical
 from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions
 from tidemill.runtimes.native.llvm.stage.emit_rows import fitting
-from tidemill.runtimes.native.llvm.stage.multiset_groups import check_multisets, end_of
+from tidemill.runtimes.native.llvm.stage.multiset_groups import end_of
 
 TAKEN_BACK = RowFault("a value was to be taken back from a partition that is being computed")
 MISFIT = RowFault("a value does not fit its column")
@@ -62,8 +74,9 @@ class SliceQueryCode(QueryCode):
         query: Query,
         slices: Mapping[str, SliceRange],
         admits: Admits | None,
+        row: ChangeRow | None = None,
     ) -> None:
-        super().__init__(frame, stage, maps, query, None)
+        super().__init__(frame, stage, maps, query, row)
         self._slices = slices
         self._admits = admits
 
@@ -139,13 +152,16 @@ class ExtremeMap:
 class BodyMaps:
     """The scratch maps of a query: those of its stages, the rows of all but the last, and one for each MIN and MAX.
 
-    ``prefix`` goes before the names of maps in the module.
+    The multiset of a percentile has an order of its values instead, and so has that of MIN and MAX if the query
+    ``takes_back`` rows. ``prefix`` goes before the names of maps in the module.
     """
 
-    def __init__(self, body: Program, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, body: Program, prefix: str, *, takes_back: bool = False) -> None:
+        self._prefix, self._takes_back = prefix, takes_back
         self.extremes: dict[str, list[ExtremeMap]] = {}
-        """For each map that is a multiset in the query, what is kept instead."""
+        """For each multiset of the query that is only read at its ends, what is kept instead."""
+        self.ranked: dict[str, Map] = {}
+        """The other multisets, without NULLs among their values."""
         self._own: dict[str, Map] = {}
         for stage in body.stages:
             self._hold(stage, last=stage is body.stages[-1])
@@ -161,35 +177,66 @@ class BodyMaps:
         finish = stage.finish
         if finish is not None and not isinstance(finish, GroupEmission):
             raise NotCompiled("partitions of rows that are ranked or numbered")
-        multisets = () if finish is None else finish.multiset_reads
-        if finish is not None:
-            check_multisets(stage, finish)
         maps = {map_.name: map_ for map_ in stage.maps}
-        for read in multisets:
-            self.extremes.setdefault(read.map, []).append(_extreme_map(stage, maps[read.map], read))
-        self._own |= {name: map_ for name, map_ in maps.items() if name not in self.extremes}
-        self._own |= {e.map.name: e.map for reads in self.extremes.values() for e in reads}
+        reads = () if finish is None else finish.multiset_reads
+        ranks = {read.map for read in reads if self._takes_back or not is_extreme(read)}
+        for read in reads:
+            group = _group_keys(stage, maps[read.map], read)
+            if read.map in ranks:
+                value = replace(maps[read.map].keys[-1], nullable=False)
+                self.ranked[read.map] = self._own[read.map] = Map(read.map, (*group, value))
+            else:
+                extreme = Map(f"{end_of(read)} of {read.map}", group, (RingField("end", BIGINT),))
+                self.extremes.setdefault(read.map, []).append(ExtremeMap(read, extreme))
+        self._own |= {e.map.name: e.map for held in self.extremes.values() for e in held}
+        self._own |= {name: map_ for name, map_ in maps.items() if name not in self.extremes | self.ranked}
         if finish is None or not last:
             self._own[stage.name] = Map(stage.name, stage.output)
 
-    def declared(self) -> Iterator[tuple[Map, list[tuple[str, ...]]]]:
-        """The maps as the module names them, with the columns by which they are looked up."""
+    def declared(self) -> Iterator[ScratchMap]:
+        """The maps as the module names them."""
         for name, map_ in self._own.items():
             indexes = {index for index in self._indexes[name] if 0 < len(index) < len(map_.keys)}
-            yield replace(map_, name=self._prefix + name), sorted(indexes)
+            names = tuple(f.name for f in map_.keys)
+            order = (names[:-1], names[-1]) if name in self.ranked else None
+            yield ScratchMap(replace(map_, name=self._prefix + name), tuple(sorted(indexes)), order)
 
     def held(self, maps: ModuleMaps) -> dict[str, MapGlobal]:
         """The scratch maps, by the names that the query has for them."""
         return {name: maps[self._prefix + name] for name in self._own}
 
 
-def _extreme_map(stage: Stage, multiset: Map, read: MultisetRead) -> ExtremeMap:
+def is_extreme(read: MultisetRead) -> bool:
+    """True if an aggregate is at an end of its multiset."""
+    return function_of(read.call).end is not None
+
+
+def _group_keys(stage: Stage, multiset: Map, read: MultisetRead) -> tuple[Field, ...]:
+    """The keys of the groups of a multiset; refuses aggregates over values that have no native order."""
     assert isinstance(stage.finish, GroupEmission)
     width = next(len(map_.keys) for map_ in stage.maps if map_.name == stage.finish.source)
-    if len(multiset.keys) != width + 1 or isinstance(read.call.of, UNORDERED):
-        raise NotCompiled(f"the aggregate {read.call.function} of such values in partitions")
-    keys = tuple(Field(f.name, f.type) for f in multiset.keys[:width])
-    return ExtremeMap(read, Map(f"{end_of(read)} of {multiset.name}", keys, (RingField("end", BIGINT),)))
+    call = read.call
+    known = function_of(call).end is not None and not function_of(call).by_second
+    known = (known and multiset.keys[-1].type == call.of) or is_median(call, multiset.keys[-1].type)
+    if len(multiset.keys) != width + 1 or isinstance(multiset.keys[-1].type, UNORDERED) or not known:
+        raise NotCompiled(f"the aggregate {call.function} of such values in partitions")
+    return tuple(Field(f.name, f.type) for f in multiset.keys[:width])
+
+
+def is_median(call: AggregateCall, type_: Type) -> bool:
+    """True if an aggregate is one percentile between two numbers."""
+    if call.function != "percentile_cont" or call.distinct or call.of != t.DOUBLE:
+        return False
+    return not isinstance(call.parameters[0], tuple) and isinstance(type_, t.Integral | t.Floating)
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchMap:
+    """A map in which partitions are computed: its indexes, and the order of the values of each group, if it has one."""
+
+    map: Map
+    indexes: tuple[tuple[str, ...], ...] = ()
+    order: OrderColumns | None = None
 
 
 class BodyCode:
@@ -224,15 +271,36 @@ class BodyCode:
             for add in stage.load:
                 self._load(stage, add)
             last = stage is self._body.stages[-1]
-            if stage.finish is not None:
+            if isinstance(stage.finish, GroupEmission):
                 self._groups(stage, stage.finish, take if last else partial(self._pass_on, stage))
             elif last:
                 self._whole(self._scratch[stage.name], take)
 
     # -- filling --------------------------------------------------------------------------------------------------
 
-    def _load(self, stage: Stage, add: Add) -> None:
-        query = SliceQueryCode(self._frame, stage, self._maps, add.query, self._slices, self._admits(add))
+    def change(self, row: ChangeRow) -> None:
+        """Run the triggers of the only stage for a row of its slice."""
+        (stage,) = self._body.stages
+        for trigger in stage.triggers:
+            for statement in trigger.statements:
+                if not isinstance(statement, Add):
+                    raise NotCompiled("windows that are rolled and recomputed")
+                self._load(stage, statement, row)
+
+    def sweep(self) -> None:
+        """Drop the groups that are empty, after a change."""
+        for held in self._scratch.values():
+            if held.map.values:
+                self._frame.check(held.code.sweep(self._builder, held.handle(self._builder)))
+
+    def show(self, take: TakeRow) -> None:
+        """Hand the rows of the last stage on, from what its maps hold."""
+        (stage,) = self._body.stages
+        assert isinstance(stage.finish, GroupEmission)
+        self._groups(stage, stage.finish, take)
+
+    def _load(self, stage: Stage, add: Add, row: ChangeRow | None = None) -> None:
+        query = SliceQueryCode(self._frame, stage, self._maps, add.query, self._slices, self._admits(add), row)
         if add.target in self._own.extremes:
             multiset = next(map_ for map_ in stage.maps if map_.name == add.target)
             query.emit(multiset, partial(self._fold, add.target))
@@ -330,9 +398,22 @@ class BodyCode:
             fault = RowFault(f"a sum does not fit {value.type}", "Convert its argument to DOUBLE.")
             found[value.name] = NullableValue(fitting(self._frame, value, code.value(builder, entry, place), fault))
         for read in finish.multiset_reads:
-            extreme = next(one for one in self._own.extremes[read.map] if one.read == read)
-            found[read.call.name] = from_stored(builder, self._end(extreme, group), read.call.of)
+            if is_extreme(read) and read.map in self._own.extremes:
+                extreme = next(one for one in self._own.extremes[read.map] if one.read == read)
+                found[read.call.name] = from_stored(builder, self._end(extreme, group), read.call.of)
+            else:
+                found[read.call.name] = self._ranked_value(read, group)
         return found
+
+    def _ranked_value(self, read: MultisetRead, group: Sequence[NullableValue]) -> NullableValue:
+        """A value of an ordered multiset, NULL where that is empty."""
+        held = self._scratch[read.map]
+        assert held.code.changing.present is not None
+        ranks = RankCode(self._frame, held, group)
+        if not is_extreme(read):
+            return ranks.percentile(*read.call.parameters)
+        place = number(0) if end_of(read) == "least" else self._builder.sub(ranks.count, number(1))
+        return from_stored(self._builder, ranks.at(place), read.call.of)
 
     def _end(self, extreme: ExtremeMap, group: Sequence[NullableValue]) -> NullableValue:
         """The least or greatest value of a group, NULL where it has none."""
@@ -357,6 +438,55 @@ class BodyCode:
         return cells
 
 
+class RankCode:
+    """Emits reads of the ordered values of a group, by their positions counted from 0."""
+
+    def __init__(self, frame: FunctionFrame, held: MapGlobal, group: Sequence[NullableValue]) -> None:
+        builder, code = frame.builder, held.code.changing
+        order = code.present
+        assert order is not None
+        self._builder, self._held, self._order = builder, held, order
+        self._type = held.map.keys[-1].type
+        value = NullableValue(ir.Constant(cell_type(self._type), 0.0 if isinstance(self._type, t.Floating) else 0))
+        self._prefix, _ = order.split(builder, code.keys.of_cells(builder, [*group, value]))
+        self._handle = held.handle(builder)
+        among = order.find(builder, self._handle, self._prefix)
+        count = Local(builder, number(0))
+        none = number(0, among.type) if isinstance(among.type, ir.IntType) else NULL_POINTER
+        with builder.if_then(builder.icmp_unsigned("!=", among, none), likely=True):
+            total = order.sum_until(builder, self._handle, among, order.last(), number(1, ir.IntType(1)))
+            count.set(total.weight)
+        self.count = count.get()
+        """The number of values, copies counted."""
+
+    def at(self, place: IRValue) -> NullableValue:
+        """The value at a position, NULL where there are not so many."""
+        builder = self._builder
+        found, cell = self._order.seek(
+            builder, self._handle, self._prefix, False, lambda before: builder.icmp_signed("<=", before.weight, place)
+        )
+        return NullableValue(cell, builder.not_(found))
+
+    def percentile(self, share: float, descending: bool) -> NullableValue:
+        """Linear interpolation between the two values around a position, by the steps of the evaluator."""
+        builder = self._builder
+        last = builder.sub(self.count, number(1))
+        position = builder.fmul(builder.sitofp(last, F64), ir.Constant(F64, float(share)))
+        lower = builder.fptosi(position, I64)
+        inside = builder.fcmp_ordered(">", position, builder.sitofp(lower, F64))
+        higher = builder.add(lower, builder.zext(inside, I64))
+        one, other = (self._number_at(builder.sub(last, at) if descending else at) for at in (lower, higher))
+        below = builder.fmul(builder.fsub(builder.sitofp(higher, F64), position), one)
+        above = builder.fmul(builder.fsub(position, builder.sitofp(lower, F64)), other)
+        same = builder.or_(builder.not_(inside), builder.fcmp_ordered("==", one, other))
+        between = canonical(builder, builder.select(same, one, builder.fadd(below, above)))
+        return NullableValue(between, builder.icmp_signed("<=", self.count, number(0)))
+
+    def _number_at(self, place: IRValue) -> IRValue:
+        value = self.at(place).value
+        return value if value.type == F64 else self._builder.sitofp(value, F64)
+
+
 def _check_bound(finish: GroupEmission, bound: Mapping[str, NullableValue]) -> None:
     """Refuse expressions over more than is bound: what rounding leaves out of a DOUBLE is known to Python alone."""
     above = [scalar for scalar in (finish.condition, finish.times) if scalar is not None]
@@ -366,8 +496,8 @@ def _check_bound(finish: GroupEmission, bound: Mapping[str, NullableValue]) -> N
 
 def check_bodies(emission: TimePartitionEmission) -> None:
     """Refuse partitions whose queries have no native form."""
-    if emission.rolls:
-        raise NotCompiled("windows that are rolled")
+    if emission.rolls and len(emission.update.stages) > 1:
+        raise NotCompiled("windows that are rolled in several stages")
     for body in emission.bodies:
         for stage in body.stages:
             if any(isinstance(f.type, t.Void) for f in stage.output):

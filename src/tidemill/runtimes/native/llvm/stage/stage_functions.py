@@ -64,6 +64,22 @@ class StageFunctions:
         """``partition.touch.k``."""
         return self._find(f"partition.touch.{body}", ctypes.c_void_p)
 
+    def begin_window(self) -> Any:
+        """``partition.begin``."""
+        return self._find("partition.begin")
+
+    def roll_window(self) -> Any:
+        """``partition.roll``."""
+        return self._find("partition.roll", ctypes.c_int64, ctypes.c_int64)
+
+    def follow_window(self) -> Any:
+        """``partition.follow``."""
+        return self._find("partition.follow", ctypes.c_int64, ctypes.c_int64)
+
+    def show_window(self) -> Any:
+        """``partition.show``."""
+        return self._find("partition.show", ctypes.c_int64, ctypes.c_void_p)
+
     def numbers_beside(self) -> Any:
         """``partition.numbers``."""
         return self._find("partition.numbers", ctypes.c_int64, ctypes.c_void_p, brief=True)

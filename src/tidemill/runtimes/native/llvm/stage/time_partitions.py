@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,17 @@ class TimePartitions:
         self._ranges, self._bounds = (np.zeros(max(slices, 2), dtype=np.int64) for _ in range(2))
         self._changed = ctypes.c_int64(0)
         self._beside = np.zeros(4, dtype=np.int64)
+        self._window = _RollingWindow(self._functions) if code.emission.rolls else None
+
+    def settle(self) -> None:
+        """Take the state as it is for the one from which the next epoch starts."""
+        if self._window is not None:
+            self._window.settle()
+
+    def forget(self) -> None:
+        """Keep nothing of a window beside the maps, which have changed in another way than by an epoch."""
+        if self._window is not None:
+            self._window.forget()
 
     def recompute(self, maps: Mapping[str, NativeMap], check: Check) -> None:
         """Bring the computed partitions up to date with what the epoch has changed.
@@ -47,6 +59,8 @@ class TimePartitions:
         if not maps[emission.numbers].touches and not any(touched.values()):
             return
         before, now = self._spans(maps, check)
+        if self._window is not None:
+            self._window.follow(maps[emission.feeds[0].map], check)
         run = _Recomputation(self, maps, check, before, now)
         recompute_partitions(emission, before, now, touched, run.make)
 
@@ -100,6 +114,11 @@ class TimePartitions:
             check(self._functions.touch_groups(body)(self._bounds.ctypes.data))
         self._changed.value = 0
         changed = ctypes.byref(self._changed)
+        if self._window is not None and not groups:
+            (slice_,) = self._emission.slices
+            self._window.move(partitions_read(self._emission, slice_, number, numbers), check)
+            check(self._functions.show_window()(number, changed))
+            return bool(self._changed.value)
         check(self._functions.make_partition(body)(number, self._ranges.ctypes.data, groups, changed))
         return bool(self._changed.value)
 
@@ -110,6 +129,58 @@ class TimePartitions:
     def has_groups(self, body: int) -> bool:
         """True if the groups of a query can be recomputed one by one."""
         return body in self._code.grouped
+
+
+class _RollingWindow:
+    """The window that was computed last, in scratch maps: the next one is this one with other partitions.
+
+    It can be recomputed from its rows at any time, so nothing of it is stored. It follows the changes of an epoch once;
+    if more come in the same epoch it begins anew.
+    """
+
+    def __init__(self, functions: StageFunctions) -> None:
+        self._functions = functions
+        self._held = range(0)
+        self._map: NativeMap | None = None
+        self._followed = False
+
+    def settle(self) -> None:
+        """Note that the changes of the epoch are in the past."""
+        self._followed = False
+
+    def forget(self) -> None:
+        """Begin anew when the window is next needed."""
+        self._map = None
+
+    def follow(self, map_: NativeMap, check: Check) -> None:
+        """Take in what the epoch has changed of the partitions that are held."""
+        if self._map is not map_ or self._followed:
+            self._map, self._held = map_, range(0)
+            check(self._functions.begin_window()())
+        self._followed = True
+        if self._held:
+            self._guarded(check, lambda: self._functions.follow_window()(self._held[0], self._held[-1]))
+
+    def move(self, numbers: range, check: Check) -> None:
+        """Hold these partitions."""
+        come, gone = _without(numbers, self._held), _without(self._held, numbers)
+        if len(come) + len(gone) > len(numbers):
+            check(self._functions.begin_window()())
+            come, gone = [*numbers], []
+        for sign, moved in ((1, come), (-1, gone)):
+            for number in moved:
+                self._guarded(check, partial(self._functions.roll_window(), number, sign))
+        self._held = numbers
+
+    def _guarded(self, check: Check, move: Callable[[], int]) -> None:
+        status = move()
+        if status:
+            self.forget()
+        check(status)
+
+
+def _without(numbers: range, others: range) -> list[int]:
+    return [number for number in numbers if number not in others]
 
 
 class _Recomputation:
