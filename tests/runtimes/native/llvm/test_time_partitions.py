@@ -34,7 +34,7 @@ MOVING = (
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), epochs(), st.sampled_from(ABOVE), st.integers(0, 1))
 @pytest.mark.parametrize(("few", "bodies"), [(0, GROUPED), (touched_groups.TOUCHED_FRACTION, PLAIN + OWN)])
 def test_rows_are_those_of_the_evaluator(

@@ -60,7 +60,7 @@ class SliceRange:
 
 
 Admits = Callable[[IRValue], IRValue]
-"""An i1: whether the entry of a slice is to be read."""
+"""An i1: whether the entry of a slice is to be read, by a query that loops over nothing else."""
 
 
 class SliceQueryCode(QueryCode):
@@ -112,7 +112,7 @@ class SliceQueryCode(QueryCode):
             held.code.loop(builder, held.handle(builder), index, [at, *keys], body)
 
     def _bind_entry(self, held: MapGlobal, source: RelationLoop, then: Continue, entry: IRValue) -> None:
-        if self._admits is None or source.relation not in self._slices:
+        if self._admits is None:
             super()._bind_entry(held, source, then, entry)
             return
         with self._builder.if_then(self._admits(entry)):
