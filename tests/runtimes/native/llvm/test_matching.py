@@ -171,7 +171,7 @@ def _by_hand(rows: list[int], *, endless: bool) -> list[Row]:
         ("COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b.x > 100 / a.x", "read other rows of a match"),
         (
             "COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b.x > 100 / b.big",
-            "conditions of a pattern that may",
+            "conditions of a pattern",
         ),
         ("CLASSIFIER() AS c FROM t PATTERN (a, b+) ORDER BY at", "the measure CLASSIFIER of a pattern"),
         ("SUM(d) AS c FROM t PATTERN (a, b+) ORDER BY at", "a sum of DOUBLE over the rows of a match"),

@@ -191,7 +191,7 @@ class GroupOrderCode(ABC):
 
     def _moved_unnoted(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue]) -> None:
         """The order of a group has moved while a state is restored or undone; by default that is nothing to note."""
-        return None
+        return
 
     def _sums_of(self, builder: ir.IRBuilder, prefix: Sequence[IRValue], key: IRValue, weight: IRValue) -> NodeSums:
         """The sums of that many rows of an entry."""

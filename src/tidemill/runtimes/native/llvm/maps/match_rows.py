@@ -16,8 +16,15 @@ from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.maps.window_rows import WindowRowsCode
 
 
+HEADER_BYTES = 16
+"""Bytes that say whether there is a search."""
+
+
 class MatchRowsCode(WindowRowsCode):
-    """The ordered rows of a map, with ``order.beside`` bytes beside those of each partition, zeros where forgotten."""
+    """The ordered rows of a map, with ``order.beside`` bytes beside those of each partition.
+
+    These begin with ``HEADER_BYTES``, which are zeros where the search is forgotten.
+    """
 
     def search(self, builder: ir.IRBuilder, group: IRValue) -> IRValue:
         """The bytes beside the rows of a partition."""
@@ -26,4 +33,4 @@ class MatchRowsCode(WindowRowsCode):
     def _moved_unnoted(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue]) -> None:
         group = self.groups.find(builder, self.own(builder, handle), prefix)
         with builder.if_then(builder.icmp_unsigned("!=", group, NULL_POINTER)):
-            fill(builder, self.search(builder, group), 0, self._order.beside)
+            fill(builder, self.search(builder, group), 0, HEADER_BYTES)

@@ -17,7 +17,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, number, 
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, FunctionFrame
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, PTR, NullableValue, StructLayout, at, size_of
 from tidemill.runtimes.native.llvm.codegen.memory import copy, fill
-from tidemill.runtimes.native.llvm.maps.match_rows import MatchRowsCode
+from tidemill.runtimes.native.llvm.maps.match_rows import HEADER_BYTES, MatchRowsCode
 from tidemill.runtimes.native.llvm.matching.run_values import RunValues
 from tidemill.runtimes.native.llvm.scalars.conversions import from_stored
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import any_of
@@ -44,8 +44,9 @@ class SearchLayout:
         self.search.field("last", key)
         self.runs = automaton.most_runs
         self.search.bytes("runs", self.runs * values.layout.size)
-        for name in ("stamp", "known", "valid"):
+        for name in ("stamp", "known", "valid", "unused"):
             self.partition.field(name, I32)
+        assert self.partition.size == HEADER_BYTES
         for name in ("before", "now"):
             self.partition.part(name, self.search)
 
