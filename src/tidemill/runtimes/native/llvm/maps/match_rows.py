@@ -15,7 +15,6 @@ from tidemill.runtimes.native.llvm.codegen.layout import NULL_POINTER
 from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.maps.window_rows import WindowRowsCode
 
-
 HEADER_BYTES = 16
 """Bytes that say whether there is a search."""
 
