@@ -59,6 +59,11 @@ class PartialMatch:
     state: int
     values: tuple[Any, ...]
 
+    @property
+    def last(self) -> int:
+        """The last row that was taken, or the row at which an empty run is."""
+        return self.first if self.before is None else self.row
+
     def backwards(self) -> Iterator[PartialMatch]:
         """The run as of each of its rows, the last one first."""
         run = self

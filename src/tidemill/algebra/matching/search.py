@@ -25,6 +25,9 @@ Thread = tuple[PartialMatch, tuple[int, ...]]
 MatchedRows = list[tuple[int, Row]]
 """The output: the number of a row of the partition, and the values of the measures."""
 
+BEFORE_ALL = -(1 << 62)
+"""Stands for a row before all others."""
+
 FailedStates = set[tuple[object, ...]]
 """Continuation keys of failed runs: other runs with these keys need not be followed."""
 
@@ -33,8 +36,8 @@ FailedStates = set[tuple[object, ...]]
 class MatchSearch:
     """Runs from row ``start`` that have read all rows before ``at``; ``best`` is the best complete one.
 
-    ``number`` matches have been found before, and ``covered`` is the last row of one of them. If runs begin at every
-    row, ``threads`` are all of them.
+    ``number`` matches have been found before; where rows of no match are output, ``covered`` is the last row of one. If
+    runs begin at every row, ``threads`` are all of them.
     """
 
     start: int
@@ -42,7 +45,7 @@ class MatchSearch:
     number: int
     threads: tuple[Thread, ...]
     best: PartialMatch | None = None
-    covered: int = -1
+    covered: int = BEFORE_ALL
     is_first: bool = False
     """True if ``start`` is the first row of the partition."""
 
@@ -102,14 +105,13 @@ class Matcher:
 
     def begin(self, row: int = 0) -> SearchCheckpoint:
         """The search at the first row of a partition, before it has been read."""
-        return SearchCheckpoint(row, self._attempt(row, 0, row - 1, is_first=True))
+        return SearchCheckpoint(row, self._attempt(row, 0, BEFORE_ALL, is_first=True))
 
     def moved(self, mark: SearchCheckpoint, distance: int) -> SearchCheckpoint:
         """A fresh search, after all rows were renumbered."""
         search = mark.search
         assert search.is_fresh, "runs know the numbers of their rows"
-        start = search.start + distance
-        fresh = self._attempt(start, search.number, start - 1, is_first=search.is_first)
+        fresh = self._attempt(search.start + distance, search.number, BEFORE_ALL, is_first=search.is_first)
         return SearchCheckpoint(
             mark.read + distance, fresh if search.threads or search.best else replace(fresh, threads=())
         )
@@ -186,9 +188,9 @@ class Matcher:
                 found.append((search.start, self._runner.unmatched()))
             return self._attempt(search.start + 1, search.number, covered)
         if self._each:
-            return self._attempt(best.row + 1, search.number + 1, best.row)
-        found += ((max(run.row, search.start), self._runner.measured(run, best)) for run in self._output(best))
-        covered = max(covered, best.row, search.start)
+            return self._attempt(best.row + 1, search.number + 1, covered)
+        found += ((run.last, self._runner.measured(run, best)) for run in self._output(best))
+        covered = max(covered, best.last) if self._match.unmatched else covered
         return self._attempt(self._next_start(best), search.number + 1, covered)
 
     def _output(self, best: PartialMatch) -> list[PartialMatch]:
@@ -240,7 +242,8 @@ class Matcher:
             best = complete
             if self._each:
                 found.append((row, self._runner.measured(complete, complete)))
-        return replace(search, at=row + 1, threads=self._distinct(threads), best=best)
+        threads_left = self._distinct(threads)
+        return MatchSearch(search.start, row + 1, search.number, threads_left, best, search.covered, search.is_first)
 
     def _step_everywhere(self, search: MatchSearch, rows: PartitionRows, found: MatchedRows) -> MatchSearch:
         """All runs from all rows, after the next row; one more begins at it."""
@@ -262,7 +265,7 @@ class Matcher:
                 threads.append((run, live))
         once = {self._choice(run): run for run in reversed(complete)}
         found += ((row, self._runner.measured(run, run)) for run in once.values())
-        return MatchSearch(row + 1, row + 1, search.number, self._distinct(threads), covered=row)
+        return MatchSearch(row + 1, row + 1, search.number, self._distinct(threads))
 
     def _passes(self, taken: bool) -> bool:
         """True if a run may also pass over the row, given whether it has taken it."""

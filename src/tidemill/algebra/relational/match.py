@@ -30,7 +30,7 @@ class Navigation:
     Only rows of ``variables`` are read; without any, all rows. ``offset`` is for ``first`` and ``last``. ``step`` takes
     the argument from a row that many positions after in the partition instead (before, if negative), whether or not
     that one is in the run. ``earlier`` excludes the row that is being tried, ``final`` reads the whole match in each of
-    its rows.
+    its rows, and ``distinct`` aggregates equal values once.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Navigation:
     step: int = 0
     earlier: bool = False
     final: bool = False
+    distinct: bool = False
 
     @property
     def field(self) -> Field:
@@ -98,8 +99,8 @@ class Match(Unary):
 
     A run begins at a row and takes rows in order. Without ``skips`` it takes every row, and ends at the first that it
     cannot take. ``NEXT`` passes over rows that it cannot take. ``ANY`` passes over any row as well as taking it, so
-    that every choice of rows is a run. A condition of the name ``WITHIN`` ends runs: one that has taken rows is given up
-    at the first row for which it is not true.
+    that every choice of rows is a run. A condition of the name ``WITHIN`` ends runs: one that has taken rows is given
+    up at the first row for which it is not true.
 
     ``ONE`` and ``ALL``: the search for a match begins at the first row. Of all runs from there that complete the
     pattern the best one is the match (see ``matching.automaton``), and it outputs its last row, or all of its rows. The

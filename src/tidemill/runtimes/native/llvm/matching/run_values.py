@@ -205,6 +205,8 @@ def _call(navigation: Navigation) -> AggregateCall:
 def _kept_for(navigation: Navigation) -> Iterator[KeptValue]:
     """What a measure needs; raises ``NotCompiled`` where it has no native form."""
     argument, variables = navigation.argument, navigation.variables
+    if navigation.distinct:
+        raise NotCompiled("a measure over DISTINCT values")
     if navigation.step or navigation.offset:
         raise NotCompiled("measures of a pattern that read rows around the first or the last one")
     if argument is not None and may_fail(argument):
