@@ -4,5 +4,6 @@
 - ``deterministic``: the deterministic automaton of patterns whose conditions read one row
 - ``navigation``: FIRST, LAST, aggregates and CLASSIFIER over the rows matched so far
 - ``partial_matches``: rows taken for pattern variables so far, and the next row tried
+- ``text``: the automaton in words
 - ``search``: the search for matches, which can be resumed at any row
 """
