@@ -54,7 +54,7 @@ def test_the_automaton_of_a_pattern_is_drawn_below() -> None:
         circles = list(picture.iter(f"{SVG}circle"))
         assert len(circles) == 6
         drawn = [one for one in picture.iter(f"{SVG}g") if one.get("transform")]
-        assert len([one for one in drawn[0].iter(f"{SVG}path")]) == 9
+        assert len(list(drawn[0].iter(f"{SVG}path"))) == 9
         assert "start -> a; a -> b, c; b -> b, c, end; c -> b, c, end" in told
         assert "one step for each row: deterministic" in told
         other = wh.sql("EXPLAIN VIEW w")[0][0]
