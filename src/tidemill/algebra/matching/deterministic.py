@@ -116,6 +116,15 @@ def _over_rows(match: Match, variable: str, condition: Scalar, reads: dict[RowVa
     return substitute(condition, values)
 
 
+def reads_one_row(match: Match) -> bool:
+    """True if conditions read nothing of a run: only the row that is tried, or the row before it."""
+    return all(
+        _row_value(match.navigations[number], name) is not None
+        for name, _ in match.conditions
+        for number in navigations_read(match, name)
+    )
+
+
 def _row_value(navigation: Navigation, variable: str) -> RowValue | None:
     """What a condition of ``variable`` reads by ``navigation``, if that is in the row that is tried or before it."""
     is_last = navigation.function == "last" and not navigation.offset and not navigation.earlier

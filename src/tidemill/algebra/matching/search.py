@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.matching.automaton import END, LAST
+from tidemill.algebra.matching.deterministic import reads_one_row
 from tidemill.algebra.matching.partial_matches import Holds, MatchBuilder, PartialMatch, PartitionRows
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, RowsPerMatch
 from tidemill.changes.zset import Row
@@ -88,6 +89,9 @@ class Matcher:
             END in entry and not self._each for entry in (machine.entry, machine.first_entry)
         )
         self._excluded = machine.excluded
+        # Then some rows end all runs, so that what follows does not depend on what came before.
+        all_taken = match.skips is Contiguity.NONE and not match.reach[1] and not match.counts
+        self.resets = all_taken and reads_one_row(match)
 
     def _live(self, follow: tuple[int, ...]) -> tuple[int, ...]:
         """The states that a run may continue with. Those worse than the end are dropped, once it is reached."""
@@ -106,6 +110,15 @@ class Matcher:
     def begin(self, row: int = 0) -> SearchCheckpoint:
         """The search at the first row of a partition, before it has been read."""
         return SearchCheckpoint(row, self._attempt(row, 0, BEFORE_ALL, is_first=True))
+
+    def follows_reset(self, row: int, rows: PartitionRows) -> SearchCheckpoint | None:
+        """The search after ``row`` if it is the same whatever came before, because nothing can take that row."""
+        if not self.resets:
+            return None
+        root = self._runner.begin(row, 1)
+        if any(self._runner.take(root, state, row, rows) is not None for state in range(len(self._follow))):
+            return None
+        return SearchCheckpoint(row + 1, self._attempt(row + 1, 0, BEFORE_ALL))
 
     def moved(self, mark: SearchCheckpoint, distance: int) -> SearchCheckpoint:
         """A fresh search, after all rows were renumbered."""
