@@ -1,7 +1,8 @@
 """The deterministic automaton of a pattern whose conditions read one row, so that a row costs one step.
 
 Where conditions read nothing of a run but the row that is tried, and perhaps the row before it in the partition, runs
-in the same state continue alike. Of a partition it is then enough to know which states have a run, the oldest first:
+in the same state continue alike. ``d[i-1].x`` is in the row before where a run goes on from d to d, and so is ``a.x`` where
+it goes on from a. Of a partition it is then enough to know which states have a run, the oldest first:
 a *configuration*, of which there are finitely many. The conditions that hold for a row are its *symbol*. Configuration
 and symbol decide the next configuration, the run before that each run continues, and the run that is complete.
 
@@ -17,17 +18,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.matching.automaton import END, Automaton, automaton_of
 from tidemill.algebra.matching.partial_matches import navigations_read
 from tidemill.algebra.relational.match import Contiguity, Match, Navigation, RowsPerMatch
-from tidemill.algebra.relational.walk import substitute
+from tidemill.algebra.relational.walk import columns_in, substitute, transform
+from tidemill.model.types import BIGINT, BOOLEAN
 
 MAX_CONDITIONS = 6
 MAX_TRANSITIONS = 4_096
 
 START = -1
 """In place of the run before it: a run that begins."""
+
+ONE, MORE = (Column(name, BIGINT) for name in ("first of its variable", "later of its variable"))
+"""In place of the number of rows of a variable where the row that is tried is the first one of it, and where not."""
+
+UNKNOWN = Column("another row", BIGINT)
+"""In place of what is read of a row that is not known."""
+
+TRUE = Literal(True, BOOLEAN)
+
+Edge = tuple[int, int]
+"""A state, or ``START``, and one that may follow it."""
 
 Configuration = tuple[bool, tuple[tuple[int, ...], ...]]
 """True if the pattern is complete; and for each row at which runs have begun, the oldest first, their states."""
@@ -88,15 +101,16 @@ def determinize(match: Match) -> DeterministicAutomaton:
     """The deterministic automaton of a match; raises ``NotDeterministic`` where it has none, with the reason."""
     if match.output is not RowsPerMatch.EACH or match.skips is not Contiguity.NONE or match.overlaps:
         raise NotDeterministic(f"a pattern with {_form(match)}")
-    reads: dict[RowValue, Column] = {}
-    named = {name: _over_rows(match, name, condition, reads) for name, condition in match.conditions}
-    conditions = tuple(dict.fromkeys(named.values()))
+    automaton = automaton_of(match.pattern)
+    edges = _EdgeConditions(match, automaton)
+    on_edges = {edge: edges.condition(*edge) for edge in _edges(automaton)}
+    conditions = tuple(dict.fromkeys(condition for condition in on_edges.values() if condition != TRUE))
     if len(conditions) > MAX_CONDITIONS:
         raise NotDeterministic(f"a pattern with more than {MAX_CONDITIONS} different conditions")
-    needed = {name: 1 << conditions.index(condition) for name, condition in named.items()}
-    builder = _SubsetConstruction(automaton_of(match.pattern), needed)
+    needed = {edge: 0 if one == TRUE else 1 << conditions.index(one) for edge, one in on_edges.items()}
+    builder = _SubsetConstruction(automaton, needed)
     configurations, transitions = builder.explore(range(1 << len(conditions)))
-    return DeterministicAutomaton(tuple(reads), conditions, configurations, transitions)
+    return DeterministicAutomaton(tuple(edges.reads), conditions, configurations, transitions)
 
 
 def _form(match: Match) -> str:
@@ -105,40 +119,108 @@ def _form(match: Match) -> str:
     return "SKIP TILL NEXT MATCH" if match.skips is Contiguity.NEXT else "runs from every row"
 
 
-def _over_rows(match: Match, variable: str, condition: Scalar, reads: dict[RowValue, Column]) -> Scalar:
-    """The condition of a variable over the columns of ``reads``, to which it adds those that it needs."""
-    values: dict[str, Scalar] = {}
-    for navigation in (match.navigations[number] for number in navigations_read(match, variable)):
-        read = _row_value(navigation, variable)
-        if read is None:
-            raise NotDeterministic("conditions that read other rows of a match")
-        values[navigation.name] = reads.setdefault(read, Column(f"row {len(reads)}", read.argument.type))
-    return substitute(condition, values)
+def _edges(automaton: Automaton) -> Iterator[Edge]:
+    """All pairs of a state, or ``START``, and one that may follow."""
+    for state, follow in ((START, automaton.entry), *enumerate(automaton.follow)):
+        yield from ((state, after) for after in follow if after != END)
+
+
+class _EdgeConditions:
+    """The conditions of steps from one state to another, over the columns of ``reads``."""
+
+    def __init__(self, match: Match, automaton: Automaton) -> None:
+        self._match, self._automaton = match, automaton
+        self._conditions = dict(match.conditions)
+        self.reads: dict[RowValue, Column] = {}
+
+    def condition(self, source: int, target: int) -> Scalar:
+        """The condition on the row that a run in state ``source`` takes for ``target``."""
+        variable = self._automaton.variables[target]
+        if variable not in self._conditions:
+            return TRUE
+        before = None if source == START else self._automaton.variables[source]
+        values: dict[str, Scalar] = {}
+        for number in navigations_read(self._match, variable):
+            navigation = self._match.navigations[number]
+            values[navigation.name] = self._value(navigation, before, variable)
+        return _decided(substitute(self._conditions[variable], values))
+
+    def _value(self, navigation: Navigation, before: str | None, variable: str) -> Scalar:
+        """What a navigation reads where the row before was taken for ``before``, and this one for ``variable``."""
+        counts_own = navigation.function == "count" and navigation.variables == (variable,) and not navigation.earlier
+        if counts_own and navigation.argument is None and (first := self._is_first(before, variable)) is not None:
+            return ONE if first else MORE
+        read = _row_value(navigation, before, variable)
+        own_first = navigation.variables == (variable,) and not navigation.step and self._is_first(before, variable)
+        if own_first and navigation.function == "first" and not navigation.offset and navigation.argument is not None:
+            read = RowValue(navigation.argument, 0)
+        if read is not None:
+            return self.reads.setdefault(read, Column(f"row {len(self.reads)}", read.argument.type))
+        if own_first and navigation.function == "last" and navigation.offset == 1:
+            return Literal(None, navigation.of)
+        return UNKNOWN
+
+    def _is_first(self, before: str | None, variable: str) -> bool | None:
+        """True if the row is the first of its variable, False if the one before it was, too; None if that is open."""
+        if before == variable or before is None:
+            return before is None
+        variables, follow = self._automaton.variables, self._automaton.follow
+        left = {after for state, name in enumerate(variables) if name == variable for after in follow[state]}
+        waiting = [state for state in left if state != END and variables[state] != variable]
+        reached = set(waiting)
+        for state in waiting:  # it grows meanwhile
+            further = [after for after in follow[state] if after != END and after not in reached]
+            reached.update(further)
+            waiting += further
+        return None if any(variables[state] == variable for state in reached) else True
+
+
+def _decided(condition: Scalar) -> Scalar:
+    """A condition without the question whether a row is the first of its variable, which its edge has answered."""
+
+    def settle(scalar: Scalar) -> Scalar:
+        match scalar:
+            case Call("eq" | "ne" as name, (Column(name=count), Literal(value=1))) if count in (ONE.name, MORE.name):
+                return Literal((count == ONE.name) == (name == "eq"), BOOLEAN)
+            case Call("or" | "and" as name, (Literal(value=bool(known)), other)):
+                return Literal(known, BOOLEAN) if known == (name == "or") else other
+        return scalar
+
+    settled = transform(condition, settle)
+    if not columns_in(settled).isdisjoint((ONE.name, MORE.name, UNKNOWN.name)):
+        raise NotDeterministic("conditions that read other rows of a match")
+    return settled
 
 
 def reads_one_row(match: Match) -> bool:
     """True if conditions read nothing of a run: only the row that is tried, or the row before it."""
     return all(
-        _row_value(match.navigations[number], name) is not None
+        _row_value(match.navigations[number], None, name) is not None
         for name, _ in match.conditions
         for number in navigations_read(match, name)
     )
 
 
-def _row_value(navigation: Navigation, variable: str) -> RowValue | None:
-    """What a condition of ``variable`` reads by ``navigation``, if that is in the row that is tried or before it."""
-    is_last = navigation.function == "last" and not navigation.offset and not navigation.earlier
-    if not is_last or navigation.argument is None or not navigation.sees(variable) or navigation.step not in (0, -1):
+def _row_value(navigation: Navigation, before: str | None, variable: str) -> RowValue | None:
+    """The value that ``navigation`` reads in the row that is tried for ``variable``, or in the one before it.
+
+    That one was taken for the variable ``before``; None where that is not known.
+    """
+    if navigation.function != "last" or navigation.earlier or navigation.argument is None:
         return None
-    return RowValue(navigation.argument, navigation.step)
+    if navigation.sees(variable) and not navigation.offset:
+        return RowValue(navigation.argument, navigation.step) if navigation.step in (0, -1) else None
+    is_before = before is not None and navigation.sees(before) and not navigation.step
+    if is_before and navigation.offset == navigation.sees(variable):
+        return RowValue(navigation.argument, -1)
+    return None
 
 
 class _SubsetConstruction:
-    """The configurations that are reached from ``NO_RUN``; ``needed`` has the bits of each variable's condition."""
+    """The configurations that are reached from ``NO_RUN``; ``needed`` has the bit of the condition of each step."""
 
-    def __init__(self, automaton: Automaton, needed: Mapping[str, int]) -> None:
-        self._automaton = automaton
-        self._needed = [needed.get(name, 0) for name in automaton.variables]
+    def __init__(self, automaton: Automaton, needed: Mapping[Edge, int]) -> None:
+        self._automaton, self._needed = automaton, needed
 
     def explore(self, symbols: Sequence[int]) -> tuple[tuple[Configuration, ...], tuple[tuple[Transition, ...], ...]]:
         """All configurations and their transitions."""
@@ -165,12 +247,8 @@ class _SubsetConstruction:
         kept: list[dict[int, int]] = []
         seen: set[int] = set()
         for states in (*begun, None):
-            threads = (
-                [(START, self._automaton.entry)]
-                if states is None
-                else [(places[state], self._automaton.follow[state]) for state in states]
-            )
-            taken = dict(self._taken(threads, symbol))
+            sources = [(START, START)] if states is None else [(state, places[state]) for state in states]
+            taken = dict(self._taken(sources, symbol))
             complete = next((state for state in taken if END in self._automaton.follow[state]), None)
             if complete is not None:
                 if kept:
@@ -184,12 +262,13 @@ class _SubsetConstruction:
         following = tuple(tuple(mine) for mine in kept)
         return (False, following), self._runs([item for mine in kept for item in mine.items()]), None
 
-    def _taken(self, threads: Sequence[tuple[int, tuple[int, ...]]], symbol: int) -> Iterator[tuple[int, int]]:
+    def _taken(self, sources: Sequence[tuple[int, int]], symbol: int) -> Iterator[tuple[int, int]]:
         """The states that take a row, the best one first, each with the run that it continues."""
         taken: set[int] = set()
-        for place, follow in threads:
+        for source, place in sources:
+            follow = self._automaton.entry if source == START else self._automaton.follow[source]
             for state in follow:
-                if state != END and state not in taken and self._needed[state] & ~symbol == 0:
+                if state != END and state not in taken and self._needed[source, state] & ~symbol == 0:
                     taken.add(state)
                     yield state, place
 

@@ -39,6 +39,8 @@ VIEWS = {
         WHERE down.x < PREV(down.x) AND up.x > PREV(up.x) GROUP BY who""",
     "choice": """SELECT at, who, COUNT(a.*) AS one, COUNT(b.*) AS other, LAST(c.x) AS c
         FROM readings PATTERN ((a | b){2} c+?) WHERE a.x > 2 AND b.hot AND c.x < 5 GROUP BY who""",
+    "rises": """SELECT at, who, COUNT(*) AS n, b[1].x AS since, LAST(b.x) AS x FROM readings PATTERN (a, b+)
+        WHERE a.x < 5 AND b[i].x >= b[i-1].x AND b[1].x > a.x GROUP BY who""",
     "single": "SELECT at, who, x FROM readings PATTERN (a) WHERE a.x = 4 GROUP BY who",
     "everyone": "SELECT at, COUNT(*) AS n, x FROM readings PATTERN (a, b) ORDER BY at DESC WHERE b.x > 3",
     "any row": "SELECT at, who, COUNT(*) AS n FROM readings PATTERN (a, b*) WHERE b.x > 1 GROUP BY who, hot",
@@ -167,8 +169,9 @@ def _by_hand(rows: list[int], *, endless: bool) -> list[Row]:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b[i].x > b[i-1].x", "read other rows of a match"),
-        ("COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b.x > 100 / a.x", "read other rows of a match"),
+        ("COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b.x > a.x", "read other rows of a match"),
+        ("COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b[i].x > AVG(b[..i-1].x)", "read other rows of a"),
+        ("COUNT(*) AS n FROM t PATTERN (a, (b, c)+) ORDER BY at WHERE b[i].x > b[i-1].x", "read other rows of a match"),
         (
             "COUNT(*) AS n FROM t PATTERN (a, b+) ORDER BY at WHERE b.x > 100 / b.big",
             "conditions of a pattern",

@@ -188,7 +188,7 @@ class MatchOutput(PartitionOutput):
             states.store(prefix, state)
 
     def _begin_before(self, group: OrderedGroup, sort_key: SortKey) -> SearchCheckpoint:
-        """A search from before the rows at ``sort_key``: after the last one that nothing can take, or from the first."""
+        """A search from before the rows at ``sort_key``: after the last that nothing can take, or from the first."""
         rows = self._numbered(group.new, sort_key, 0)
         for number in reversed(range(group.new.sums(sort_key)[0] if self._matcher.resets else 0)):
             found = self._matcher.follows_reset(number, rows)
