@@ -1,8 +1,8 @@
 """The deterministic automaton of a pattern whose conditions read one row, so that a row costs one step.
 
 Where conditions read nothing of a run but the row that is tried, and perhaps the row before it in the partition, runs
-in the same state continue alike. ``d[i-1].x`` is in the row before where a run goes on from d to d, and so is ``a.x`` where
-it goes on from a. Of a partition it is then enough to know which states have a run, the oldest first:
+in the same state continue alike. ``d[i-1].x`` is in the row before where a run goes on from d to d, and so is ``a.x``
+where it goes on from a. Of a partition it is then enough to know which states have a run, the oldest first:
 a *configuration*, of which there are finitely many. The conditions that hold for a row are its *symbol*. Configuration
 and symbol decide the next configuration, the run before that each run continues, and the run that is complete.
 

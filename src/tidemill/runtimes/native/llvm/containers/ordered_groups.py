@@ -135,7 +135,7 @@ class OrderedGroupCode:
         group = hash_table.home(
             builder, self.table(builder, groups), hash_table.hash_of(builder, prefix), self.group.size
         )
-        prefetcher.request(group, self.group.size)
+        prefetcher.request(group, self.group.size - self._beside)
         items = self.struct.load(builder, groups, "items")
         prefetcher.request_later(self.group.address(builder, group, "place"), items, self.items.size, PREFETCHED_ITEMS)
 
