@@ -45,7 +45,7 @@ def test_the_automaton_of_a_pattern_is_drawn_below() -> None:
         wh.sql("""CREATE MATERIALIZED VIEW v AS SELECT ts, COUNT(*) AS n FROM s PATTERN (a, (b | c)+) ORDER BY ts
             WHERE a.x > 3 AND b.x < PREV(b.x) AND c.x = 1 GROUP BY k""")
         wh.sql("""CREATE MATERIALIZED VIEW w AS SELECT * FROM s MATCH_RECOGNIZE (
-            ORDER BY ts PATTERN (^ a b $) DEFINE b AS x > FIRST(a.x)) AS m""")
+            ORDER BY ts MEASURES COUNT(*) AS n PATTERN (^ a b $) DEFINE b AS x > FIRST(a.x)) AS m""")
         told = wh.view("v").explain()
         picture = parsed(told._repr_html_())  # type: ignore[attr-defined]
         titles = [one.text or "" for one in picture.iter(f"{SVG}title")]

@@ -54,7 +54,10 @@ def test_patterns_are_read(written: str, read: str) -> None:
     ],
 )
 def test_patterns_of_the_standard_are_read(written: str, read: str) -> None:
-    assert str(match_of(f"SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ts PATTERN ({written}))").pattern) == read
+    assert (
+        str(match_of(f"SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ts MEASURES x AS x PATTERN ({written}))").pattern)
+        == read
+    )
 
 
 @pytest.mark.parametrize("written", ["", "a,", "a |", "a{3,2}", "a{0}", "a{}", "{- a }", "^+ a", "{- -}", "+"])
@@ -77,7 +80,7 @@ def test_what_is_no_pattern_is_refused(written: str) -> None:
         ("SELECT k FROM s PATTERN (^ a)", "a PATTERN has no anchors and no exclusion"),
         ("SELECT k FROM s PATTERN (a {- b -})", "a PATTERN has no anchors and no exclusion"),
         ("SELECT k FROM s PATTERN (a+) WITHIN INTERVAL 1 HOUR ORDER BY x", "WITHIN needs rows in the order of their"),
-        ("SELECT k FROM s PATTERN (a+) WITHIN 'x'", "needs"),
+        ("SELECT k FROM s PATTERN (a+) WITHIN 'x'", "WITHIN takes an interval"),
         ("SELECT k FROM s PATTERN (a) WHERE match_rowtime() > a.ts", "MATCH_ROWTIME is for measures"),
         (
             "SELECT * FROM s MATCH_RECOGNIZE (ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (a {- b -}))",

@@ -109,7 +109,7 @@ def determinize(match: Match) -> DeterministicAutomaton:
         raise NotDeterministic(f"a pattern with more than {MAX_CONDITIONS} different conditions")
     needed = {edge: 0 if one == TRUE else 1 << conditions.index(one) for edge, one in on_edges.items()}
     builder = _SubsetConstruction(automaton, needed)
-    configurations, transitions = builder.explore(range(1 << len(conditions)))
+    configurations, transitions = builder.explore([_is_possible(conditions, s) for s in range(1 << len(conditions))])
     return DeterministicAutomaton(tuple(edges.reads), conditions, configurations, transitions)
 
 
@@ -216,26 +216,45 @@ def _row_value(navigation: Navigation, before: str | None, variable: str) -> Row
     return None
 
 
+_OUTCOMES = {"lt": {-1}, "le": {-1, 0}, "eq": {0}, "ge": {0, 1}, "gt": {1}, "ne": {-1, 1}}
+"""The comparisons of two values that make a condition true."""
+
+
+def _is_possible(conditions: Sequence[Scalar], symbol: int) -> bool:
+    """False if some conditions that hold compare the same values and contradict each other."""
+    outcomes: dict[frozenset[Scalar], set[int]] = {}
+    for bit, condition in enumerate(conditions):
+        match condition:
+            case Call(name, (one, other)) if symbol >> bit & 1 and name in _OUTCOMES:
+                first = min(one, other, key=repr)
+                found = {outcome if one == first else -outcome for outcome in _OUTCOMES[name]}
+                outcomes.setdefault(frozenset((one, other)), {-1, 0, 1}).intersection_update(found)
+    return all(outcomes.values())
+
+
 class _SubsetConstruction:
     """The configurations that are reached from ``NO_RUN``; ``needed`` has the bit of the condition of each step."""
 
     def __init__(self, automaton: Automaton, needed: Mapping[Edge, int]) -> None:
         self._automaton, self._needed = automaton, needed
 
-    def explore(self, symbols: Sequence[int]) -> tuple[tuple[Configuration, ...], tuple[tuple[Transition, ...], ...]]:
+    def explore(self, possible: Sequence[bool]) -> tuple[tuple[Configuration, ...], tuple[tuple[Transition, ...], ...]]:
         """All configurations and their transitions."""
         numbers, transitions = {NO_RUN: 0}, list[tuple[Transition, ...]]()
         waiting = [NO_RUN]
         for configuration in waiting:  # it grows meanwhile
             steps = []
-            for symbol in symbols:
+            for symbol, may_be in enumerate(possible):
+                if not may_be:
+                    steps.append(Transition(0, ()))
+                    continue
                 following, runs, complete = self._step(configuration, symbol)
                 if following not in numbers:
                     numbers[following] = len(numbers)
                     waiting.append(following)
                 steps.append(Transition(numbers[following], runs, complete))
             transitions.append(tuple(steps))
-            if len(waiting) * len(symbols) > MAX_TRANSITIONS:
+            if len(waiting) * len(possible) > MAX_TRANSITIONS:
                 raise NotDeterministic(f"a pattern with more than {MAX_TRANSITIONS:,} transitions")
         return tuple(numbers), tuple(transitions)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.matching.automaton import END, LAST, Automaton, automaton_of
 from tidemill.algebra.relational.match import WITHIN, Match, Navigation
-from tidemill.algebra.relational.walk import substitute
+from tidemill.algebra.relational.walk import substitute, transform
 from tidemill.algebra.text import text_of
 
 MOST_STATES = 24
@@ -59,6 +59,11 @@ class AutomatonText:
             yield "within" if name == WITHIN else name, text_of(substitute(condition, values))
 
 
+def _bare(scalar: Scalar) -> Scalar:
+    """A column without the name of its table: a variable takes that place."""
+    return Column(scalar.name.rpartition(".")[2], scalar.type) if isinstance(scalar, Column) else scalar
+
+
 def text_of_navigation(navigation: Navigation) -> str:
     """A navigation much as it was written.
 
@@ -66,7 +71,7 @@ def text_of_navigation(navigation: Navigation) -> str:
     >>> text_of_navigation(Navigation("n", "last", Column("x", BIGINT), BIGINT, ("a",)))
     'a.x'
     """
-    argument = "*" if navigation.argument is None else text_of(navigation.argument)
+    argument = "*" if navigation.argument is None else text_of(transform(navigation.argument, _bare))
     of = "|".join(navigation.variables)
     shown = f"{of}.{argument}" if of else argument
     if navigation.function != "last" or navigation.offset:

