@@ -173,8 +173,9 @@ def test_anchors_exclusion_within_and_unmatched_rows() -> None:
     found_any = unmatched = hidden = 0
     for _ in range(1_500):
         match, holds = draw_match(draw, RowsPerMatch.ALL, Contiguity.NONE, Skip())
-        shown = draw.choice([{}, {"omits_empty": True}, {"unmatched": True}])
-        match = replace(match, pattern=draw_standard(draw), measures=(*MEASURES, *MORE_MEASURES), **shown)
+        shown = omits_empty, shows_unmatched = draw.choice([(False, False), (True, False), (False, True)])
+        match = replace(match, pattern=draw_standard(draw), measures=(*MEASURES, *MORE_MEASURES))
+        match = replace(match, omits_empty=omits_empty, unmatched=shows_unmatched)
         if draw.random() < 0.3:
             conditions = (*match.conditions, (WITHIN, within))
             match = replace(match, navigations=(*LOOKS, start), conditions=conditions)

@@ -115,7 +115,7 @@ def determinize(match: Match) -> DeterministicAutomaton:
 
 def _form(match: Match) -> str:
     if match.output is not RowsPerMatch.EACH:
-        return match.output.value.upper()
+        return str(match.output.value).upper()
     return "SKIP TILL NEXT MATCH" if match.skips is Contiguity.NEXT else "runs from every row"
 
 

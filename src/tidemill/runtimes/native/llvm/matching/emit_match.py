@@ -7,7 +7,7 @@ both searches are alike. What comes out of one and not of the other is the chang
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from llvmlite import ir
@@ -192,9 +192,10 @@ class MatchCode:
         frame.done()
         return frame.function
 
-    def _row_before(self, builder: ir.IRBuilder, rows: Sequence[IRValue], place: IRValue) -> IRValue:
+    def _row_before(self, builder: ir.IRBuilder, rows: tuple[IRValue, IRValue], place: IRValue) -> IRValue:
         """The key of the row before that with a number."""
-        key, _ = self._rows.select(builder, *rows, builder.sub(place, number(1)))
+        own, group = rows
+        key, _ = self._rows.select(builder, own, group, builder.sub(place, number(1)))
         return key
 
     def _emit_pair(self, step: ir.Function, post: ir.Function) -> ir.Function:
@@ -205,17 +206,18 @@ class MatchCode:
         size = self._values.layout.size
         with count_up(builder, number(0), most) as time:
             found = [Local(builder, number(0, I32)) for _ in searches]
-            for complete, search, times in zip(found, searches, (old, new), strict=True):
+            for local, search, times in zip(found, searches, (old, new), strict=True):
                 with builder.if_then(builder.icmp_signed("<", time, times)):
-                    complete.set(builder.call(step, [changes, key, search]))
-            there = [builder.icmp_unsigned("!=", complete.get(), number(0, I32)) for complete in found]
+                    local.set(builder.call(step, [changes, key, search]))
+            completed = [local.get() for local in found]
+            there = [builder.icmp_unsigned("!=", complete, number(0, I32)) for complete in completed]
             same = Local(builder, builder.and_(*there))
             with builder.if_then(same.get()):
-                runs = [self._search.run(builder, one, two.get()) for one, two in zip(searches, found, strict=True)]
-                same.set(_equal(builder, *runs, size))
-            for complete, search, shown, weight in zip(found, searches, there, (-1, 1), strict=True):
+                one, other = (self._search.run(builder, *pair) for pair in zip(searches, completed, strict=True))
+                same.set(_equal(builder, one, other, size))
+            for complete, search, shown, weight in zip(completed, searches, there, (-1, 1), strict=True):
                 with builder.if_then(builder.and_(shown, builder.not_(same.get()))):
-                    run = self._search.run(builder, search, complete.get())
+                    run = self._search.run(builder, search, complete)
                     frame.check(builder.call(post, [changes, key, run, number(weight)]))
         frame.done()
         return frame.function

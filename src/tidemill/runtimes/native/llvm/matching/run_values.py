@@ -180,11 +180,11 @@ class RunValues:
         weight = Column("weight", BIGINT, nullable=False)
         bound = {weight.name: NullableValue(words[0])}
         columns: list[Scalar] = []
-        for value in others:
-            assert isinstance(value, RunningSum)
-            column = Column(f"sum {len(columns)}", value.part.of, nullable=False)
+        for kept in others:
+            assert isinstance(kept, RunningSum)
+            column = Column(f"sum {len(columns)}", kept.part.of, nullable=False)
             columns.append(column)
-            (word,) = self._words(builder, run, self.kept.index(value))
+            (word,) = self._words(builder, run, self.kept.index(kept))
             bound[column.name] = NullableValue(word if word.type == I128 else builder.sext(word, I128))
         value = finalize(_call(navigation), columns, weight)
         narrow, misfit = as_key(builder, LlvmExpressions(frame, bound).cell(value), value.type, navigation.of)
