@@ -147,8 +147,8 @@ class _EdgeConditions:
 
     def _value(self, navigation: Navigation, before: str | None, variable: str) -> Scalar:
         """What a navigation reads where the row before was taken for ``before``, and this one for ``variable``."""
-        counts_own = navigation.function == "count" and navigation.variables == (variable,) and not navigation.earlier
-        if counts_own and navigation.argument is None and (first := self._is_first(before, variable)) is not None:
+        counts_own = navigation.counts_rows and navigation.variables == (variable,) and not navigation.earlier
+        if counts_own and (first := self._is_first(before, variable)) is not None:
             return ONE if first else MORE
         read = _row_value(navigation, before, variable)
         own_first = navigation.variables == (variable,) and not navigation.step and self._is_first(before, variable)

@@ -51,6 +51,11 @@ class Navigation:
         never_null = self.function == MATCH_NUMBER if aggregate is None else not aggregate.nullable
         return Field(self.name, self.of, not never_null)
 
+    @property
+    def counts_rows(self) -> bool:
+        """True for COUNT(*), the one aggregate without an argument."""
+        return self.argument is None and self.function in AGGREGATE_FUNCTIONS
+
     def sees(self, variable: str) -> bool:
         """True if rows of that variable count."""
         return not self.variables or variable in self.variables
