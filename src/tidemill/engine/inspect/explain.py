@@ -15,9 +15,11 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
+from tidemill.engine.inspect.automaton_picture import draw_automaton
 from tidemill.engine.inspect.explained_parts import explained_parts
-from tidemill.engine.inspect.graph_picture import picture_of
+from tidemill.engine.inspect.graph_picture import Drawing, picture_of
 from tidemill.engine.inspect.partition_facts import partition_facts
+from tidemill.engine.inspect.pattern_facts import matches_of, pattern_facts
 from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
@@ -131,6 +133,7 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
             | _lake_facts(engine, view)
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
             | dict(_lineage_facts(engine, view))
+            | dict(pattern_facts(view.program))
         )
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
         facts["statistics"] = statistics_text(engine, view)
@@ -140,7 +143,12 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
         graph = partial(_graph, view.program, frozenset(engine.catalog.views))
         parts = partial(explained_parts, view, facts, sizes, comparison, keys)
-        return Explanation(told, lambda: picture_of(graph()), lambda: parts(graph()))
+        return Explanation(told, lambda: picture_of(graph(), _automata(view.program)), lambda: parts(graph()))
+
+
+def _automata(program: Program) -> Iterator[Drawing]:
+    """The automata of the patterns of a view, as far as they can be drawn."""
+    return (drawing for match in matches_of(program) if (drawing := draw_automaton(match)) is not None)
 
 
 def _graph(program: Program, views: Collection[str]) -> ProgramGraph:
