@@ -25,6 +25,7 @@ from tidemill.model.types import Type
 __all__ = [
     "Parameters",
     "marker_named",
+    "markers_of_query",
     "markers_of_script",
     "parameters_of",
     "refuse_markers",
@@ -146,7 +147,18 @@ def markers_of_script(statements: Iterable[sql.Statement]) -> dict[str, TextLoca
     return found
 
 
+def markers_of_query(query: sql.OqlText) -> dict[str, TextLocation]:
+    """The markers of a query in OQL with their places."""
+    from tidemill.compiler.frontends.oql.syntax.parse import (
+        markers_of_oql,  # a front end of its own, which few warehouses need
+    )
+
+    return markers_of_oql(query.text, query.name)
+
+
 def _markers_of(statement: sql.Statement) -> dict[str, TextLocation]:
+    if isinstance(statement, sql.SelectOql):
+        return markers_of_query(statement.query)
     return {marker: at for tree in sql.trees_of(statement) for marker, at in markers_in(tree).items()}
 
 
