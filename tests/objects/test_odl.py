@@ -174,7 +174,7 @@ the enum names "A" twice
                ^""",
     "interface i {}; class a extends i {};": """\
 "i" is an interface
-  m.odl:2:34   i {};
+  m.odl:2:33   i {};
                ^
 hint: Say class a : i.""",
     "class i {}; class a : i {};": """\
@@ -225,7 +225,7 @@ there is no constant "c"
                ^
 hint: There is: a, b.""",
     'const long a = "x";': """\
-'x' is not a BIGINT
+constant "a" is not a BIGINT
   m.odl:2:12   a = "x";
                ^""",
     "class a {}; enum a {X};": """\

@@ -146,7 +146,7 @@ QUERIES = {
     "cast_of_number": "select struct(w: w.id, t: ((part) (w.id + 100)).size) from w in Wholes",
     "cast_of_query": "struct(s: ((part) max(select t.id from t in Things)).size, n: (paper) nil)",
     "cast_values": """select struct(s: (string) w.id || 'x', d: (double) w.id / 2, b: (boolean) w.id,
-                      c: (decimal<6, 2>) w.id, n: (short) '7', m: (unsigned long) -w.id) from w in Wholes""",
+                      c: (decimal<6, 2>) w.id, n: (short) '7', m: (unsigned long) (-w.id)) from w in Wholes""",
     "cast_or_parentheses": "select struct(a: (w.id) + 1, b: (w.id) - 1, c: (id)) from w in Wholes, id in (w.sizes)",
     "moments": """select struct(d: date '2024-02-29', t: timestamp "2024-01-01 10:00:00") from w in Wholes
                   where date '2024-01-01' < (date) '2024-02-01' and year(date '2024-02-29') - 2024 < w.id""",

@@ -38,7 +38,7 @@ WRONG: dict[str, tuple[type[SqlError], str, str]] = {
     ),
     "select w.id from w in Wholes where w.id = :id": (UnknownName, "oql:1:43", 'no value for parameter ":id"'),
     "define v as select w.id from w in Wholes where w.id = $1": (
-        Unsupported, "oql:1:54", "a parameter has a value for one call only",
+        Unsupported, "oql:1:55", "a parameter has a value for one call only",
     ),
     "select w.id from w in Wholes where w = any (select p from p in Papers)": (TypeMismatch, "oql:1:36", "is never"),
     "select w.id from w in Wholes where w > all Wholes": (TypeMismatch, "oql:1:36", "gt takes values"),

@@ -17,7 +17,7 @@ from tidemill.compiler.frontends.odl.parse import nested_collection
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.classes import Collection, Constant
 from tidemill.model.coerce import coerce
-from tidemill.model.errors import DataError, NameTaken, ParseError, Unsupported
+from tidemill.model.errors import DataError, NameTaken, ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Decimal, Field, Struct, Type
 
 __all__ = ["Declared", "ResolvedType"]
@@ -106,9 +106,10 @@ class Declared:
             value = _value(declared.value)
         try:
             return Constant(kind.value, coerce(value, kind.value, where=declared.name.text), module)
-        except DataError as error:
-            error.where = declared.name.place
-            raise
+        except DataError:
+            raise TypeMismatch(
+                f'constant "{declared.name.text}" is not a {kind.value}', where=declared.name.place
+            ) from None
 
 
 def _decimals(kind: ResolvedType) -> tuple[Type, ...]:

@@ -152,6 +152,7 @@ def from_exists(context: TermContext, collection: CalculusTerm) -> CalculusTerm:
 
 def from_in(context: TermContext, value: CalculusTerm, collection: CalculusTerm) -> CalculusTerm:
     """``x in e``: a membership test on a stored or given collection, else a comprehension."""
+    check_classes(context, "eq", [value, context.over(collection).variable])
     if isinstance(collection, PathTerm | CollectionTerm | ConstantTerm):
         element_type(collection)
         return operation("in_collection", value, collection)
