@@ -52,8 +52,8 @@ def expected_oids(play: Play, view: str) -> set[str]:
             for c in composites:
                 count: Counter[int] = Counter()
                 for a in model.value(c, "parts"):
-                    count[a] += 1
                     found.add((c, a, count[a]))
+                    count[a] += 1
             return {f"unnested/{c}/{n}/{a}" for c, a, n in found}
         case "nested":
             return {f"nested/{c}" for c in composites}
@@ -103,7 +103,7 @@ def expected_events(
 
 
 @pytest.mark.parametrize(
-    ("seed", "epochs"), [(7, 12), *(pytest.param(seed, 40, marks=pytest.mark.long) for seed in range(10, 18))]
+    ("seed", "epochs"), [(7, 35), *(pytest.param(seed, 40, marks=pytest.mark.long) for seed in range(10, 18))]
 )
 def test_rows_are_called_after_what_they_come_from(tmp_path: Path, seed: int, epochs: int) -> None:
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
@@ -167,13 +167,13 @@ def test_references_to_rows_resolve(wh: tidemill.Warehouse) -> None:
     )
     db.define("define first() as select struct(id: p.id, leg: element(select l from l in legs where l.of = p)) "
               "from p in Parts where count(select l from l in legs where l.of = p) = 1")  # fmt: skip
-    assert sorted(wh.view("legs").rows()) == [("legs/2/1/1", 2, 1, "a/b"), ("legs/2/2/1", 2, 1, "a/b")]
+    assert sorted(wh.view("legs").rows()) == [("legs/2/0/1", 2, 1, "a/b"), ("legs/2/1/1", 2, 1, "a/b")]
     db.remove(table, "pieces", leg)
-    assert wh.view("first").rows() == [(2, "legs/2/1/1")]
-    assert db.query("select struct(l: l, k: l.leg.kind) from l in legs").rows() == [("legs/2/1/1", "a/b")]
-    assert db.query("select l.kind from l in legs where l = $1", ["legs/2/1/1"]).rows() == [("a/b",)]
+    assert wh.view("first").rows() == [(2, "legs/2/0/1")]
+    assert db.query("select struct(l: l, k: l.leg.kind) from l in legs").rows() == [("legs/2/0/1", "a/b")]
+    assert db.query("select l.kind from l in legs where l = $1", ["legs/2/0/1"]).rows() == [("a/b",)]
     assert db.query("select ((legs) f.leg).leg.kind from f in first").rows() == [("a/b",)]
-    assert db.query("select ((legs) 'legs/2/2/1').kind from p in Parts where p.id = 1").rows() == [(None,)]
+    assert db.query("select ((legs) 'legs/2/1/1').kind from p in Parts where p.id = 1").rows() == [(None,)]
     db.define("define kinds() as select struct(n: count(*)) from p in Parts group by k: p.kind", identity="lineage")
     db.define(
         "define kinds_of() as select struct(k: (kinds) 'kinds/a%2Fb') from p in Parts where p.id = 1",
@@ -206,7 +206,7 @@ def test_rows_that_cannot_have_identities(wh: tidemill.Warehouse, text: str) -> 
     with pytest.raises((Unsupported, NameTaken)) as raised:
         db.define(text, identity="lineage")
     assert REFUSED[text] in str(raised.value)
-    assert wh.views() == ["plain"]
+    assert wh.views() == ("plain",)
 
 
 def test_what_is_no_view_with_identities(wh: tidemill.Warehouse) -> None:
@@ -232,10 +232,10 @@ def test_identities_do_not_depend_on_the_strategy(wh: tidemill.Warehouse, strate
     with db.epoch():
         leg = db.create("part", id=1, kind="x")
         db.create("part", id=2, pieces=[leg])
-    assert view.rows() == [("v/2/1/1", "x")]
+    assert view.rows() == [("v/2/0/1", "x")]
     db.modify(leg, kind="y")
     assert [str(e) for e in db.events] == [
         "onModifyAttribute part.kind 1",
         "onModifyAttributeInCollectionElement part.pieces(part.kind) 2 1 (implicit)",
-        "onModifyAttribute v.k v/2/1/1 (implicit)",
+        "onModifyAttribute v.k v/2/0/1 (implicit)",
     ]

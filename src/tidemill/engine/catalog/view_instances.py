@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidemill.compiler.frontends.script.statements import OqlText
+from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.catalog.view import View
 from tidemill.model.classes import ObjectClass
@@ -48,17 +49,26 @@ def view_of_instance(catalog: Catalog, oid: str) -> View | None:
 def instance_classes(catalog: Catalog, text: str, excluding: str = "") -> dict[str, ObjectClass]:
     """The classes of the views with identities that a text in OQL may read, and of those that these refer to."""
     module = catalog.module
+    if module is None:
+        return {}
     words = {word.lower() for word in re.findall(r"\w+", text)}
     found: dict[str, ObjectClass] = {}
-    for view in identified_views(catalog) if module is not None else ():
-        if view.name not in words or view.name == excluding:
-            continue
-        inner = instance_classes(catalog, view.query, view.name)
-        found |= inner
-        key = (view.query, tuple(inner.values()))
-        if key not in module.instance_classes:
-            readable = {name: fields for name, fields in catalog.relations.items() if name != view.name}
-            (definition,) = read_oql(OqlText(view.query, view.name), module, readable, instances=inner, identified=True)
-            module.instance_classes[key] = definition.instances
-        found[view.name] = module.instance_classes[key]
+    for view in identified_views(catalog):
+        if view.name in words and view.name != excluding:
+            inner = instance_classes(catalog, view.query, view.name)
+            found |= inner
+            key = (view.query, tuple(inner.values()))
+            if key not in module.instance_classes:
+                module.instance_classes[key] = _instance_class(catalog, module, view, inner)
+            found[view.name] = module.instance_classes[key]
+    return found
+
+
+def _instance_class(
+    catalog: Catalog, module: ObjectModule, view: View, inner: Mapping[str, ObjectClass]
+) -> ObjectClass:
+    readable = {name: fields for name, fields in catalog.relations.items() if name != view.name}
+    (defined,) = read_oql(OqlText(view.query, view.name), module, readable, instances=inner, identified=True)
+    found = getattr(defined, "instances", None)
+    assert isinstance(found, ObjectClass), "a definition makes a view"
     return found

@@ -66,7 +66,7 @@ def _kind(attribute: Attribute) -> Collection:
     return attribute.collection
 
 
-def _rank(value: Any) -> tuple[bool, Any]:
+def _rank(value: Any) -> Any:
     """Sort key with the order of Spark's arrays: NaN is above all numbers, and structs go member by member."""
     if isinstance(value, tuple):
         return order_key(value)

@@ -35,10 +35,13 @@ class ClassChange:
 
     def apply(self, catalog: Catalog) -> None:
         """Put the classes into a catalog whose tables are altered."""
-        for table in self.created:
-            if table.name not in catalog:  # the trial of an alteration is tried with it, too
-                catalog.add(table)
         catalog.module = self.module
+        for name in self.removed:
+            if name in catalog:  # the trial of an alteration is tried with it, too
+                catalog.drop(name)
+        for table in self.created:
+            if table.name not in catalog:
+                catalog.add(table)
 
 
 def class_change(

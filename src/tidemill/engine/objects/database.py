@@ -168,8 +168,13 @@ class Objects:
     @public_function
     def _commit(self, draft: ObjectDraft) -> None:
         check_draft(draft)
+        before = self._engine.store.epoch
         epoch = self._apply(changes_of_draft(draft), draft.last)
-        self._happened = lambda: self._instances.with_events(list(events_of(draft)), epoch)
+        self._happened = partial(self._events, partial(events_of, draft), before, epoch)
+
+    def _events(self, own: Callable[[], Iterable[ObjectEvent]], before: int, epoch: int) -> Iterable[ObjectEvent]:
+        """The events of objects, and of rows of views unless nothing was committed."""
+        return own() if epoch == before else self._instances.with_events(list(own()), epoch)
 
     @property
     def _instances(self) -> ViewInstances:
@@ -271,8 +276,9 @@ class Objects:
 
     def _take(self, draft: ObjectDraft, tables: Mapping[str, pa.Table]) -> int:
         bulk = BulkLoad(draft, tables)
+        before = self._engine.store.epoch
         epoch = self._apply(bulk.changes(), draft.last)
-        self._happened = lambda: self._instances.with_events(list(bulk.events()), epoch)
+        self._happened = partial(self._events, bulk.events, before, epoch)
         return epoch
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -397,7 +403,7 @@ class Objects:
         2
         """
         query, given = OqlText(text, "oql"), parameters_of(args, parameters)
-        require_given(markers_of_query(query), given)
+        require_given(markers_of_query(query), given, "query")
         with self._engine.given(given):
             return noted(partial(select_oql, self._engine, query))
 
@@ -446,7 +452,7 @@ def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
         elif not {*modules_in(odl, name)} & {*known.schema.modules}:
             known = known.with_modules(odl, name)
             Objects(engine, known)._declare_anew(known, {})
-        elif known.schema != ObjectModule.of(odl, name).schema:
+        elif not known.declares_same(odl, name):
             raise NameTaken(
                 f'the warehouse has objects of module "{known.schema.name}", and other classes were declared',
                 where=name,

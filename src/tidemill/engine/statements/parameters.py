@@ -157,8 +157,9 @@ def markers_of_query(query: sql.OqlText) -> dict[str, TextLocation]:
 
 
 def _markers_of(statement: sql.Statement) -> dict[str, TextLocation]:
-    if isinstance(statement, sql.SelectOql):
-        return markers_of_query(statement.query)
+    match statement:
+        case sql.SelectOql(query=text) | sql.CreateView(tree=sql.OqlText() as text):
+            return markers_of_query(text)
     return {marker: at for tree in sql.trees_of(statement) for marker, at in markers_in(tree).items()}
 
 
@@ -167,11 +168,11 @@ def refuse_parameters(statement: sql.CreateView) -> None:
     _refuse_in_definition("view", _markers_of(statement))
 
 
-def require_given(markers: Mapping[str, TextLocation], given: Parameters) -> None:
-    """Refuse a marker without a value, and a value without a marker."""
+def require_given(markers: Mapping[str, TextLocation], given: Parameters, call: str = "sql") -> None:
+    """Refuse a marker without a value, and a value without a marker; they were given with ``call``."""
     for marker, place in markers.items():
         if marker not in given:
-            how = f'sql(text, {{"{marker[1:]}": ...}})' if marker[0] == ":" else "sql(text, [...])"
+            how = f'{call}(text, {{"{marker[1:]}": ...}})' if marker[0] == ":" else f"{call}(text, [...])"
             raise UnknownName(
                 f'parameter "{marker}" has no value',
                 where=place,

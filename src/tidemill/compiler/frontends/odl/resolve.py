@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def read_odl(text: str, name: str = "odl", beside: str = "") -> ObjectSchema:
-    """The classes of the modules of a text, and of those that there are ``beside``; errors call the text ``name``.
+    """The classes of the modules of a text, and of other ones ``beside``; errors call the text ``name``.
 
     >>> schema = read_odl("module m { class part (extent Parts key id) { attribute long id; attribute part of; }; };")
     >>> print(schema.table("part"))
@@ -41,8 +41,10 @@ def read_odl(text: str, name: str = "odl", beside: str = "") -> ObjectSchema:
                  ^^^^^
     hint: There is: part.
     """
-    modules = OdlParser(beside, name).modules() if beside else []
-    return _Resolver([*modules, *OdlParser(text, name).modules()]).schema()
+    own = OdlParser(text, name).modules()
+    known = {module.name.text for module in own}
+    modules = [one for one in OdlParser(beside, name).modules() if one.name.text not in known] if beside else []
+    return _Resolver([*modules, *own]).schema()
 
 
 def modules_in(text: str, name: str = "odl") -> list[str]:
@@ -63,9 +65,9 @@ class _Resolver:
         self._classes = _unique(((one.name, one) for module in modules for one in module.classes), "class")
         types = _unique(((one.name, one) for module in modules for one in module.types), "type")
         constants = _unique(((one.name, one) for module in modules for one in module.constants), "constant")
-        for one in (*types.values(), *constants.values()):
-            if one.name.text in self._classes or (one.name.text in types and one.name.text in constants):
-                raise NameTaken(f'"{one.name.text}" is a class or a type already', where=one.name.place)
+        for name in [*(one.name for one in types.values()), *(one.name for one in constants.values())]:
+            if name.text in self._classes or (name.text in types and name.text in constants):
+                raise NameTaken(f'"{name.text}" is a class or a type already', where=name.place)
         owners = {one.name.text: module.name.text for module in modules for one in _declarations(module)}
         self._known = Declared(self._classes, types, constants, owners)
 

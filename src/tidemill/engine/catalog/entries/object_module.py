@@ -31,6 +31,11 @@ class ObjectModule:
         """These modules, and those of a text, which may refer to them."""
         return ObjectModule(f"{self.text.rstrip()}\n{text}", read_odl(text, name, beside=self.text))
 
+    def declares_same(self, text: str, name: str) -> bool:
+        """True if the modules of a text have the classes and constants that they have here."""
+        other = read_odl(text, name, beside=self.text)
+        return (other.classes, other.constants) == (self.schema.classes, self.schema.constants)
+
     def class_named(self, name: str) -> str:
         """The name of a class, which may be given as ``module::class``."""
         module, scoped, cls = name.lower().rpartition("::")
@@ -94,8 +99,10 @@ class ObjectModule:
         for name in self.stored:
             above = self.lines[name][1:]
             nearest = [one for one in above if not any(one in self.lines[other][1:] for other in above)]
-            for one in nearest or [None]:
-                found[one].append(name)
+            for parent in nearest:
+                found[parent].append(name)
+            if not nearest:
+                found[None].append(name)
         return {name: tuple(below) for name, below in found.items()}
 
     @cached_property

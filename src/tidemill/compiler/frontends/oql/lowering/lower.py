@@ -229,7 +229,7 @@ class Lowering(TermLowering):
                 outputs.append(Named(f"order_{position}", by))
             orders.append((position, descending, not descending))
         if self.identity:
-            orders = [(position + 1, *how) for position, *how in orders]  # the identity comes first
+            orders = [(place + 1, descending, first) for place, descending, first in orders]  # after the identity
         if tree.monoid is Monoid.SET:
             distinct = r.Distinct(r.Project(rows.relation, tuple(outputs)))
             return self.identified_by_values(distinct) if self.identity else distinct, tuple(orders)

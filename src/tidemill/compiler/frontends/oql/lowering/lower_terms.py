@@ -112,6 +112,7 @@ class TermLowering(ABC):
         relation, oid = self.with_subquery_column(rows.relation, oid, alias)
         relation = r.OuterJoin(relation, scan, call("eq", oid, found.value), True, False)
         nullable = {n: replace(c, nullable=True) for n, c in found.members.items() if isinstance(c, Column)}
+        assert isinstance(found.value, Column)
         found = replace(found, value=replace(found.value, nullable=True), members=nullable)
         return replace(rows, relation=relation, followed={**rows.followed, reference: found})
 
