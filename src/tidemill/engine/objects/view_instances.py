@@ -56,10 +56,10 @@ class ViewInstances:
             own = list(self._of_view(view, views[view.name], epoch))
             yield from own
             events = [*events, *own]
-        modified: dict[str, set[Any]] = {}
+        modified: dict[str, dict[Any, None]] = {}
         for event in events:
             if event.event is UpdateEvent.MODIFY:
-                modified.setdefault(event.place, set()).add(event.oid)
+                modified.setdefault(event.place, {})[event.oid] = None
         for name, found in views.items():
             yield from self._within_collections(name, found, modified)
 
