@@ -12,6 +12,7 @@ from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.entries.oql_queries import object_events
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.view_instances import instance_classes
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
@@ -126,7 +127,8 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         if users := shared_stage_users(view, engine.catalog.views.values()):
             facts["shared with"] = ", ".join(user.name for user in users)
         readable = engine.catalog.relations | engine.catalog.remote
-        if events := object_events(view.query, view.name, engine.catalog.module, readable):
+        instances = instance_classes(engine.catalog, view.query, view.name) if view.is_oql else {}
+        if events := object_events(view.query, view.name, engine.catalog.module, readable, instances):
             facts["object events"] = "\n".join(events)
         facts |= (
             over_sources
