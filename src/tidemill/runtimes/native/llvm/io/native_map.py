@@ -120,11 +120,11 @@ class NativeMap:
     def touched_cells(self, place: int) -> npt.NDArray[Any]:
         """A key column of all entries that the epoch has touched, as it lies in the journal; one that has left and come
         again is there twice. To be read at once: the next change overwrites it."""
-        count, data = self.touches, self._handle[self._journal - 1]
-        if not count:
-            return np.empty(0, self._record.columns)[f"key{place}"]
-        memory = (ctypes.c_uint8 * (count * self._record.payload)).from_address(data)
-        return np.frombuffer(memory, dtype=self._record.columns)[f"key{place}"]
+        if not self.touches:
+            return self.make_records(0)[f"key{place}"]
+        data = self._handle[self._journal - 1]
+        memory = (ctypes.c_uint8 * (self.touches * self._record.payload)).from_address(data)
+        return self._record.view(np.ctypeslib.as_array(memory))[f"key{place}"]
 
     def negatives(self, value: str) -> int:
         """The number of entries with a negative ``value`` (or ``_weight``), which must be guarded."""
