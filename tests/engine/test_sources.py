@@ -461,7 +461,10 @@ def test_explain_tells_protocol_reason_and_questions(shop: Shop, tmp_path: Path)
         assert "v@1 by eca_local; consistency strong" in told
         assert 'the cheapest that is "strong"; eca_key needs the primary key of every relation' in told
         assert "in batches of all that waits; sync manual" in told
-        assert "shop when shop.orders changes: WITH b1(w, c0, c1, c2) AS (VALUES (?1, ?2, ?3, ?4)), answer(w, k0, k1)" in told
+        assert (
+            "shop when shop.orders changes: WITH b1(w, c0, c1, c2) AS (VALUES (?1, ?2, ?3, ?4)), answer(w, k0, k1)"
+            in told
+        )
         assert "shop: here: SUM(o.amount)" in told and "groups with sums" in told
         told = warehouse.view("w").explain()
         assert "w@1 by sweep; consistency strong" in told and "eca_local needs all relations of the view in one" in told

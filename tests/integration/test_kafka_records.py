@@ -36,6 +36,7 @@ def test_recorded_topics_are_followed_once(tmp_path: Path, spark: SparkSession) 
             stream.awaitTermination()
             assert sorted(warehouse.view("n").rows()) == [("ann", 2), ("customer 2", 1)]
             assert sorted(warehouse.table("notes").rows()) == [("0",), ("1",), ("2",)]
+        bare = spark.readStream.schema(SCHEMA).parquet(str(recorded)).drop("offset")
+        stream = warehouse.stream(["orders"], bare, name="bare", mode="debezium", availableNow=True)
         with pytest.raises(InvalidArgument, match="no column offset"):
-            bare = spark.readStream.schema(SCHEMA).parquet(str(recorded)).drop("offset")
-            warehouse.stream(["orders"], bare, name="bare", mode="debezium", availableNow=True).awaitTermination()
+            stream.awaitTermination()

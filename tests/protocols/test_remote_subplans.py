@@ -108,7 +108,7 @@ ASKED: dict[str, tuple[str, list[str] | None]] = {
 @pytest.mark.parametrize("name", ASKED)
 def test_groups_semi_joins_and_outer_joins_are_asked(name: str) -> None:
     query, copied = ASKED[name]
-    keyed = ROWS | {"shop.orders": ZSet({row: 1 for row in ROWS["shop.orders"]})}
+    keyed = ROWS | {"shop.orders": ZSet(dict.fromkeys(ROWS["shop.orders"], 1))}
     relation = translate(query, TABLES, name="v").relation
     rest, subplans = extract_remote_subplans("v", push_down_filters(relation), REMOTE, keys=KEYS)
     if copied is None:

@@ -207,8 +207,8 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         folder for the query, by default one within the warehouse. ``trigger`` are the arguments of
         ``DataStreamWriter.trigger``, such as ``availableNow=True``.
 
-        With ``mode="debezium"`` rows are records of Spark's Kafka source, each a change record of Debezium in JSON of one
-        of the tables: one name, or a list of them.
+        With ``mode="debezium"`` rows are records of Spark's Kafka source, each a change record of Debezium in JSON of
+        one of the tables: one name, or a list of them.
 
         With ``mode="upsert"`` a row replaces the one with its primary key: of several the one with the greatest
         ``sequence_by``; a row for which the SQL condition ``delete_where`` is true deletes it. With

@@ -8,6 +8,7 @@ as statements.
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.event import MariadbGtidEvent, QueryEvent, RotateEvent, XidEvent
+from pymysqlreplication.logger import logger as library_logger
 from pymysqlreplication.row_event import DeleteRowsEvent, RowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from tidemill.changes.zset import Row, ZSet
@@ -27,8 +29,14 @@ from tidemill.sources.source import Committed
 
 __all__ = ["BinaryLog"]
 
-_HARMLESS = re.compile(r"\s*(begin|commit|rollback|savepoint|xa|grant|revoke|flush|analyze|optimize|set)\b", re.I)
-_DEFINES = re.compile(r"\s*(create\s+(or\s+replace\s+)?)?(unique\s+)?(index|trigger|view|procedure|function|event)\b", re.I)
+library_logger.setLevel(logging.ERROR)  # it advises settings that are not needed here
+
+_HARMLESS = re.compile(
+    r"\s*(create\s+table|begin|commit|rollback|savepoint|xa|grant|revoke|flush|analyze|optimize|set"
+    r"|((create|drop|alter)\s+)?(or\s+replace\s+)?(unique\s+)?(index|trigger|view|procedure|function|event))\b",
+    re.IGNORECASE,
+)
+"""Statements that change no rows or columns of a table."""
 
 
 class BinaryLog:
@@ -85,15 +93,16 @@ class BinaryLog:
         self.close()
         self._stream = BinLogStreamReader(
             connection_settings=self._address.login | {"read_timeout": 60},
-            server_id=random.randrange(1 << 16, 1 << 32),  # a server ends the connection of a replica of the same number
+            server_id=random.randrange(
+                1 << 16, 1 << 32
+            ),  # a server ends the connection of a replica of the same number
             log_file=after.file,
             log_pos=after.place,
             resume_stream=True,
             blocking=True,
-            is_mariadb=True,
-            only_schemas=None,
             filter_non_implemented_events=False,
             slave_heartbeat=10,
+            enable_logging=False,
         )
         self._at = after
 
@@ -111,12 +120,11 @@ class BinaryLog:
     def _statement(self, event: Any) -> TidemillError | None:
         """The error of a statement that changes rows or columns of a table in use and does not say which."""
         text = event.query.decode("utf-8", "replace") if isinstance(event.query, bytes) else str(event.query)
-        if _HARMLESS.match(text) or _DEFINES.match(text):
+        if _HARMLESS.match(text):
             return None
-        words = set(re.findall(r"\w+", text.lower()))
-        named = [name for name in self._rows if set(re.findall(r"\w+", name.lower())) <= words]
         schema = event.schema.decode() if isinstance(event.schema, bytes) else event.schema
-        if not named or self._address.database not in {schema, *re.findall(r"\w+", text)}:
+        named = [name for name in self._rows if self._address.database in _schemas_of(name, text, schema)]
+        if not named:
             return None
         verb = text.split(maxsplit=1)[0].upper()
         return _untold(f"The log says {verb} of {', '.join(named)}, and not which rows or columns that changed.")
@@ -178,6 +186,13 @@ class _LoggedRows:
                 error.where = f"{self._table.remote.name}.{column.name}"
                 raise
         return tuple(row)
+
+
+def _schemas_of(name: str, text: str, schema: str) -> set[str]:
+    """The databases whose table ``name`` a statement names, which is in ``schema`` where it names none."""
+    named = re.compile(rf"(?:[`\"]?([\w$]+)[`\"]?\s*\.\s*)?(?<![\w$]){re.escape(name)}(?![\w$])", re.IGNORECASE)
+    quoted = re.compile(rf"(?:([\w$]+)[`\"]?\s*\.\s*)?[`\"]{re.escape(name)}[`\"]", re.IGNORECASE)
+    return {found[1] or schema for pattern in (named, quoted) for found in pattern.finditer(text)}
 
 
 def _begins(event: Any) -> bool:

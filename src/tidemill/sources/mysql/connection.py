@@ -1,7 +1,7 @@
 """Connections to MariaDB and MySQL: address, password, TLS and the settings of a session.
 
-A password is never an option. It comes from the environment: ``MYSQL_PWD``, or the variable that ``password_env`` names,
-if the operator allows that (``sources.secrets``). It is removed from every error text.
+A password is never an option. It comes from the environment: ``MYSQL_PWD``, or the variable that ``password_env``
+names, if the operator allows that (``sources.secrets``). It is removed from every error text.
 """
 
 from __future__ import annotations

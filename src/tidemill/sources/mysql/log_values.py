@@ -1,8 +1,8 @@
 """Values of rows in the binary log of MariaDB and MySQL, as the text by which they are read elsewhere.
 
 The log has values in the server's own binary form, which says neither if an integer has a sign, nor the character set
-of a text, nor the names of an ENUM: these come from the catalog. A value is brought to the text that a query would give,
-so that one function converts both. https://mariadb.com/kb/en/rows_event_v1v2-rows_compressed_event_v1/
+of a text, nor the names of an ENUM: these come from the catalog. A value is brought to the text that a query would
+give, so that one function converts both. https://mariadb.com/kb/en/rows_event_v1v2-rows_compressed_event_v1/
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_value(read: ReadBytes, here: Any, column: LoggedColumn) -> Any:
-    """The next value of a row, which is not NULL. ``here`` describes the column in the log, ``column`` in the catalog."""
+    """The next value of a row, which is not NULL. ``here`` is the column in the log, ``column`` in the catalog."""
     kind = here.type
     if kind in _INTEGERS:
         return _integer(read(_INTEGERS[kind]), column)

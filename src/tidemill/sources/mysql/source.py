@@ -1,14 +1,15 @@
 """A database of MariaDB or MySQL as an autonomous source.
 
-A poll reads the binary log to its end. If something is asked, it then begins a consistent snapshot, of which the server
-says which place of the log it shows; it answers in the snapshot, and reads the log on to that place. The transactions up
-to it come first, the answers after them. The server has to know that place: MariaDB does.
+A poll reads the binary log to its end. If something is asked, it then begins a consistent snapshot, of which the
+server says which place of the log it shows; it answers in the snapshot, and reads the log on to that place. The
+transactions up to it come first, the answers after them. The server has to know that place: MariaDB does.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
 import pymysql
@@ -40,8 +41,9 @@ _TOO_SLOW = (1969, 3024)
 class MySqlSource(PolledSource):
     """A database of a MariaDB or MySQL server. Positions are places in its binary log (``mysql.position``).
 
-    Nothing is made in the server, and it keeps nothing for us: its log stays as long as it is set up to. ``zero_dates``
-    says what a date such as ``0000-00-00`` is: refused, or NULL. ``held`` bounds the transactions that are buffered here.
+    Nothing is made in the server, and it keeps nothing for us: its log stays as long as it is set up to.
+    ``zero_dates`` says what a date such as ``0000-00-00`` is: refused, or NULL. ``held`` bounds the transactions that
+    are buffered here.
     """
 
     def __init__(
@@ -103,7 +105,9 @@ class MySqlSource(PolledSource):
         messages, self._seen = self._link.run(lambda connection: self._snapshot(connection, asked))
         return messages
 
-    def _snapshot(self, connection: MySqlConnection, asked: Sequence[PendingQuery]) -> tuple[list[Message], LogPosition]:
+    def _snapshot(
+        self, connection: MySqlConnection, asked: Sequence[PendingQuery]
+    ) -> tuple[list[Message], LogPosition]:
         """One poll: the transactions that are in the log by now, and where none are left the answers."""
         told, seen = self._read(connection, self._seen, _end_of_log(connection), self._held)
         if len(told) >= self._held or not asked:
@@ -123,9 +127,6 @@ class MySqlSource(PolledSource):
             return [], seen
         try:
             return self._log.read(seen, upto, most)
-        except self._link.ERRORS:
-            self._log.close()
-            raise
         except BaseException:
             self._log.close()
             raise
@@ -135,11 +136,14 @@ class MySqlSource(PolledSource):
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [decoder(columns[name], self._zero_dates) for name in asking.fetched]
-        incoming = AnswerReader(asking, decoders, lambda value: len(value.encode() if isinstance(value, str) else value))
+        incoming = AnswerReader(
+            asking, decoders, lambda value: len(value.encode() if isinstance(value, str) else value)
+        )
         execute(connection, f"SET SESSION max_statement_time = {asked.timeout or 0:f}")
         try:
             for statement in asking.statements(asked.query):
-                incoming.take(_records(connection, statement))
+                with closing(_records(connection, statement)) as records:
+                    incoming.take(records)
         except pymysql.err.MySQLError as error:
             if error.args[:1] not in [(number,) for number in _TOO_SLOW]:
                 raise
@@ -163,6 +167,10 @@ class MySqlSource(PolledSource):
         known = self._seen.gtid
         if known and known != _gtid_at(connection, self._seen):
             raise _gone(self._seen, "The server has another log of that name: it was set up again.")
+
+
+def _length(value: str | bytes) -> int:
+    return len(value.encode() if isinstance(value, str) else value)
 
 
 def _gone(position: LogPosition, detail: str) -> EpochGone:
@@ -217,7 +225,7 @@ def _gtid_at(connection: MySqlConnection, place: LogPosition) -> str:
     return str(rows[0][0] or "")
 
 
-def _records(connection: MySqlConnection, statement: SqlStatement) -> Iterator[Sequence[Any]]:
+def _records(connection: MySqlConnection, statement: SqlStatement) -> Generator[Sequence[Any]]:
     """The rows of a statement, one at a time, each value as text."""
     with connection.cursor(pymysql.cursors.SSCursor) as cursor:
         cursor.execute(statement_text(connection, statement.sql, statement.parameters))

@@ -133,9 +133,12 @@ class Dialect:
                 alike = column is not None and (column.ordered if function in _ORDERS else column.equal)
                 return self._allowed(scalar.type) if alike else None
             case Literal(value=value):
-                spelled = not isinstance(value, str) or "\0" not in value  # PostgreSQL's text cannot contain it
-                return self._allowed(scalar.type) if spelled else None
+                return self._allowed(scalar.type) if self.spells(value) else None
         return None
+
+    def spells(self, value: Any) -> bool:
+        """True if the source has such a value: PostgreSQL's text cannot contain a zero byte."""
+        return not isinstance(value, str) or "\0" not in value
 
     def _allowed(self, type_: Type) -> str | None:
         kind = _KINDS.get(type(type_))

@@ -1,7 +1,7 @@
 """The SQL of MariaDB and MySQL.
 
-Their driver has no parameters of its own kind: it writes values into the text. So a parameter is a mark that no name can
-contain (a name has no zero byte), and the connection puts the quoted value in its place. Names are quoted as in the
+Their driver has no parameters of its own kind: it writes values into the text. So a parameter is a mark that no name
+can contain (a name has no zero byte), and the connection puts the quoted value in its place. Names are quoted as in the
 standard, which the session's ``sql_mode`` asks for. Text is compared by its bytes in UTF-8, which is the order of code
 points: collations there ignore case, accents or blanks at the end.
 """
@@ -9,12 +9,14 @@ points: collations there ignore case, accents or blanks at the end.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.model import types as t
+from tidemill.model.errors import BadValue
 from tidemill.model.types import Type
 from tidemill.sources.remote_queries.dialects import Dialect
 
@@ -45,6 +47,10 @@ class MySqlDialect(Dialect):
         """A table of rows."""
         return " UNION ALL ".join(f"SELECT {line}" for line in lines)
 
+    def spells(self, value: Any) -> bool:
+        """True if there is such a value: no double is infinite or NaN."""
+        return not isinstance(value, float) or math.isfinite(value)
+
     def group(self, name: str, of: Type) -> str:
         """A column by which rows are grouped: text by its bytes."""
         return _bytes(name) if isinstance(of, t.String) else name
@@ -73,6 +79,8 @@ def _as_given(value: Any) -> Any:
     """A value as the driver takes it: dates and timestamps are ISO text, numbers with digits stay numbers."""
     if isinstance(value, bool):
         return int(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadValue(f"{value} cannot be asked about", detail="MySQL has no such numbers.")
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ")
     if isinstance(value, datetime.date):
