@@ -49,11 +49,9 @@ def _mysql(name: str, options: dict[str, str], secrets: Secrets) -> Source:
     from tidemill.sources.mysql.connection import MySqlAddress
     from tidemill.sources.mysql.source import MySqlSource
 
-    given = _taken(
-        options, (*(option for option in _SHARED if option not in ("setup", "reader")), "held", "zero_dates")
-    )
+    given = _taken(options, (*_SHARED, "held", "zero_dates"))
     for option in ("setup", "reader"):
-        options.pop(option, None)  # nothing is made in the server, and it keeps its log for nobody in particular
+        given.pop(option, None)  # nothing is made in the server, and it keeps its log for nobody in particular
     variable = secrets.require(options.pop("password_env", MYSQL))
     return MySqlSource(name, MySqlAddress(options, variable), **given)
 

@@ -136,9 +136,7 @@ class MySqlSource(PolledSource):
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [decoder(columns[name], self._zero_dates) for name in asking.fetched]
-        incoming = AnswerReader(
-            asking, decoders, lambda value: len(value.encode() if isinstance(value, str) else value)
-        )
+        incoming = AnswerReader(asking, decoders, _length)
         execute(connection, f"SET SESSION max_statement_time = {asked.timeout or 0:f}")
         try:
             for statement in asking.statements(asked.query):
