@@ -26,7 +26,7 @@ from tidemill.engine.partitions.listing import Partition, partitions_of
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.remote.source_maintainer import Certificate
 from tidemill.engine.results import LazyRows, MapSize, Result, Verification, present_rows
-from tidemill.engine.statements.select import ordered_rows, select
+from tidemill.engine.statements.queries.select import ordered_rows, select
 from tidemill.engine.subscriptions.change_batches import ChangeBatch, require_reach, stored_batches
 from tidemill.engine.subscriptions.row_filter import Where, parse_where
 from tidemill.model.errors import EpochGone

@@ -35,8 +35,8 @@ from tidemill.engine.objects.stored_objects import StoredObjects
 from tidemill.engine.objects.view_instances import ViewInstances
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.results import Result
-from tidemill.engine.statements.parameters import markers_of_query, parameters_of, require_given
-from tidemill.engine.statements.select import select_oql
+from tidemill.engine.statements.prepared_statements.parameters import markers_of_query, parameters_of, require_given
+from tidemill.engine.statements.queries.select import select_oql
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.classes import OID, ObjectSchema
 from tidemill.model.coerce import coerce, present

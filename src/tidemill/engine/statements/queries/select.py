@@ -25,8 +25,8 @@ from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS, with_information
 from tidemill.engine.results import Result, present_rows
-from tidemill.engine.statements.clock import now
-from tidemill.engine.statements.versions import versions_read
+from tidemill.engine.statements.queries.clock import now
+from tidemill.engine.statements.queries.versions import versions_read
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import STRING, Field
 

@@ -16,9 +16,9 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
-from tidemill.engine.statements import named_definitions as named
 from tidemill.engine.statements.builds import start_build
-from tidemill.engine.statements.redefine import publish_anew, put_in_place
+from tidemill.engine.statements.ddl import named_definitions as named
+from tidemill.engine.statements.ddl.redefine import publish_anew, put_in_place
 from tidemill.model.errors import Unsupported
 
 __all__ = ["alter_view", "replace_view"]

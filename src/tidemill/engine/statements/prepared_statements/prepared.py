@@ -28,11 +28,11 @@ from tidemill.compiler.frontends.translate import (
 )
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
-from tidemill.engine.statements.changes import apply_deleted, apply_rows, apply_updated, kept_table
-from tidemill.engine.statements.parameters import Parameters, markers_of_script
-from tidemill.engine.statements.point_read import PARAMETER, PointRead, point_read
-from tidemill.engine.statements.select import answered
-from tidemill.engine.statements.versions import versions_read
+from tidemill.engine.statements.dml.changes import apply_deleted, apply_rows, apply_updated, kept_table
+from tidemill.engine.statements.prepared_statements.parameters import Parameters, markers_of_script
+from tidemill.engine.statements.prepared_statements.point_read import PARAMETER, PointRead, point_read
+from tidemill.engine.statements.queries.select import answered
+from tidemill.engine.statements.queries.versions import versions_read
 from tidemill.model.errors import TidemillError
 from tidemill.model.types import Type
 

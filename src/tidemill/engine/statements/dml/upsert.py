@@ -13,7 +13,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.script.conflict_clause import ConflictClause
 from tidemill.compiler.frontends.translate_conflict import PAIRS, pair_fields, translate_conflict
 from tidemill.engine.engine import Engine
-from tidemill.engine.statements.clock import now
+from tidemill.engine.statements.queries.clock import now
 from tidemill.model.errors import DuplicateKey, Unsupported
 from tidemill.model.schema import Table
 

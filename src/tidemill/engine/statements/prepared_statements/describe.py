@@ -18,10 +18,10 @@ from tidemill.compiler.frontends.sql.grammar.markers import limit_markers, selec
 from tidemill.compiler.frontends.translate import parse, translate, translate_delete, translate_insert, translate_update
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS
-from tidemill.engine.statements.changes import kept_table
-from tidemill.engine.statements.clock import now
-from tidemill.engine.statements.parameters import markers_of_script
-from tidemill.engine.statements.versions import versions_read
+from tidemill.engine.statements.dml.changes import kept_table
+from tidemill.engine.statements.prepared_statements.parameters import markers_of_script
+from tidemill.engine.statements.queries.clock import now
+from tidemill.engine.statements.queries.versions import versions_read
 from tidemill.model.errors import SqlError, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID, Array, Field, Type
 

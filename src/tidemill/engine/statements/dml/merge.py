@@ -9,8 +9,8 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.translate_merge import MergeQueries, translate_merge
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
-from tidemill.engine.statements.changes import apply_rows, kept_table
-from tidemill.engine.statements.clock import now
+from tidemill.engine.statements.dml.changes import apply_rows, kept_table
+from tidemill.engine.statements.queries.clock import now
 from tidemill.model.errors import DuplicateKey
 from tidemill.model.schema import Table
 

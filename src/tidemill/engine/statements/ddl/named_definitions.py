@@ -36,11 +36,11 @@ from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import describe_build
-from tidemill.engine.statements.changes import apply_rows
-from tidemill.engine.statements.details import details_of
-from tidemill.engine.statements.parameters import refuse_markers
-from tidemill.engine.statements.redefine import redefine
-from tidemill.engine.statements.show import is_like
+from tidemill.engine.statements.ddl.redefine import redefine
+from tidemill.engine.statements.dml.changes import apply_rows
+from tidemill.engine.statements.listings.details import details_of
+from tidemill.engine.statements.listings.show import is_like
+from tidemill.engine.statements.prepared_statements.parameters import refuse_markers
 from tidemill.model.errors import NameTaken, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Field, Type, Void

@@ -11,8 +11,8 @@ from tidemill.compiler.frontends.translate import translate_delete, translate_in
 from tidemill.engine.engine import Engine
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
-from tidemill.engine.statements.clock import now
-from tidemill.engine.statements.upsert import overwriting, upserted_rows
+from tidemill.engine.statements.dml.upsert import overwriting, upserted_rows
+from tidemill.engine.statements.queries.clock import now
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
