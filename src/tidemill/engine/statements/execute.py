@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.definitions.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.definitions.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
-from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
-from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
-from tidemill.compiler.frontends.script.stage_statements import DropStage, PromoteStage, ShowStages
+from tidemill.compiler.frontends.script.listings.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.row_changes.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.script.stage_statements import DropStage, PromoteStage, ShowStages
+from tidemill.compiler.frontends.script.definitions.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.engine.catalog.entries.named_definitions import words_in
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects import stages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
+from tidemill.compiler.frontends.script.row_changes.release_reader import ReleaseErrors
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.listings.show_refreshes import ShowCosts, ShowRefreshes, ShowState
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.costs import refreshes_of, view_costs
 from tidemill.engine.inspect.state_sizes import state_sizes

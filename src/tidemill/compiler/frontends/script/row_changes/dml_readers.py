@@ -9,7 +9,7 @@ from sqlglot import exp
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.assignments import read_assignments
 from tidemill.compiler.frontends.script.conflict_clause import read_conflict
-from tidemill.compiler.frontends.script.create_table import table_name
+from tidemill.compiler.frontends.script.definitions.create_table import table_name
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidemill.algebra.values.variants import has_variant
-from tidemill.compiler.frontends.script.check_conditions import translate_check
+from tidemill.compiler.frontends.script.definitions.check_conditions import translate_check
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.named_definitions import default_value
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name

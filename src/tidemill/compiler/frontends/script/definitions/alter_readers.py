@@ -13,8 +13,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script import table_changes as change
-from tidemill.compiler.frontends.script.constraints import declared_constraints, refuse_unenforced
-from tidemill.compiler.frontends.script.create_table import declaration_of, read_table
+from tidemill.compiler.frontends.script.definitions.constraints import declared_constraints, refuse_unenforced
+from tidemill.compiler.frontends.script.definitions.create_table import declaration_of, read_table
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor

@@ -8,8 +8,12 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.build_statements import ShowBuilds
-from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
+from tidemill.compiler.frontends.script.definitions.build_statements import ShowBuilds
+from tidemill.compiler.frontends.script.listings.show_refreshes import (
+    read_show_costs,
+    read_show_refreshes,
+    read_show_state,
+)
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import ONE_SCHEMA, SCHEMA_NAMES, StatementCursor
 from tidemill.model.errors import ParseError, TextLocation, UnknownName
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemill.compiler.frontends.script.constraints import (
+from tidemill.compiler.frontends.script.definitions.constraints import (
     declared_constraints,
     read_constraints,
     read_primary_key,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from sqlglot.tokenizer_core import TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.create_table import read_table
-from tidemill.compiler.frontends.script.options import read_options
+from tidemill.compiler.frontends.script.definitions.create_table import read_table
+from tidemill.compiler.frontends.script.definitions.options import read_options
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments

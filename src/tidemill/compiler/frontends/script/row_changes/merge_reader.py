@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.assignments import Assignments, assigned_path, read_assignments
-from tidemill.compiler.frontends.script.dml_readers import changed_table
+from tidemill.compiler.frontends.script.row_changes.dml_readers import changed_table
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.model.errors import ParseError, TextLocation, Unsupported

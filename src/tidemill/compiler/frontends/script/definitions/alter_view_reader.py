@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.options import read_options
+from tidemill.compiler.frontends.script.definitions.options import read_options
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
