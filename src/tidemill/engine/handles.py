@@ -17,11 +17,11 @@ from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.reader import require_epoch
-from tidemill.engine.inspect.audit import Audit, audit_view, certified
-from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
-from tidemill.engine.inspect.lineage import Lineage, lineage_of
+from tidemill.engine.inspect.explanation.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.staleness import Staleness, staleness_of
-from tidemill.engine.inspect.verify import recompute, verify
+from tidemill.engine.inspect.verification.audit import Audit, audit_view, certified
+from tidemill.engine.inspect.verification.lineage import Lineage, lineage_of
+from tidemill.engine.inspect.verification.verify import recompute, verify
 from tidemill.engine.partitions.listing import Partition, partitions_of
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.remote.source_maintainer import Certificate

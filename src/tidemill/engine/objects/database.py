@@ -22,7 +22,7 @@ from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.catalog.view_instances import instance_classes, is_identified
 from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle
-from tidemill.engine.inspect.explain import explanation_of
+from tidemill.engine.inspect.explanation.explain import explanation_of
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.objects.bulk_load import BulkLoad
 from tidemill.engine.objects.class_changes import class_change

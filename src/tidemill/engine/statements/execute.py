@@ -26,7 +26,7 @@ from tidemill.engine.catalog.publication import with_publication
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.explain import explanation_of
+from tidemill.engine.inspect.explanation.explain import explanation_of
 from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.state_sizes import state_sizes
+from tidemill.engine.inspect.measures.state_sizes import state_sizes
 from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.statements.listings.show import definition_of
 from tidemill.model.schema import Table

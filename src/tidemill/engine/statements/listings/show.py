@@ -14,7 +14,7 @@ from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
+from tidemill.engine.inspect.measures.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.inspect.staleness import Unseen, staleness_of
 from tidemill.engine.partitions.listing import partitions_of
 from tidemill.engine.quarantine.notes import quarantine_note

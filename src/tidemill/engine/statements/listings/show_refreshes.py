@@ -7,8 +7,8 @@ from typing import Any
 
 from tidemill.compiler.frontends.script.listings.show_refreshes import ShowCosts, ShowRefreshes, ShowState
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.costs import refreshes_of, view_costs
-from tidemill.engine.inspect.state_sizes import state_sizes
+from tidemill.engine.inspect.measures.costs import refreshes_of, view_costs
+from tidemill.engine.inspect.measures.state_sizes import state_sizes
 from tidemill.engine.results import Result
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field, Type
 

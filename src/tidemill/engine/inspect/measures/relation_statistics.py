@@ -10,7 +10,7 @@ from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumn
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.stored_statistics import counted_rows, has_stored_rows, shown_relations
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.map_statistics import MapStatistics, map_statistics
+from tidemill.engine.inspect.measures.map_statistics import MapStatistics, map_statistics
 from tidemill.program.reads import sources_of
 from tidemill.storage.change_counts import HALF_LIFE
 

@@ -11,7 +11,7 @@ from html import escape
 from tidemill.algebra.matching.automaton import END, LAST
 from tidemill.algebra.matching.text import MOST_STATES, AutomatonText
 from tidemill.algebra.relational.match import Match
-from tidemill.engine.inspect.graph_picture import Drawing
+from tidemill.engine.inspect.explanation.graph_picture import Drawing
 
 __all__ = ["draw_automaton"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.differences import differences
-from tidemill.engine.inspect.verify import verify
+from tidemill.engine.inspect.verification.differences import differences
+from tidemill.engine.inspect.verification.verify import verify
 from tidemill.engine.remote.initial_load import InitialLoad
 from tidemill.engine.remote.source_maintainer import source_position_name
 from tidemill.engine.results import Verification

@@ -34,7 +34,7 @@ from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.entries.oql_queries import as_oql
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.differences import differences
+from tidemill.engine.inspect.verification.differences import differences
 from tidemill.engine.quarantine.notes import hearing, tell_reader
 from tidemill.engine.results import Verification
 from tidemill.model.errors import SetupError, Unsupported

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from statistics import fmean
 
-from tidemill.engine.inspect.program_graph import Arrow, Box, ProgramGraph
+from tidemill.engine.inspect.explanation.program_graph import Arrow, Box, ProgramGraph
 
 __all__ = ["MOST_BOXES", "Drawing", "picture_of"]
 

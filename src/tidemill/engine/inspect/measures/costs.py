@@ -6,7 +6,7 @@ from itertools import islice
 from operator import attrgetter
 
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.state_sizes import state_sizes
+from tidemill.engine.inspect.measures.state_sizes import state_sizes
 from tidemill.engine.telemetry.refresh import Refresh
 from tidemill.engine.telemetry.view_costs import Since, ViewCosts, chosen, summed_costs
 from tidemill.model.errors import InvalidArgument
