@@ -16,7 +16,7 @@ from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.reader import require_epoch
+from tidemill.engine.epochs.reading.reader import require_epoch
 from tidemill.engine.inspect.explanation.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.staleness import Staleness, staleness_of
 from tidemill.engine.inspect.verification.audit import Audit, audit_view, certified

@@ -17,7 +17,7 @@ from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import in_session
 from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.apply_each import SentChanges
+from tidemill.engine.epochs.concurrent_changes.apply_each import SentChanges
 from tidemill.engine.fault_reports import fault_report
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import late_change_count

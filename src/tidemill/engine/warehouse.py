@@ -21,8 +21,8 @@ from tidemill.engine.catalog.entries.user_functions import (
 )
 from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
-from tidemill.engine.epochs.post_keys import is_post_key
+from tidemill.engine.epochs.concurrent_changes.post_keys import is_post_key
+from tidemill.engine.epochs.single_events.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, replay_late_changes
@@ -157,7 +157,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
         Every view is fresh after each event. Events share an open epoch until the next access (see
-        ``engine.epochs.events``). If everything that reads a stream can be compiled, the entry is machine code.
+        ``engine.epochs.single_events.events``). If everything that reads a stream can be compiled, the entry is machine code.
         """
         self._engine.committed.require_own_rows([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))

@@ -16,7 +16,7 @@ from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program
 from tidemill.engine.catalog.replaced_view import ReplacedView
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import planned_view
-from tidemill.engine.definitions.replacement import why_anew
+from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.engine import Engine
 from tidemill.model.errors import SqlError, Unsupported
 

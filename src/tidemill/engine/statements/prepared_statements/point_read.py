@@ -17,7 +17,7 @@ from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.compiler.frontends.translate import TranslatedQuery
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.keyed_reads import keyed_relation
+from tidemill.engine.epochs.reading.keyed_reads import keyed_relation
 from tidemill.engine.results import Result, present_rows
 from tidemill.engine.statements.prepared_statements.parameters import Parameters
 from tidemill.model import types as t

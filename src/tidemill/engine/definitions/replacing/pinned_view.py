@@ -22,8 +22,8 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import WeightedRow
 from tidemill.compiler.choose import filling_work
 from tidemill.engine.catalog.view import View
-from tidemill.engine.definitions.pinned_contents import PinnedContents
-from tidemill.engine.definitions.pinned_recomputation import PinnedRecomputation
+from tidemill.engine.definitions.replacing.pinned_contents import PinnedContents
+from tidemill.engine.definitions.replacing.pinned_recomputation import PinnedRecomputation
 from tidemill.engine.epochs.pipeline import Pipeline, PlacedProgram, Propagation
 from tidemill.engine.epochs.recomputation import NotRecomputed
 from tidemill.engine.epochs.state import EngineState

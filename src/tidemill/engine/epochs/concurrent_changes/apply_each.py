@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.calls.session_state import SessionState
-from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
-from tidemill.engine.epochs.post_keys import PostKeys
+from tidemill.engine.epochs.concurrent_changes.combining import CommittedEpoch, EpochCombiner
+from tidemill.engine.epochs.concurrent_changes.post_keys import PostKeys
 from tidemill.engine.telemetry.events import log_refused
 from tidemill.model.errors import Conflict, StorageError, TidemillError
 from tidemill.storage.store import Store

@@ -27,8 +27,8 @@ from tidemill.changes.zset import Row
 from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.event_order import EventOrder, appending_entry, event_slices, rows_put_back
-from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
+from tidemill.engine.epochs.single_events.event_order import EventOrder, appending_entry, event_slices, rows_put_back
+from tidemill.engine.epochs.single_events.open_epoch import OpenEpoch, RowEvent
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.model.errors import BadValue, DataError, Unsupported

@@ -21,8 +21,8 @@ from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
-from tidemill.engine.epochs.guarded_reads import GuardedReads
-from tidemill.engine.epochs.keyed_reads import answer_by_keys, keyed_reads
+from tidemill.engine.epochs.reading.guarded_reads import GuardedReads
+from tidemill.engine.epochs.reading.keyed_reads import answer_by_keys, keyed_reads
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.transactions.own_changes import OwnRows, guarded_views, with_changed_views, with_own_rows
 from tidemill.engine.transactions.pending import OpenTransactions, PendingTransaction

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.definitions.pinned_contents import PinnedContents
+from tidemill.engine.definitions.replacing.pinned_contents import PinnedContents
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.placement import Placement
 from tidemill.engine.epochs.recomputation import NotRecomputed

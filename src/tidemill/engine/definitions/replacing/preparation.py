@@ -14,9 +14,9 @@ from tidemill.engine.builds.sliceable import why_not_by_changes
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.replaced_view import ReplacedView
 from tidemill.engine.catalog.view import View
-from tidemill.engine.definitions.prepared import Preparation
-from tidemill.engine.definitions.prepared_columns import PreparedColumns
-from tidemill.engine.definitions.prepared_views import PreparedFilter, PreparedRows
+from tidemill.engine.definitions.replacing.prepared import Preparation
+from tidemill.engine.definitions.replacing.prepared_columns import PreparedColumns
+from tidemill.engine.definitions.replacing.prepared_views import PreparedFilter, PreparedRows
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.state import EngineState

@@ -29,11 +29,11 @@ from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import FormerColumns, View
-from tidemill.engine.definitions.preparation import filter_step, prepare
-from tidemill.engine.definitions.prepared import Preparation
-from tidemill.engine.definitions.prepared_columns import PreparedColumns
-from tidemill.engine.definitions.prepared_views import PreparedView, padded
-from tidemill.engine.definitions.rows_between_filters import rows_passing_one, signed_rows
+from tidemill.engine.definitions.replacing.preparation import filter_step, prepare
+from tidemill.engine.definitions.replacing.prepared import Preparation
+from tidemill.engine.definitions.replacing.prepared_columns import PreparedColumns
+from tidemill.engine.definitions.replacing.prepared_views import PreparedView, padded
+from tidemill.engine.definitions.replacing.rows_between_filters import rows_passing_one, signed_rows
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute

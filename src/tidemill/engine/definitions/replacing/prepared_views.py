@@ -11,9 +11,9 @@ from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.choose_recomputation import LEAST_CHANGED
 from tidemill.engine.catalog.replaced_view import ReplacedView
-from tidemill.engine.definitions.pinned_view import PinnedView
-from tidemill.engine.definitions.prepared import Preparation
-from tidemill.engine.definitions.rows_between_filters import rows_between
+from tidemill.engine.definitions.replacing.pinned_view import PinnedView
+from tidemill.engine.definitions.replacing.prepared import Preparation
+from tidemill.engine.definitions.replacing.rows_between_filters import rows_between
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.recomputation import views_to_recompute
