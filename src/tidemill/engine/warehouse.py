@@ -157,7 +157,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
         Every view is fresh after each event. Events share an open epoch until the next access (see
-        ``engine.epochs.single_events.events``). If everything that reads a stream can be compiled, the entry is machine code.
+        ``engine.epochs.single_events``). If everything that reads a stream can be compiled, the entry is machine code.
         """
         self._engine.committed.require_own_rows([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))
