@@ -22,6 +22,7 @@ from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
+from tidemill.engine.partitions.bounded_state import map_notes
 from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.quarantine.row_groups import why_whole
 from tidemill.engine.results import MapSize
@@ -137,9 +138,12 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         figures = stored_figures(view, engine.catalog, engine.store)
         keys = known_keys(engine.catalog.tables, ())
-        told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
+        expiry = {note.map: str(note) for note in map_notes(engine.catalog, view)}
+        told = explain(
+            view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures, expiry=expiry
+        )
         graph = partial(_graph, view.program, frozenset(engine.catalog.views))
-        parts = partial(explained_parts, view, facts, sizes, comparison, keys)
+        parts = partial(explained_parts, view, facts, sizes, comparison, keys, expiry)
         return Explanation(told, lambda: picture_of(graph()), lambda: parts(graph()))
 
 
