@@ -26,7 +26,8 @@ INTERVAL = "a.k = b.k AND a.ts BETWEEN b.ts - INTERVAL 4 MINUTES AND b.ts + INTE
 
 QUERIES = {
     "tumbling": "SELECT window.start AS w, k, SUM(n) AS n, COUNT(*) AS c FROM s GROUP BY window(ts, '5 minutes'), k",
-    "sliding": "SELECT window.end AS w, k, MAX(n) AS n, AVG(n) AS a FROM s GROUP BY window(ts, '6 minutes', '2 minutes'), k",
+    "sliding": "SELECT window.end AS w, k, MAX(n) AS n, AVG(n) AS a FROM s "
+    "GROUP BY window(ts, '6 minutes', '2 minutes'), k",
     "distinct_in_window": "SELECT window.start AS w, COUNT(DISTINCT n) AS d, percentile(n, 0.5) AS p FROM s "
     "GROUP BY window(ts, '5 minutes')",
     "truncated": "SELECT date_trunc('HOUR', ts) AS h, CAST(ts AS DATE) AS d, SUM(n) AS n FROM s "
@@ -40,23 +41,24 @@ QUERIES = {
     "interval_exists": f"SELECT a.ts, a.k, a.n FROM s a WHERE NOT EXISTS (SELECT 1 FROM r b WHERE {INTERVAL})",
     "difference_join": "SELECT a.ts, b.ts AS t, a.n + b.n AS n FROM s a JOIN r b ON a.k = b.k "
     "AND a.ts - b.ts <= INTERVAL 3 MINUTES AND b.ts - a.ts < INTERVAL 3 MINUTES",
-    "joined_sums": f"SELECT window.start AS w, SUM(m) AS m FROM (SELECT a.ts, a.n * b.n AS m FROM s a JOIN r b ON {INTERVAL})"
-    " GROUP BY window(ts, '5 minutes')",
+    "joined_sums": "SELECT window.start AS w, SUM(m) AS m FROM "
+    f"(SELECT a.ts, a.n * b.n AS m FROM s a JOIN r b ON {INTERVAL}) GROUP BY window(ts, '5 minutes')",
     "window_join": "SELECT a.w, a.k, a.n, b.n AS m FROM "
     "(SELECT window.start AS w, k, SUM(n) AS n FROM s GROUP BY window(ts, '5 minutes'), k) a JOIN "
-    "(SELECT window.start AS w, k, SUM(n) AS n FROM r GROUP BY window(ts, '5 minutes'), k) b ON a.w = b.w AND a.k = b.k",
+    "(SELECT window.start AS w, k, SUM(n) AS n FROM r GROUP BY window(ts, '5 minutes'), k) b "
+    "ON a.w = b.w AND a.k = b.k",
     "lag": "SELECT ts, k, n, LAG(n) OVER (PARTITION BY k ORDER BY ts, n) AS p FROM s",
     "lead": "SELECT ts, k, n, LEAD(n, 2) OVER (PARTITION BY k ORDER BY ts, n) AS p, "
     "LAG(n) OVER (PARTITION BY k ORDER BY ts, n) AS q FROM s",
-    "range": "SELECT ts, k, n, SUM(n) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 4 MINUTES PRECEDING "
-    "AND INTERVAL 1 MINUTE FOLLOWING) AS p FROM s",
-    "rows": "SELECT ts, k, n, MAX(n) OVER (PARTITION BY k ORDER BY ts, n ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS p "
-    "FROM s",
+    "range": "SELECT ts, k, n, SUM(n) OVER (PARTITION BY k ORDER BY ts "
+    "RANGE BETWEEN INTERVAL 4 MINUTES PRECEDING AND INTERVAL 1 MINUTE FOLLOWING) AS p FROM s",
+    "rows": "SELECT ts, k, n, MAX(n) OVER (PARTITION BY k ORDER BY ts, n "
+    "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS p FROM s",
     "top": "SELECT w, k, n FROM (SELECT window.start AS w, k, n, ROW_NUMBER() OVER "
-    "(PARTITION BY window.start ORDER BY n DESC, k, ts) AS i FROM (SELECT window(ts, '5 minutes') AS window, k, n, ts FROM s)) "
-    "WHERE i <= 3",
-    "latest": "SELECT k, ts, n FROM (SELECT k, ts, n, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC, n) AS i FROM s) "
-    "WHERE i <= 2",
+    "(PARTITION BY window.start ORDER BY n DESC, k, ts) AS i FROM "
+    "(SELECT window(ts, '5 minutes') AS window, k, n, ts FROM s)) WHERE i <= 3",
+    "latest": "SELECT k, ts, n FROM "
+    "(SELECT k, ts, n, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC, n) AS i FROM s) WHERE i <= 2",
     "distinct": "SELECT DISTINCT date_trunc('MINUTE', ts) AS t, k FROM s",
     "equal_times": "SELECT a.k, b.n FROM (SELECT DISTINCT date_trunc('MINUTE', ts) AS t, k FROM s) a JOIN "
     "(SELECT date_trunc('MINUTE', ts) AS t, k, n FROM r) b ON a.t = b.t AND a.k = b.k",

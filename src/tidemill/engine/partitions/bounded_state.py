@@ -72,6 +72,8 @@ def _note(catalog: Catalog, view: View, one: MapExpiry, late: list[str]) -> MapN
         return MapNote(one.map.name, columns, f"forgotten {_when(one.map, one.entries, late)}")
     if not one.map.keys:
         return MapNote(one.map.name, columns, "one entry")
+    if not one.added_by and one.stage.name != one.map.name:
+        return MapNote(one.map.name, columns, "as it was when the view was created: no change adds to it")
     if one.obstacle is None:
         return MapNote(one.map.name, columns, "only for rows without a time")
     if one.obstacle.words:
@@ -92,7 +94,8 @@ def _of_cause(catalog: Catalog, view: View, one: MapExpiry, columns: tuple[str, 
         return MapNote(one.map.name, columns, words, TIED)
     root = unbounded[0]
     declare = f"Declare {root} with LATENESS and RETAIN"
-    hint = f"{declare}." if catalog.is_stream(root) else f"{declare}, or say static = '{root}' if it never changes."
+    static = f"{declare}, or use strategy = 'viewlet' and static = '{root}' if it never changes."
+    hint = f"{declare}." if catalog.is_stream(root) else static
     return MapNote(one.map.name, columns, f"never forgotten: a change of {root} can reach any of them", hint)
 
 

@@ -87,8 +87,8 @@ def expiry_of(
     """
     found = CatalogExpiry(catalog, StateExpiry(_of_tables(catalog, positions, heads, by_replay)))
     views = catalog.views if new is None else {**catalog.views, new.name: new}
-    for view in views.values() if catalog.late else ():
-        if not catalog.late.keys().isdisjoint(catalog.ancestors(view)):
+    for view in views.values() if catalog.late or new else ():
+        if view is new or not catalog.late.keys().isdisjoint(catalog.ancestors(view)):
             found.add(view)
     found.add_rows()
     return found

@@ -66,7 +66,7 @@ class LateReplay(NamedTuple):
 
     def told(self, table: Table) -> str:
         """The result as text."""
-        why = "their partitions are forgotten, or very far after all others"
+        why = "their partitions are forgotten, or far ahead"
         left = f"; left in {table.name}{LATE}, for {why}: {self.left}" if self.left else ""
         return f"late changes of {table.name} replayed in epoch {self.epoch}: {self.taken}{left}"
 

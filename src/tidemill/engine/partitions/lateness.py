@@ -1,9 +1,10 @@
 """Lateness: changes of a table that are later than it allows go to a separate table of late changes.
 
 The *head* of a table is the last partition that any change reached before the epoch, or the latest time if LATENESS and
-RETAIN are not whole partitions. A change further behind it than LATENESS is late: it goes to ``s_late``, in the same epoch, and not to ``s``. So views over ``s`` see
-exactly the accepted changes. Heads are stored among the positions and committed with the epochs that move them. Events
-that are fed one by one are each compared with those before, wherever epochs end.
+RETAIN are not whole partitions. A change further behind it than LATENESS is late: it goes to ``s_late``, in the same
+epoch, and not to ``s``. So views over ``s`` see exactly the accepted changes. Heads are stored among the positions and
+committed with the epochs that move them. Events that are fed one by one are each compared with those before, wherever
+epochs end.
 
 A change very far after the head is set aside as well, until somebody says that it is right: a gap in the times of rows,
 or a clock that went wrong.

@@ -120,9 +120,14 @@ def _moved_bound(scalar: Scalar, known: TimeBounds) -> TimeBound | None:
         case Call("partition_number", (time, Literal(value=int(every)))):
             bound = bound_of(time, known)
             return None if bound is None else _divided(bound, every)
-        case Call("partition_start", (number, Literal(value=int(every)))) | Call(
-            "partition_time", (_, number, Literal(value=int(every)))
+        case Call("div", (Call("subtract", (number, Call("pmod", (same, _)))), Literal(value=int(over)))) if (
+            number == same
         ):
+            bound = bound_of(number, known)
+            return None if bound is None else _divided(bound, over)
+        case Call("partition_start" | "multiply", (number, Literal(value=int(every)))) | Call(
+            "partition_time", (_, number, Literal(value=int(every)))
+        ) if every > 0:
             bound = bound_of(number, known)
             return None if bound is None else TimeBound(bound.low * every, bound.nulls)
         case _:
