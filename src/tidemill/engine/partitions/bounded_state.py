@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
@@ -12,13 +14,16 @@ from tidemill.engine.partitions.change_bounds import expiry_of
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import BIGINT
 from tidemill.program.expiry.entries import ExpiredEntries
-from tidemill.program.expiry.state import MapExpiry
+from tidemill.program.expiry.state import MapExpiry, Obstacle
 from tidemill.program.maps import Map
 from tidemill.program.stages import Program
 
 __all__ = ["MapNote", "map_notes", "require_bounded_state"]
 
 _SECOND = 1_000_000
+
+_NOW = 1 << 57
+"""An instant after all times that a query may compare with, in microseconds since 1970: of the year 6536."""
 
 TIED = "Group or join by time: window(ts, '5 minutes'), or a.ts BETWEEN b.ts - INTERVAL 5 MINUTES AND b.ts."
 
@@ -43,9 +48,27 @@ def map_notes(catalog: Catalog, view: View) -> list[MapNote]:
     if view.quarantines:
         words = "never forgotten: rows in quarantine may come to it at any time"
         return [_unknown(map_.name, words) for stage in view.program.stages for map_ in stage.maps]
-    found = expiry_of(catalog, {}, dict.fromkeys(catalog.late, 0), new=view)
+    unit = math.lcm(*(table.partitioning.head_unit for table in catalog.late.values() if table.partitioning))
+    here, there = (_at(catalog, view, now // unit * unit) for now in (_NOW, 2 * _NOW))
     late = sorted(growing & catalog.late.keys())
-    return [_note(catalog, view, one, late) for one in found.maps.get(view.name, ())]
+    moving = [_moving(one, other, _NOW // unit * unit) for one, other in zip(here, there, strict=True)]
+    return [_note(catalog, view, one, late) for one in moving]
+
+
+def _at(catalog: Catalog, view: View, now: int) -> list[MapExpiry]:
+    """What is known of the state of a view if all heads are at an instant."""
+    units = {name: table.partitioning.head_unit for name, table in catalog.late.items() if table.partitioning}
+    found = expiry_of(catalog, {}, {name: now // unit for name, unit in units.items()}, new=view)
+    return found.maps.get(view.name, [])
+
+
+def _moving(one: MapExpiry, later: MapExpiry, now: int) -> MapExpiry:
+    """What is known of a map, with a bound that counts from the heads on. One that does not move with them is none."""
+    if one.entries is None or later.entries is None:
+        return one
+    if one.entries.below == later.entries.below:
+        return replace(one, entries=None, obstacle=Obstacle(next(iter(one.added_by), "")))
+    return replace(one, entries=replace(one.entries, below=one.entries.below - now))
 
 
 def require_bounded_state(catalog: Catalog, view: View) -> None:
@@ -115,7 +138,7 @@ def _roots(catalog: Catalog, program: Program, name: str) -> set[str]:
 
 
 def _when(map_: Map, entries: ExpiredEntries, late: list[str]) -> str:
-    """From when on entries have expired; their bound is one for tables whose heads are at 0."""
+    """From when on entries have expired; their bound counts from the heads of tables on."""
     column = ".".join([entries.column.rpartition(".")[2], *(entries.part or ())[:1]])
     behind = " and ".join(late)
     if map_.keys[entries.place].type == BIGINT:

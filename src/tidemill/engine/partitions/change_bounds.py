@@ -38,9 +38,8 @@ class CatalogExpiry:
             return
         self.maps[view.name] = self.expiry.maps_of(view.program)
         self._add_partitions(view)
-        if view.refresh.deferred:
-            for stage in view.program.stages:
-                self.expiry.bounds.pop(stage.name, None)
+        if view.refresh.deferred:  # views that share stages with it are refreshed together with it
+            self.expiry.bounds.pop(view.name, None)
 
     def _add_partitions(self, view: View) -> None:
         """A view whose partitions are made from those of its inputs alone is open where they are."""

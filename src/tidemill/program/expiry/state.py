@@ -93,7 +93,10 @@ class StateExpiry:
         for stage in self._stages:
             rows = Map(stage.name, stage.output)
             own = Access(stage.name, stage.name, self.bounds.get(stage.name, {}), adds=True)
-            yield _judged(stage, rows, [own, *self._reads.get(stage.name, ())])
+            read = self._reads.get(stage.name, [])
+            found = _judged(stage, rows, [own, *read])
+            if read or found.entries is not None:  # rows that nobody looks up are not stored
+                yield found
 
     # -- stages ------------------------------------------------------------------------------------------------------
 

@@ -133,7 +133,9 @@ def _moved_bound(scalar: Scalar, known: TimeBounds) -> TimeBound | None:
         case _:
             return None
     bound = bound_of(time, known)
-    return None if bound is None else bound.later(moved)
+    if bound is None:
+        return None
+    return _whole_days(bound.later(moved)) if isinstance(scalar.type, Date) else bound.later(moved)
 
 
 def _may_have_time(type_: Type) -> bool:
