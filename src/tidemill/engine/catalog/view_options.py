@@ -38,7 +38,7 @@ VIEW_OPTIONS = {
     "epochs_table": "where the table of epochs is, or off",
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
     "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
-    "require": "incremental: refuse the view if it would be computed again",
+    "require": "incremental or bounded: refuse the view if it would be computed again, or keeps state for ever",
     "on_error": "refuse, quarantine or null: what a row does that cannot be computed",
 }
 """The options that no strategy declares."""
@@ -137,11 +137,11 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
 def requires_incremental(options: Mapping[str, str], name: str) -> bool:
     """True if a view must be incremental, by the option ``require``."""
     wanted = options.get("require", "")
-    if wanted not in ("", "incremental"):
+    if wanted not in ("", "incremental", "bounded"):
         raise Unsupported(
             f'unknown requirement "{wanted}"',
             detail=f'It is the option require of view "{name}".',
-            hint="Known: incremental.",
+            hint="Known: incremental, bounded.",
         )
     return wanted == "incremental"
 

@@ -16,6 +16,7 @@ from tidemill.engine.catalog.view_instances import instance_classes
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
+<<<<<<< HEAD:src/tidemill/engine/inspect/explanation/explain.py
 from tidemill.engine.inspect.explanation.automaton_picture import draw_automaton
 from tidemill.engine.inspect.explanation.explained_parts import explained_parts
 from tidemill.engine.inspect.explanation.graph_picture import Drawing, picture_of
@@ -25,6 +26,18 @@ from tidemill.engine.inspect.explanation.program_graph import ProgramGraph, grap
 from tidemill.engine.inspect.explanation.source_explain import source_facts
 from tidemill.engine.inspect.explanation.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.inspect.measures.relation_statistics import statistics_text
+=======
+from tidemill.engine.inspect.automaton_picture import draw_automaton
+from tidemill.engine.inspect.explained_parts import explained_parts
+from tidemill.engine.inspect.graph_picture import Drawing, picture_of
+from tidemill.engine.inspect.partition_facts import partition_facts
+from tidemill.engine.inspect.pattern_facts import matches_of, pattern_facts
+from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
+from tidemill.engine.inspect.relation_statistics import statistics_text
+from tidemill.engine.inspect.source_explain import source_facts
+from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
+from tidemill.engine.partitions.bounded_state import map_notes
+>>>>>>> ready/bounded:src/tidemill/engine/inspect/explain.py
 from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.quarantine.row_groups import why_whole
 from tidemill.engine.results import MapSize
@@ -142,9 +155,12 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         figures = stored_figures(view, engine.catalog, engine.store)
         keys = known_keys(engine.catalog.tables, ())
-        told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
+        expiry = {note.map: str(note) for note in map_notes(engine.catalog, view)}
+        told = explain(
+            view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures, expiry=expiry
+        )
         graph = partial(_graph, view.program, frozenset(engine.catalog.views))
-        parts = partial(explained_parts, view, facts, sizes, comparison, keys)
+        parts = partial(explained_parts, view, facts, sizes, comparison, keys, expiry)
         return Explanation(told, lambda: picture_of(graph(), _automata(view.program)), lambda: parts(graph()))
 
 
