@@ -36,6 +36,7 @@ from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import apply_changes
 from tidemill.engine.epochs.apply_each import SentChanges, SeparateEpochs
 from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
+from tidemill.engine.epochs.clocks import Clocks
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.events import EventWriter
 from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
@@ -153,8 +154,9 @@ class Engine:
         self.feeds = FolderFeeds(state, self.apply, reader.keys)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
         self.publications = Publications(state, self.settled, contents, partial(stored_batches, self))
+        self.clocks = Clocks(state, self.epochs, self.settled, partial(self.apply, owned=True), contents)
         self.definitions = RelationDefinitions(
-            state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
+            state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs, self.clocks
         )
         self.replacements = ViewReplacement(
             state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer

@@ -28,6 +28,7 @@ from tidemill.engine.catalog.view_options import (
     static_tables,
 )
 from tidemill.model.errors import DataError, NameTaken, UnknownName, Unsupported
+from tidemill.model.clocks import Clock, is_clock
 from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
@@ -107,6 +108,7 @@ class Catalog:
         self.guarded = {name: view for name, view in self.views.items() if view.quarantines}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
         self.streams = {name for name, table in self.tables.items() if not table.kept}
+        self.clocks = {name: Clock.of_relation(name) for name in self.tables if is_clock(name)}
         self.constraints = constraints_of(self.tables)
         self.static = {name for view in self.views.values() for name in static_tables(view.options)}
         self._ranks = {name: rank for rank, name in enumerate(self._entries)}
@@ -391,6 +393,10 @@ class Catalog:
         return {table.name: replace(table, kept=False) for table in forgetful} | {
             view.name: Table(view.name, view.fields, kept=False) for view in logs
         }
+
+    def is_followed(self, table: str) -> bool:
+        """True if rows of a table advance a clock."""
+        return any(clock.column is not None and clock.column[0] == table for clock in self.clocks.values())
 
     def is_in_lake(self, name: str) -> bool:
         """True for a lake table whose rows are not kept: they are read from the lake."""

@@ -33,6 +33,7 @@ from tidemill.engine.catalog.seen_columns import (
 )
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view_clock import clock_reads, clock_tables, with_clock
 from tidemill.engine.catalog.view_options import (
     error_policy,
     optimization_goal,
@@ -83,7 +84,9 @@ def define_view(
         translated = oql_view(meant, catalog.module, readable)
     else:
         named = replace(catalog.named, registered=catalog.registry.keys)
-        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named)
+        clock = clock_reads(options, name, catalog.tables)
+        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named, clock=clock)
+        translated = with_clock(translated, clock, options, name, catalog.tables)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
     relation = over_present_columns(translated.relation, columns, present)
@@ -93,7 +96,7 @@ def define_view(
     start = Compilation(
         name,
         relation,
-        catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
+        catalog.tables | catalog.as_streams() | clock_tables(relation) | {kept.subplan.name: kept.table for kept in subplans},
         requested_strategy(relation, options, name),
         static_tables(options),
         options.get("method", "auto"),

@@ -36,6 +36,7 @@ VIEW_OPTIONS = {
     "epochs_table": "where the table of epochs is, or off",
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
     "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
+    "clock": "wall, event, or the column of a table that it follows, such as orders.placed_at: what now() is",
     "require": "incremental: refuse the view if it would be computed again",
     "on_error": "refuse, quarantine or null: what a row does that cannot be computed",
 }

@@ -25,6 +25,7 @@ from tidemill.engine.catalog.shared_stages import (
 )
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.clocks import Clocks
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS
@@ -52,6 +53,7 @@ class RelationDefinitions:
         source_views: SourceViews,
         publisher: Publisher,
         logs: ChangeLogs,
+        clocks: Clocks,
     ) -> None:
         self._state = state
         self._epochs = epochs
@@ -60,6 +62,7 @@ class RelationDefinitions:
         self._source_views = source_views
         self._publisher = publisher
         self._logs = logs
+        self._clocks = clocks
 
     def alone(self, name: str) -> AbstractContextManager[object]:
         """Context in which nobody else maintains, replaces or drops a view; a joint commit has the whole warehouse, so
@@ -146,6 +149,7 @@ class RelationDefinitions:
         with self._settled():
             self._state.require_writable()
             require_bounded(self._state.catalog, view)
+            self._clocks.begin_for(view)
             if (staged := staged_for(self._state.catalog, view)) is not None:
                 self._take_from_stage(view, staged)
                 return
@@ -190,6 +194,7 @@ class RelationDefinitions:
             self._state.catalog.require_unread(view.name, "replaced")
             if view.remote_subplans:
                 raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
+            self._clocks.begin_for(view)
             pending = self._filler.retained_rows(view)
             before = self._state.catalog.views
             try:

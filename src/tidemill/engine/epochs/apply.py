@@ -10,6 +10,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler import choose_recomputation
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs import placement
+from tidemill.engine.epochs.clock_advance import ClockAdvance
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -50,6 +51,10 @@ def apply_changes(
         gate = LatenessFilter(catalog.late, state.store.positions, number)
         changes = gate.admit(changes)
         moved |= gate.moved
+    if catalog.clocks:
+        clocks = ClockAdvance(catalog, state.store.positions)
+        changes = clocks.with_clocks(changes)
+        moved |= clocks.moved
     run = partial(_run, state, epochs, number, changes)
     try:
         try:

@@ -91,7 +91,7 @@ class LatenessFilter:
     def _split(self, table: Table, change: ChangeSet) -> tuple[ChangeSet, list[tuple[tuple[object, ...], int]]]:
         cut = table.partitioning
         assert cut is not None and cut.lateness is not None
-        times = _times(change, names_of(table.fields).index(cut.column))
+        times = times_of(change, names_of(table.fields).index(cut.column))
         last = pc.max(times).as_py()
         if last is None:
             return change, []
@@ -115,7 +115,7 @@ class LatenessFilter:
             self.moved[HEAD_PREFIX + table] = head_text(last, floor)
 
 
-def _times(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
+def times_of(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
     """The times of rows, in microseconds since 1970. Of files only the time column is read."""
     name = change.fields[place].name
     if change.is_python_only:

@@ -37,7 +37,11 @@ def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
     where = node.args.get("where")
     if where is None:
         return relation, scope
-    return Filter(relation, condition_with_checks(context.expressions(scope).condition(where.this))), scope
+    expressions = replace(context.expressions(scope), clock=context.clock)
+    condition = condition_with_checks(expressions.condition(where.this))
+    if context.clock is None:
+        return Filter(relation, condition), scope
+    return context.clock.filtered(relation, condition, context.aliases), scope
 
 
 def from_from(context: QueryContext, node: exp.Select) -> FromItem:
