@@ -14,6 +14,7 @@ from tidemill.changes.alterations import Alteration
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.run_end_encoding import decoded
 from tidemill.changes.zset import Row, ZSet
+from tidemill.model.clocks import is_clock
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.algebra.user_functions import Accumulator
@@ -335,7 +336,9 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         >>> with tidemill.open(":memory:") as wh:
         ...     _ = wh.advance_clock("2024-05-01 10:00:00")
         ...     _ = wh.sql("CREATE TABLE logins (who STRING, at TIMESTAMP)")
-        ...     _ = wh.sql("CREATE MATERIALIZED VIEW recent AS SELECT who FROM logins WHERE at > now() - INTERVAL 1 HOUR")
+        ...     _ = wh.sql(
+        ...         "CREATE MATERIALIZED VIEW recent AS SELECT who FROM logins WHERE at > now() - INTERVAL 1 HOUR"
+        ...     )
         ...     _ = wh.sql("INSERT INTO logins VALUES ('ann', TIMESTAMP '2024-05-01 09:30:00')")
         ...     before = wh.view("recent").rows()
         ...     _ = wh.advance_clock("2024-05-01 10:30:00")
@@ -343,10 +346,21 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         ([('ann',)], [])
         """
         instant = None if to is None else coerce(to, TIMESTAMP)
-        return self._engine.clocks.advance(clock.lower(), instant)
+        return self._engine.epochs.clock_advance(clock.lower(), instant)
+
+    def tick_clock(self, every: float = 1.0) -> None:
+        """Advance the wall clock in a thread, every so many seconds, until the warehouse is closed.
+
+        A tick is an epoch if a row comes or goes, else once in a minute. ``follow`` does it, too.
+        """
+        self._engine.state.require_writable()
+        if not 0 < every < TIMEOUT_MAX:
+            raise InvalidArgument(f"a clock cannot tick every {every} seconds")
+        self._engine.ticker.start(every)
 
     def follow(self, limit: int | None = None) -> None:
-        """Start background threads for all sources, feeds and lake tables, also manual ones, and for scheduled views.
+        """Start background threads for all sources, feeds and lake tables, also manual ones, for scheduled views, and
+        for the wall clock.
 
         They run until the warehouse is closed. ``troubles`` reports their failures. ``limit`` is that of ``schedule``.
         A read-only warehouse follows its writer instead.
@@ -359,6 +373,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.lakes.follow_all()
         self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
+        self._engine.ticker.start()
 
     def release(self, view: str, *, skip: bool = False) -> Release:
         """Try the rows again that a view with ``on_error = 'quarantine'`` does not show; returns how many it took.

@@ -66,8 +66,8 @@ class RelationLoop:
     only that part of a change is read. It is ``single`` if the columns that are looked up determine the others, by the
     keys of the relations that a map is made of; between the two halves of an update it may find two entries.
 
-    A loop over a map of the stage, without a lookup, may have a ``range`` for one of its keys, whose bounds are not NULL
-    and of which the filters say the same: a runtime that keeps the map in that order visits no other entries.
+    A loop over a map of the stage, without a lookup, may have a ``range`` for one of its keys. Its bounds are not NULL,
+    and the filters say the same: a runtime that keeps the map in that order visits no other entries.
     """
 
     relation: str

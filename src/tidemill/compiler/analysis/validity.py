@@ -248,4 +248,13 @@ def _months_before(bound: Scalar, months: int) -> Scalar:
 
 def not_null(bounds: Sequence[Scalar]) -> list[Scalar]:
     """Conditions that bounds are not NULL."""
-    return [Call("is_not_null", (bound,), BOOLEAN) for bound in bounds if is_nullable(bound)]
+    tested = dict.fromkeys(_nullable_part(bound) for bound in bounds)
+    return [Call("is_not_null", (part,), BOOLEAN) for part in tested if is_nullable(part)]
+
+
+def _nullable_part(bound: Scalar) -> Scalar:
+    """The part of a bound that is NULL where the bound is."""
+    match bound:
+        case Case(((Call("gt" | "lt", (part, Literal())), Literal()),), Call("add_microseconds", (moved, Literal()))):
+            return _nullable_part(part) if part == moved else bound
+    return bound

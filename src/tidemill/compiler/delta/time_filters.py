@@ -23,7 +23,6 @@ from tidemill.program.joins import AppendedReference
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Query, Range, RangeBound, RelationLoop, Trigger, Version
 
-
 BEFORE, AFTER = (Column(f"{alias}.{NOW.name}", NOW.type, nullable=False) for alias in ("before", "after"))
 """The instants from which and to which the clock advances."""
 
@@ -84,7 +83,9 @@ def _passed(
         state.waiting.name, "row", Version.STATE, state.waiting.keys, filters=(*passed, *filters), range=between
     )
     sources = (after, before, rows)
-    weight = reduce(times, (Column(f"{s.alias}.{WEIGHT}", BIGINT, nullable=False) for s in sources), Literal(sign, BIGINT))
+    weight = reduce(
+        times, (Column(f"{s.alias}.{WEIGHT}", BIGINT, nullable=False) for s in sources), Literal(sign, BIGINT)
+    )
     return narrow(Query(sources, tuple(Named(of, _of_row(state, of)) for of in outputs), weight=weight))
 
 

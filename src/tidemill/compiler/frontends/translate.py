@@ -101,8 +101,8 @@ def translate(
 
     ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
     ``name`` it is the query of the view of that name: a multiset, so ORDER BY without LIMIT has no effect. Without a
-    name it is a one-off query, and its order and limit are returned beside the algebra; NOW() in it is ``moment``. In a view its
-    conditions may compare the ``clock``, if there is one.
+    name it is a one-off query, and its order and limit are returned beside the algebra; NOW() in it is ``moment``.
+    In a view conditions may compare the ``clock``, if there is one.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})

@@ -1,10 +1,10 @@
 """Time filters: rows that count while the clock is between two instants of theirs.
 
 Law: with ``W`` the rows that may still count, each with the instants ``since`` and ``until``, the rows of the filter at
-clock ``c`` are those of ``W`` with ``since <= c < until``. When the clock goes from ``b`` to ``c`` these are the changes:
+clock ``c`` are those of ``W`` with ``since <= c < until``. When the clock goes from ``b`` to ``c``
 
-- rows with ``b < since <= c`` and ``c < until`` come,
-- rows with ``since <= b`` and ``b < until <= c`` leave,
+- rows with ``b < since <= c < until`` come,
+- rows with ``since <= b < until <= c`` leave,
 - rows with ``b < until <= c`` are no more in ``W``, for the clock never goes back.
 
 Cost: what comes and leaves, and the search for the first of it in an ordered map. A row that comes with an ``until``
@@ -94,9 +94,7 @@ def split_time_filter(name: str, tree: Relation, needed: set[str] | None) -> Tim
     return _parts(name, rows, clock, found, outputs)
 
 
-def _parts(
-    name: str, rows: Relation, clock: Scan, found: Validity, outputs: tuple[Named, ...]
-) -> TimeFilterParts:
+def _parts(name: str, rows: Relation, clock: Scan, found: Validity, outputs: tuple[Named, ...]) -> TimeFilterParts:
     """The filter of ``rows`` that all have their instants."""
     now = column(clock.fields[0])
     since = extreme("greatest", found.since) if found.since else None

@@ -27,8 +27,8 @@ from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
     static_tables,
 )
-from tidemill.model.errors import DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.clocks import Clock, is_clock
+from tidemill.model.errors import DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints

@@ -42,6 +42,7 @@ from tidemill.engine.catalog.view_options import (
     static_tables,
     with_retention,
 )
+from tidemill.model.clocks import is_clock
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 
@@ -72,7 +73,11 @@ def define_view(
     """
     require_known_options(name, (option for option in options if option != OWNER))
     # A view that replaces one of its name cannot read the old one.
-    present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
+    present = {
+        other: fields
+        for other, fields in (catalog.relations | catalog.remote).items()
+        if other != name and not is_clock(other)
+    }
     readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
     cuts = {
         other: partitioning_as_seen(cut, columns.get(other))
@@ -93,10 +98,11 @@ def define_view(
     if error_policy(options, name) == "null":
         relation = null_on_error(relation, name)
     relation, subplans = extract_maintained_subplans(name, relation, options, catalog.sources.values())
+    remote = {kept.subplan.name: kept.table for kept in subplans}
     start = Compilation(
         name,
         relation,
-        catalog.tables | catalog.as_streams() | clock_tables(relation) | {kept.subplan.name: kept.table for kept in subplans},
+        catalog.tables | catalog.as_streams() | clock_tables(relation) | remote,
         requested_strategy(relation, options, name),
         static_tables(options),
         options.get("method", "auto"),

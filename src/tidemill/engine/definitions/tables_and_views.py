@@ -25,7 +25,7 @@ from tidemill.engine.catalog.shared_stages import (
 )
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import View
-from tidemill.engine.epochs.clocks import Clocks
+from tidemill.engine.clocks.clocks import Clocks
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS

@@ -15,6 +15,7 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
+from tidemill.engine.inspect.clock_facts import clock_facts
 from tidemill.engine.inspect.explained_parts import explained_parts
 from tidemill.engine.inspect.graph_picture import picture_of
 from tidemill.engine.inspect.partition_facts import partition_facts
@@ -131,6 +132,7 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
             | _lake_facts(engine, view)
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
             | dict(_lineage_facts(engine, view))
+            | dict(clock_facts(engine, view))
         )
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
         facts["statistics"] = statistics_text(engine, view)

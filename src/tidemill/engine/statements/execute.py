@@ -11,7 +11,7 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
 from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
 from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
-from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.show_refreshes import ShowClocks, ShowCosts, ShowRefreshes, ShowState
 from tidemill.compiler.frontends.script.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -45,7 +45,7 @@ from tidemill.engine.statements.parameters import refuse_parameters
 from tidemill.engine.statements.redefine import publish_anew, unpublish
 from tidemill.engine.statements.release import release_errors
 from tidemill.engine.statements.select import explain_query, select, select_oql
-from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
+from tidemill.engine.statements.show_refreshes import show_clocks, show_costs, show_refreshes, show_state
 from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
 from tidemill.engine.streams.rejected_rows import table_of_rejects
 from tidemill.model.errors import ParseError, SetupError, UnknownName
@@ -286,6 +286,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     ShowRefreshes: show_refreshes,
     ShowCosts: show_costs,
     ShowState: show_state,
+    ShowClocks: show_clocks,
     sql.ShowSources: show.show_sources,
     sql.ShowStatistics: show.show_statistics,
     sql.ShowTables: show.show_tables,

@@ -15,7 +15,7 @@ from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.cli.bench import bench
 from tidemill.serving.cli.build_commands import builds
 from tidemill.serving.cli.copy_commands import backup, clone, restore
-from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
+from tidemill.serving.cli.following_commands import clock, feed, schedule, sync, watch
 from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
 from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
 from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
@@ -179,6 +179,7 @@ COMMANDS = (
     sync,
     feed,
     schedule,
+    clock,
     show,
     explain,
     verify,

@@ -87,6 +87,8 @@ def serve(
     with open_folder(warehouse, runtime, new=create, read_only=read_only) as wh:
         if follow or read_only:
             wh.follow()
+        else:
+            wh.tick_clock()
         server = server_of(wh, warehouse, options)
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())

@@ -9,7 +9,12 @@ from typing import NoReturn
 
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.build_statements import ShowBuilds
-from tidemill.compiler.frontends.script.show_refreshes import read_show_costs, read_show_refreshes, read_show_state
+from tidemill.compiler.frontends.script.show_refreshes import (
+    read_show_clocks,
+    read_show_costs,
+    read_show_refreshes,
+    read_show_state,
+)
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import ONE_SCHEMA, SCHEMA_NAMES, StatementCursor
 from tidemill.model.errors import ParseError, TextLocation, UnknownName
 
@@ -119,6 +124,7 @@ SHOW_READERS: dict[tuple[str, ...], ShowReader] = {
     ("SHOW", "REFRESHES"): read_show_refreshes,
     ("SHOW", "COSTS"): read_show_costs,
     ("SHOW", "STATE"): read_show_state,
+    ("SHOW", "CLOCKS"): read_show_clocks,
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),
     ("SHOW", "STATISTICS"): read_show_statistics,
     ("SHOW", "TABLES"): read_show_tables,

@@ -61,8 +61,8 @@ class QueryContext(ABC):
     ``prefix`` goes before the names of the columns that the query makes; that of the outermost query is empty.
     ``outer`` are the columns around a query in an expression. ``definitions`` are the common table expressions that
     are read by name, for ``translate`` to put around the whole; None where none can be. ``rules`` include functions
-    that are defined in SQL, and ``table_functions`` those of them that make a table. ``clock`` is that of a materialized
-    view.
+    that are defined in SQL, and ``table_functions`` those of them that make a table. ``clock`` is that of a
+    materialized view.
     """
 
     source: SqlText

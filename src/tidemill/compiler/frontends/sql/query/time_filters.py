@@ -16,7 +16,7 @@ from tidemill.algebra.relational.relations import Filter, Join, Scan
 from tidemill.algebra.relational.walk import columns_in, substitute, walk
 from tidemill.compiler.analysis.validity import NotAnInterval, validity
 from tidemill.compiler.frontends.text.names import NameAllocator
-from tidemill.model.clocks import CLOCK_PREFIX, NOW
+from tidemill.model.clocks import CLOCK_PREFIX, NOW, WALL, Clock
 from tidemill.model.errors import TextLocation, Unsupported
 from tidemill.model.types import TIMESTAMP
 
@@ -34,6 +34,11 @@ class ClockReads:
     clock: str
     compared: list[tuple[str, str]] = field(default_factory=list)
     _places: dict[str, TextLocation] = field(default_factory=dict)
+
+    @classmethod
+    def wall(cls) -> ClockReads:
+        """Reads of the wall clock, which a view has unless it says otherwise."""
+        return cls(Clock(WALL).relation)
 
     def read(self, place: TextLocation) -> Scalar:
         """The clock as it stands in a condition that is being translated."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from datetime import datetime
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime, timedelta
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.apply import NothingDue
 from tidemill.engine.epochs.clock_advance import BEFORE_EVENTS, LATEST, advanced, instant_of, last_time
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.state import EngineState
@@ -16,6 +17,9 @@ from tidemill.model.errors import InvalidArgument, UnknownName
 from tidemill.model.schema import names_of
 
 __all__ = ["Clocks"]
+
+IDLE_TIME = timedelta(minutes=1)
+"""How far the wall clock stays behind the present while nothing is due."""
 
 
 class Clocks:
@@ -84,7 +88,33 @@ class Clocks:
         new = to or machine_time()
         self.begin(clock, new)
         with self._settled():
-            old = instant_of(self._state.store.positions, clock)
-            if old is None or new <= old:
-                return self._state.store.epoch
-            return self._apply({clock.relation: advanced(clock, old, new)}, {clock.position: new.isoformat()})
+            self._state.require_writable()
+            self._move(clock, new, idle=True)
+            return self._state.store.epoch
+
+    def tick(self) -> None:
+        """Advance the wall clock to the present if a view reads it, and some row of one comes or goes.
+
+        An epoch that shows nothing new is worth it once in ``IDLE_TIME``, so that the clock is never far behind.
+        """
+        clock = Clock(WALL)
+        if not self._state.pipeline.readers(clock.relation):
+            return
+        with self._settled():
+            if self._state.closed:
+                return
+            new, old = machine_time(), instant_of(self._state.store.positions, clock)
+            late = old is not None and new - old > IDLE_TIME
+            with suppress(NothingDue):
+                self._move(clock, new, idle=late or self._hides_changes())
+
+    def _move(self, clock: Clock, new: datetime, *, idle: bool) -> None:
+        old = instant_of(self._state.store.positions, clock)
+        if old is not None and new > old:
+            change = {clock.relation: advanced(clock, old, new)}
+            self._apply(change, {clock.position: new.isoformat()}, idle=idle)
+
+    def _hides_changes(self) -> bool:
+        """True if some view changes without a change of its rows being seen in the epoch: its rows are not stored, or
+        it is refreshed later."""
+        return any(view.computed_on_read or view.refresh.deferred for view in self._state.catalog.views.values())
