@@ -346,7 +346,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         ([('ann',)], [])
         """
         instant = None if to is None else coerce(to, TIMESTAMP)
-        return self._engine.epochs.clock_advance(clock.lower(), instant)
+        return self._engine.clocks.advance(clock.lower(), instant)
 
     def tick_clock(self, every: float = 1.0) -> None:
         """Advance the wall clock in a thread, every so many seconds, until the warehouse is closed.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from functools import reduce
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Named, Scalar
 from tidemill.compiler.analysis.blocks import RelationKeys
@@ -83,9 +82,9 @@ def _passed(
         state.waiting.name, "row", Version.STATE, state.waiting.keys, filters=(*passed, *filters), range=between
     )
     sources = (after, before, rows)
-    weight = reduce(
-        times, (Column(f"{s.alias}.{WEIGHT}", BIGINT, nullable=False) for s in sources), Literal(sign, BIGINT)
-    )
+    weight: Scalar = Literal(sign, BIGINT)
+    for source in sources:
+        weight = times(weight, Column(f"{source.alias}.{WEIGHT}", BIGINT, nullable=False))
     return narrow(Query(sources, tuple(Named(of, _of_row(state, of)) for of in outputs), weight=weight))
 
 

@@ -33,8 +33,7 @@ def clocks_of(engine: Engine) -> list[ClockState]:
         for follows, now in engine.clocks.instants.items():
             relation = Clock(follows).relation
             views = [view for view in engine.catalog.views.values() if relation in view.inputs]
-            stages = (stage for view in views for stage in view.program.stages if relation in stage.inputs)
-            waiting = sum(engine.store.rows(map_.name) for stage in stages for map_ in _waiting(stage))
+            waiting = sum(_entries(engine, view, stage) for view in views for stage in view.program.stages)
             found.append(ClockState(follows, now, ", ".join(view.name for view in views), waiting))
         return found
 
@@ -46,10 +45,10 @@ def clock_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
         for name in filter(is_clock, stage.inputs):
             clock = Clock.of_relation(name).follows
             yield "clock", f"{clock}, at {instants.get(clock)}"
-            yield f"time filter {stage.name}", _time_filter(engine, stage, name)
+            yield f"time filter {stage.name}", _time_filter(engine, view, stage, name)
 
 
-def _time_filter(engine: Engine, stage: Stage, clock: str) -> str:
+def _time_filter(engine: Engine, view: View, stage: Stage, clock: str) -> str:
     maps = list(_waiting(stage))
     if not maps:
         return "all rows are compared again whenever the clock advances"
@@ -72,7 +71,16 @@ def _time_filter(engine: Engine, stage: Stage, clock: str) -> str:
     )
     instants = {key.name: text_of(output.scalar) for key, output in zip(waiting.keys, written.outputs, strict=False)}
     told = [f"{name} {instants[name]}" for name in instants if name in ordered]
-    return f"rows count {', '.join(told)}; {engine.store.rows(waiting.name):,} wait"
+    return f"rows count {', '.join(told)}; {_entries(engine, view, stage):,} wait"
+
+
+def _entries(engine: Engine, view: View, stage: Stage) -> int:
+    """The number of rows of a stage that wait."""
+    names = [map_.name for map_ in _waiting(stage)]
+    if not names:
+        return 0
+    sizes = engine.pipeline[view.name].runtime.sizes(stage)
+    return sum(sizes[name][0] for name in names)
 
 
 def _waiting(stage: Stage) -> Iterator[Map]:
