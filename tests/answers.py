@@ -54,7 +54,7 @@ class Answers:
 
     def set_clock(self, instant: str) -> None:
         """Let the wall clock stand at ``instant``, also for those who are asked for a second opinion."""
-        self.now = coerce(instant, t.TIMESTAMP)
+        self.now = max(coerce(instant, t.TIMESTAMP), self.now or datetime.min)  # it never goes back
 
     def declare(self, table: Table) -> None:
         self.tables[table.name] = table
