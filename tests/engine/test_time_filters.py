@@ -29,6 +29,7 @@ VIEWS = {
     "GROUP BY k",
     "busy": "SELECT k, n FROM groups_ WHERE n > 1",
     "valid": "SELECT id FROM t WHERE now() BETWEEN ts AND te",
+    "begun": "SELECT id FROM t WHERE ts < now()",
     "open_": "SELECT COUNT(*) AS n FROM t WHERE te IS NULL OR te > current_timestamp()",
     "joined": "SELECT t.id, u.k FROM t JOIN u ON t.k = u.k WHERE t.ts <= now() AND u.te > now()",
     "best": "SELECT id, x FROM t WHERE ts > now() - INTERVAL 3 HOURS ORDER BY x DESC NULLS LAST, id, ts, te, d LIMIT 3",

@@ -359,6 +359,15 @@ def test_other_conditions_are_refused_where_they_stand(wh: Warehouse, query: str
     assert not wh.views()
 
 
+def test_such_views_are_incremental(wh: Warehouse) -> None:
+    wh.sql(RECENT.replace("recent AS", "recent WITH (require = 'incremental') AS"))
+    with pytest.raises(Unsupported, match="not incremental"):
+        wh.sql(
+            "CREATE MATERIALIZED VIEW v WITH (require = 'incremental', strategy = 'recompute') AS "
+            "SELECT COUNT(*) AS n FROM logins WHERE at > now()"
+        )
+
+
 def test_a_clock_that_is_not_read_is_refused(wh: Warehouse) -> None:
     with pytest.raises(Unsupported, match="no condition on it"):
         wh.sql("CREATE MATERIALIZED VIEW v WITH (clock = 'wall') AS SELECT id FROM logins")
@@ -369,6 +378,7 @@ def test_explain_has_the_clock_the_instants_and_who_waits(wh: Warehouse) -> None
     insert(wh, n1=-59, n2=0)
     told = str(wh.view("recent").explain())
     assert "wall, at 2024-01-01 10:00:00" in told
-    assert "until" in told
-    assert "2 wait" in told
+    assert "rows count until logins.at + INTERVAL 1 HOUR; 2 wait" in told
+    assert "a change of clock@wall costs O(log n)" in told
+    assert "O(data)" not in told
     assert wh.sql("SHOW CLOCKS") == [("wall", TEN, "recent", 2)]

@@ -214,7 +214,8 @@ class Trigger:
     """The statements for a change of ``relation``, before its contents absorb the change.
 
     With ``each``, the statements are for one row at a time: every row of the change sees the maps as the row before it
-    left them. All other triggers process a change of any size at once, or row by row with the same result.
+    left them. All other triggers process a change of any size at once, or row by row with the same result; but a
+    loop with a ``range`` needs the old and the new row of a clock together.
     """
 
     relation: str

@@ -252,6 +252,16 @@ def not_null(bounds: Sequence[Scalar]) -> list[Scalar]:
     return [Call("is_not_null", (part,), BOOLEAN) for part in tested if is_nullable(part)]
 
 
+def without_limits(bound: Scalar) -> tuple[Scalar, int]:
+    """A bound as the expression that it is moved from, and by how many microseconds, wherever that is in time."""
+    part = _nullable_part(bound)
+    match bound:
+        case Case(_, Call("add_microseconds", (_, Literal(int() as micros)))) if part != bound:
+            inner, before = without_limits(part)
+            return inner, before + micros
+    return bound, 0
+
+
 def _nullable_part(bound: Scalar) -> Scalar:
     """The part of a bound that is NULL where the bound is."""
     match bound:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
+from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.text import text_of
+from tidemill.compiler.analysis.validity import without_limits
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.model.clocks import Clock, is_clock
@@ -69,9 +72,16 @@ def _time_filter(engine: Engine, view: View, stage: Stage, clock: str) -> str:
         for add in trigger.statements
         if isinstance(add, Add) and add.target == waiting.name
     )
-    instants = {key.name: text_of(output.scalar) for key, output in zip(waiting.keys, written.outputs, strict=False)}
-    told = [f"{name} {instants[name]}" for name in instants if name in ordered]
+    instants = {key.name: output.scalar for key, output in zip(waiting.keys, written.outputs, strict=False)}
+    told = [f"{name} {_instant(instants[name])}" for name in instants if name in ordered]
     return f"rows count {', '.join(told)}; {_entries(engine, view, stage):,} wait"
+
+
+def _instant(bound: Scalar) -> str:
+    inner, micros = without_limits(bound)
+    if not micros:
+        return text_of(inner)
+    return f"{text_of(inner)} {'+' if micros > 0 else '-'} INTERVAL {format_duration(abs(micros))}"
 
 
 def _entries(engine: Engine, view: View, stage: Stage) -> int:
