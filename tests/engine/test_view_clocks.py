@@ -333,6 +333,67 @@ def test_a_clock_begins_at_the_present() -> None:
         assert warehouse.clocks["wall"] > before
 
 
+# -- partitions ---------------------------------------------------------------------------------------------------
+
+WINDOW = "SELECT page, SUM(n) AS total FROM clicks [WINDOW 30 MINUTES] WHERE n > 0 GROUP BY page"
+PARTITIONED = {
+    "each": "UPDATE each[i] AS SELECT COUNT(*) AS rows FROM clicks[i]",
+    "kept": "INITIALIZE kept[i] AS SELECT page FROM clicks[i] UPDATE kept[i] AS SELECT page FROM kept[i-1]",
+    "wide": "UPDATE wide[i] AS SELECT SUM(n) AS total FROM clicks[2*i..2*i+1] PARTITION BY 20 MINUTES",
+    **dict.fromkeys(("direct", "panes", "prefix", "subtract", "intervals", "rolling"), WINDOW),
+}
+
+
+def clicks(warehouse: Warehouse, *rows: tuple[float, str, int]) -> None:
+    warehouse.apply({"clicks": [(+1, (at(minutes), page, n)) for minutes, page, n in rows]})
+
+
+def starts(warehouse: Warehouse, view: str) -> list[Any]:
+    """The rows of a view by partitions, with the minutes after ten at which these begin."""
+    return sorted(((row[0] - TEN) // timedelta(minutes=1), *row[1:]) for row in warehouse.view(view).rows())
+
+
+def test_windows_advance_without_rows(wh: Warehouse) -> None:
+    wh.sql("CREATE TABLE clicks (at TIMESTAMP, page STRING, n INT) PARTITION BY at EVERY 10 MINUTES")
+    methods = [name for name in PARTITIONED if PARTITIONED[name] == WINDOW]
+    for name, query in PARTITIONED.items():
+        method = f", method = '{name}'" if name in methods else ""
+        wh.sql(f"CREATE MATERIALIZED VIEW {name} WITH (clock = 'wall'{method}) AS {query}")
+    assert not any(wh.view(name).rows() for name in PARTITIONED)
+    clicks(wh, (-5, "home", 1), (5, "news", 2))
+    steps: list[tuple[float, Any, Any]] = [
+        (9, [(-10, 1), (0, 1)], [(-10, "home", 1), (0, "home", 1), (0, "news", 2)]),
+        (21, [(-10, 1), (0, 1), (10, 0), (20, 0)], [(10, "home", 1), (10, "news", 2), (20, "news", 2)]),
+        (49, [(-10, 1), (0, 1), (10, 0), (20, 0), (30, 0), (40, 0)], []),
+    ]
+    windows: list[Any] = []
+    for minutes, each, new in steps:
+        wh.advance_clock(at(minutes))
+        windows += new
+        assert starts(wh, "each") == each
+        for name in methods:
+            assert starts(wh, name) == windows, name
+    assert [row[:1] for row in starts(wh, "wide")] == [(-20,), (0,), (20,), (40,)]
+    assert starts(wh, "kept") == [(m, "home") for m in range(-10, 50, 10)]
+    clicks(wh, (15, "home", 5))
+    assert all(wh.view(name).verify() for name in PARTITIONED)
+    wh.sql("DELETE FROM clicks")
+    assert not any(wh.view(name).rows() for name in PARTITIONED)
+
+
+def test_partitions_follow_the_events_of_another_table(wh: Warehouse) -> None:
+    wh.sql("CREATE TABLE clicks (at TIMESTAMP, page STRING, n INT) PARTITION BY at EVERY 10 MINUTES")
+    wh.sql(f"CREATE MATERIALIZED VIEW each WITH (clock = 'logins.at') AS {PARTITIONED['each']}")
+    wh.sql(f"CREATE MATERIALIZED VIEW own WITH (clock = 'event') AS {PARTITIONED['each'].replace('each', 'own')}")
+    clicks(wh, (0, "home", 1), (10, "home", 1))
+    insert(wh, n1=35)
+    assert [row[0] for row in starts(wh, "each")] == [0, 10, 20, 30]
+    assert [row[0] for row in starts(wh, "own")] == [0, 10]
+    wh.sql("DELETE FROM clicks WHERE at > TIMESTAMP '2024-01-01 10:05:00'")
+    assert [row[0] for row in starts(wh, "own")] == [0, 10]
+    assert set(wh.clocks) == {"wall", "logins.at", "clicks.at"}
+
+
 # -- what is refused, and what is told ------------------------------------------------------------------------------
 
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Scan
-from tidemill.algebra.relational.walk import scans, transform
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import scans, transform, walk_all
 from tidemill.compiler.frontends.sql.query.time_filters import EVENT, ClockReads
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.compiler.frontends.translate import TranslatedQuery
+from tidemill.compiler.staging.partition_clock import followed_by_clock
 from tidemill.model.clocks import WALL, Clock, is_clock
 from tidemill.model.errors import TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table, names_of
@@ -39,9 +41,13 @@ def with_clock(
 ) -> TranslatedQuery:
     """A translated view whose event clock follows the column that it is compared with."""
     if not any(map(is_clock, scans(translated.relation))):
+        if OPTION in options and any(isinstance(node, TimePartitioned) for node in walk_all(translated.relation)):
+            clock = Clock.of_relation(reads.clock) if reads.clock != EVENT else _of_partitions(translated, name, tables)
+            return replace(translated, relation=followed_by_clock(translated.relation, clock))
         if OPTION in options:
             raise Unsupported(
                 f'view "{name}" has a clock, and no condition on it',
+                detail="It has no partitions either, which a clock could make.",
                 hint="Leave the option out, or write WHERE ts > now() - INTERVAL 1 HOUR.",
             )
         return translated
@@ -74,6 +80,21 @@ def _followed(reads: ClockReads, name: str, tables: Mapping[str, Table]) -> Cloc
     clock = Clock(found[0])
     _require_column(clock, name, tables)
     return clock
+
+
+def _of_partitions(translated: TranslatedQuery, name: str, tables: Mapping[str, Table]) -> Clock:
+    """The clock of the table by whose partitions a view is made."""
+    read = sorted({table for table in scans(translated.relation) if table in tables})
+    cuts = [(table, tables[table].partitioning) for table in read]
+    found = [f"{table}.{cut.column}" for table, cut in cuts if cut is not None]
+    if len(found) != 1:
+        told = f"It reads {', '.join(found)}." if found else "It reads no table that has partitions."
+        raise Unsupported(
+            f'view "{name}" does not say which column its clock follows',
+            detail=told,
+            hint=f"Use WITH (clock = '{found[0] if found else 'clicks.at'}').",
+        )
+    return Clock(found[0])
 
 
 def _require_column(clock: Clock, view: str, tables: Mapping[str, Table]) -> None:
