@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
@@ -99,6 +101,42 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
         warehouse.advance_clock(at(90))
         assert ids(warehouse) == []
         assert warehouse.view("recent").verify()
+
+
+TICKING = """
+import sys
+from datetime import datetime, timedelta
+import tidemill
+
+ten = datetime(2024, 1, 1, 10)
+wh = tidemill.open(sys.argv[1])
+wh.advance_clock(ten)
+wh.sql("CREATE TABLE logins (id INT PRIMARY KEY, at TIMESTAMP)")
+wh.sql(sys.argv[2])
+wh.apply({"logins": [(+1, (n, ten + timedelta(minutes=n - 59))) for n in range(600)]})
+for minute in range(1, 600):
+    wh.advance_clock(ten + timedelta(minutes=minute))
+    print(minute, flush=True)
+"""
+
+
+def test_a_kill_between_ticks_leaves_the_clock_and_its_views_in_step(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", TICKING, str(tmp_path / "w"), RECENT], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    told = [int(child.stdout.readline()) for _ in range(20)]
+    child.kill()
+    told += [int(line) for line in child.stdout.read().split()]
+    child.wait()
+    with tidemill.open(tmp_path / "w") as warehouse:
+        minute = (warehouse.clocks["wall"] - TEN) // timedelta(minutes=1)
+        assert minute in (told[-1], told[-1] + 1)
+        assert ids(warehouse) == list(range(minute, 600))
+        assert waiting(warehouse) == 600 - minute
+        assert warehouse.view("recent").verify()
+        warehouse.advance_clock(at(minute + 10))
+        assert ids(warehouse) == list(range(minute + 10, 600))
 
 
 def test_what_has_left_is_forgotten_and_may_be_deleted(wh: Warehouse) -> None:
