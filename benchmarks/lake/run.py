@@ -27,6 +27,9 @@ PERCENTS = (0.1,)
 
 REPEATS = 3
 
+WARM_UP = 3
+"""Refreshes after the first that load what it looked up in files, and are not among the days that are measured."""
+
 
 def run(options: BenchmarkOptions, *, baselines: bool = True) -> Iterator[Figure]:
     """All figures of each format of the lake, one after the other."""
@@ -70,6 +73,7 @@ class _Days:
         self._say = partial(self._tell, options, name)
         self._scale, self._name, self._work, self._session = scale, name, work, session
         self._repeats = 1 if options.quick else REPEATS
+        self._warm_up = 1 if options.quick else WARM_UP
         work.mkdir()
         self._changes = Changes(generate(options.folder, scale))
         self._lake: Lake = lake_of(name, work / "lake", base)
@@ -83,8 +87,7 @@ class _Days:
 
     def measure(self, percent: float) -> Iterator[Figure]:
         """Refresh after days with changes of ``percent``, once more by a command, and recompute by both baselines."""
-        self._day(percent)  # the first refresh of a process builds indexes, and is a figure of its own
-        first = self._refresh()
+        first, *warm_up = (self._refresh_after_a_day(percent) for _ in range(1 + self._warm_up))
         days, rows, size, merging = [], 0, 0, 0.0
         for _ in range(self._repeats):
             rows, size, merging = self._day(percent)
@@ -96,6 +99,8 @@ class _Days:
         figure = partial(Figure, "lake", f"scale{self._scale:g}/change{percent:g}/{self._name}")
         yield from _costs(figure, days, rows, size, merging)
         yield figure("first_s", first.seconds, "s", "the first refresh of a process")
+        loading = sum(refresh.seconds for refresh in warm_up)
+        yield figure("warm_up_s", loading, "s", f"the next {len(warm_up)}, which load what the first looked up")
         yield figure("command_s", command, "s", "tidemill sync, from the start of its process")
         if self._session is not None:
             whole = yield from self._against(figure, _median(days, "seconds"), command)
@@ -112,6 +117,10 @@ class _Days:
         taken = time.perf_counter() - start
         self._say(f"{rows} rows, {size:,} bytes, merged into the lake in {taken:.2f} s")
         return rows, size, taken
+
+    def _refresh_after_a_day(self, percent: float) -> Refresh:
+        self._day(percent)
+        return self._refresh()
 
     def _refresh(self) -> Refresh:
         found = self._refresher.refresh()

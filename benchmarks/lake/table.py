@@ -12,6 +12,7 @@ from tidemill.serving.cli.bench_runner import Figure
 
 SECONDS = {
     "first_s": "first",
+    "warm_up_s": "warm-up",
     "read_s": "read",
     "epoch_s": "epoch",
     "publish_s": "publish",

@@ -37,3 +37,26 @@ def test_cycles_and_many_boxes() -> None:
     around = (Arrow("a", "b"), Arrow("b", "c"), Arrow("c", "a"), Arrow("a", "a", looked_up=True))
     assert len(list(parsed(picture_of(ProgramGraph(boxes, around))).iter(f"{SVG}rect"))) == 3
     assert picture_of(ProgramGraph(tuple(Box(str(n), "map") for n in range(MOST_BOXES + 1)), ())) == ""
+
+
+def test_the_automaton_of_a_pattern_is_drawn_below() -> None:
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        wh.sql("CREATE TABLE s (ts INT, k STRING, x INT)")
+        wh.sql("""CREATE MATERIALIZED VIEW v AS SELECT ts, COUNT(*) AS n FROM s PATTERN (a, (b | c)+) ORDER BY ts
+            WHERE a.x > 3 AND b.x < PREV(b.x) AND c.x = 1 GROUP BY k""")
+        wh.sql("""CREATE MATERIALIZED VIEW w AS SELECT * FROM s MATCH_RECOGNIZE (
+            ORDER BY ts MEASURES COUNT(*) AS n PATTERN (^ a b $) DEFINE b AS x > FIRST(a.x)) AS m""")
+        told = wh.view("v").explain()
+        picture = parsed(told._repr_html_())  # type: ignore[attr-defined]
+        titles = [one.text or "" for one in picture.iter(f"{SVG}title")]
+        assert titles[-5:] == ["start", "a: a.x > 3", "b: b.x < PREV(b.x, 1)", "c: c.x = 1", "complete"]
+        # From the start, from a to both, and from each of these to both and to the end.
+        circles = list(picture.iter(f"{SVG}circle"))
+        assert len(circles) == 6
+        drawn = [one for one in picture.iter(f"{SVG}g") if one.get("transform")]
+        assert len(list(drawn[0].iter(f"{SVG}path"))) == 9
+        assert "start -> a; a -> b, c; b -> b, c, end; c -> b, c, end" in told
+        assert "one step for each row: deterministic" in told
+        other = wh.sql("EXPLAIN VIEW w")[0][0]
+        assert "start -> a; a -> b; b -> end of the partition" in other
+        assert "runs are followed one by one: a pattern with ONE ROW PER MATCH" in other

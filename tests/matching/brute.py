@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tidemill.algebra.relational.match import Match, Navigation
-from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
+from tidemill.algebra.relational.match import WITHIN, Match, Navigation
+from tidemill.algebra.relational.row_patterns import (
+    Alternation,
+    Anchor,
+    Concatenation,
+    Exclusion,
+    PatternVariable,
+    Repetition,
+    RowPattern,
+)
+
+HIDDEN = "-"
+"""At the end of the variable of a row that is excluded from the output."""
 
 Taken = tuple[tuple[int, str], ...]
 """Row numbers and the variables that they are taken for."""
@@ -22,6 +34,7 @@ class Brute:
         self.match = match
         self.rows = rows
         self.holds = holds
+        self._start = 0
 
     def ways(self, following: Next) -> Iterator[Taken]:
         """Every complete way, the best one first."""
@@ -44,6 +57,12 @@ class Brute:
                     yield from self._ways(option, taken, following)
             case Repetition():
                 yield from self._times(pattern, taken, following, 0)
+            case Anchor(end=end):
+                if self._start + len(taken) == (len(self.rows) if end else 0):
+                    yield taken
+            case Exclusion(item):
+                for way in self._ways(item, taken, following):
+                    yield (*taken, *((row, name.rstrip(HIDDEN) + HIDDEN) for row, name in way[len(taken) :]))
 
     def _times(self, pattern: Repetition, taken: Taken, following: Next, times: int) -> Iterator[Taken]:
         if times >= pattern.least and pattern.reluctant:
@@ -57,19 +76,20 @@ class Brute:
 
     def can(self, taken: Taken, row: int, name: str) -> bool:
         """Whether a row can be taken for a variable after others."""
-        if name not in self.holds:
-            return True
         now = (*taken, (row, name))
         values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.navigations}
-        return self.holds[name](values)
+        if taken and WITHIN in self.holds and not self.holds[WITHIN](values):
+            return False
+        return name not in self.holds or self.holds[name](values)
 
     def value(self, look: Navigation, taken: Taken) -> Any:
         """What a look reads."""
-        rows = [row for row, name in taken if look.sees(name)]
+        rows = [row for row, name in taken if look.sees(name.rstrip(HIDDEN))]
         if look.function == "classifier":
-            return taken[-1][1].upper() if taken else None
+            return taken[-1][1].rstrip(HIDDEN).upper() if taken else None
         values = [self._at(row + look.step) for row in rows]
         known = [value for value in values if value is not None]
+        known = list(dict.fromkeys(known)) if look.distinct else known
         match look.function:
             case "first":
                 return values[look.offset] if len(values) > look.offset else None
@@ -79,6 +99,10 @@ class Brute:
                 return len(rows) if look.argument is None else len(known)
             case "sum":
                 return sum(known) if known else None
+            case "var_pop":
+                return statistics.pvariance(map(float, known)) if known else None
+            case "stddev_samp":
+                return statistics.stdev(map(float, known)) if len(known) > 1 else None
             case "min":
                 return min(known, default=None)
             case "max":
@@ -96,7 +120,7 @@ class Brute:
 
     def contiguous(self, start: int) -> tuple[list[Taken], bool]:
         """The ways that take each row from ``start`` on, and whether one could go on if there were more rows."""
-        goes_on = False
+        goes_on, self._start = False, start
 
         def following(taken: Taken) -> Sequence[int]:
             nonlocal goes_on
@@ -113,6 +137,21 @@ class Brute:
             best = next(iter(self.contiguous(start)[0]), None)
             if best is not None:
                 found.append((best[-1][0] if best else start, self.measured(best)))
+            start = best[-1][0] + 1 if best else start + 1
+        return found
+
+    def all_rows(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """ALL ROWS PER MATCH, AFTER MATCH SKIP PAST LAST ROW, with the empty matches and unmatched rows that it has."""
+        found: list[tuple[int, tuple[Any, ...]]] = []
+        start = 0
+        while start < len(self.rows):
+            best = next(iter(self.contiguous(start)[0]), None)
+            if best is None and self.match.unmatched:
+                found.append((start, (None,) * len(self.match.measures)))
+            elif best == () and not self.match.omits_empty:
+                found.append((start, self.measured(())))
+            for place, (row, name) in enumerate(best or ()):
+                found += [] if name.endswith(HIDDEN) else [(row, self.measured((best or ())[: place + 1]))]
             start = best[-1][0] + 1 if best else start + 1
         return found
 

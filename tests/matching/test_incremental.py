@@ -117,6 +117,38 @@ def test_a_view_of_a_pattern_survives_a_restart(tmp_path: Any) -> None:
         assert (5, "p", 6, 15) in warehouse.view("v").rows()
 
 
+def test_the_first_row_after_a_restart_costs_the_run_that_it_belongs_to(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = """SELECT ts, k, count(*) AS n FROM s PATTERN (a, b, c, d+) ORDER BY ts
+        WHERE a.x > 1 AND b.x > 1 AND c.x > 1 AND d.x > 1 GROUP BY k"""
+    with tidemill.open(str(tmp_path / "w"), runtime="native", backend="python") as warehouse:
+        warehouse.sql(TABLE + f"CREATE MATERIALIZED VIEW v AS {query}")
+        warehouse.apply({"s": [(1, (moment, "p", moment % 9)) for moment in range(3_000)]})
+    tried = 0
+    take = MatchBuilder.take
+
+    def counted(self: MatchBuilder, *arguments: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        return take(self, *arguments)
+
+    with tidemill.open(str(tmp_path / "w"), runtime="native", backend="python") as warehouse:
+        monkeypatch.setattr(MatchBuilder, "take", counted)
+        warehouse.apply({"s": [(1, (3_000, "p", 5)), (1, (2_000, "p", 0))]})
+        assert tried < 6_000  # from the earlier of the two rows on
+        warehouse.apply({"s": [(1, (3_001, "p", 5))]})
+        monkeypatch.undo()
+        assert warehouse.view("v").verify().ok
+    with tidemill.open(str(tmp_path / "w"), runtime="native", backend="python") as warehouse:
+        monkeypatch.setattr(MatchBuilder, "take", counted)
+        tried = 0
+        warehouse.apply({"s": [(1, (3_002, "p", 5))]})
+        assert tried < 60
+        monkeypatch.undo()
+        assert warehouse.view("v").verify().ok and (3_002, "p", 4) in warehouse.view("v").rows()
+
+
 def test_a_change_costs_the_rows_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = 0
     take = MatchBuilder.take

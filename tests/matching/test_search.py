@@ -17,11 +17,28 @@ from tidemill.algebra.expressions.scalars import Column, Literal
 from tidemill.algebra.matching.automaton import END, automaton_of
 from tidemill.algebra.matching.partial_matches import ListedRows, navigations_read
 from tidemill.algebra.matching.search import MatchedRows, Matcher
-from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch, Skip
+from tidemill.algebra.relational.match import (
+    WITHIN,
+    AfterMatch,
+    Contiguity,
+    Match,
+    Navigation,
+    RowsPerMatch,
+    Skip,
+)
 from tidemill.algebra.relational.relations import Scan
-from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
+from tidemill.algebra.relational.row_patterns import (
+    Alternation,
+    Anchor,
+    Concatenation,
+    Exclusion,
+    PatternVariable,
+    Repetition,
+    RowPattern,
+    excludes_rows,
+)
 from tidemill.model.errors import ArithmeticFault
-from tidemill.model.types import BIGINT, STRING, Field
+from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 
 X = Column("x", BIGINT)
 INPUT = Scan("t", "", (Field("x", BIGINT),))
@@ -33,6 +50,13 @@ MEASURES = (
     Navigation("first_a", "first", X, BIGINT, ("a",)),
     Navigation("before_last", "last", X, BIGINT, offset=1),
     Navigation("least", "min", X, BIGINT),
+)
+
+MORE_MEASURES = (
+    Navigation("different", "count", X, BIGINT, ("a", "b"), distinct=True),
+    Navigation("sum_of_different", "sum", X, BIGINT, distinct=True),
+    Navigation("variance", "var_pop", X, DOUBLE),
+    Navigation("deviation", "stddev_samp", X, DOUBLE, ("b", "c")),
 )
 
 LOOKS = (
@@ -129,6 +153,63 @@ def test_search_finds_what_trying_everything_does(
         assert Counter(found) == Counter(wanted), (str(match.pattern), match.conditions, rows)
         found_any += len(found)
     assert found_any > 600
+
+
+def draw_standard(draw: random.Random) -> RowPattern:
+    """A pattern with anchors and excluded rows."""
+    items: list[RowPattern] = [draw_pattern(draw) for _ in range(draw.randint(1, 2))]
+    items = [Exclusion(item) if draw.random() < 0.3 else item for item in items]
+    items += [Anchor(True)] if draw.random() < 0.4 else []
+    items = [Anchor(False), *items] if draw.random() < 0.3 else items
+    whole: RowPattern = Concatenation(tuple(items))
+    return Alternation((whole, draw_pattern(draw))) if draw.random() < 0.3 else whole
+
+
+def test_anchors_exclusion_within_and_unmatched_rows() -> None:
+    """The best way to match is the same with all of them, also where a search is resumed."""
+    draw = random.Random("standard")
+    start = Navigation("start", "first", X, BIGINT)
+    within = call("le", Column("x", BIGINT), Column("start", BIGINT))
+    found_any = unmatched = hidden = 0
+    for _ in range(1_500):
+        match, holds = draw_match(draw, RowsPerMatch.ALL, Contiguity.NONE, Skip())
+        shown = omits_empty, shows_unmatched = draw.choice([(False, False), (True, False), (False, True)])
+        match = replace(match, pattern=draw_standard(draw), measures=(*MEASURES, *MORE_MEASURES))
+        match = replace(match, omits_empty=omits_empty, unmatched=shows_unmatched)
+        if draw.random() < 0.3:
+            conditions = (*match.conditions, (WITHIN, within))
+            match = replace(match, navigations=(*LOOKS, start), conditions=conditions)
+            holds = {**holds, WITHIN: _falls}
+        if match.reach[1]:
+            match = replace(match, navigations=tuple(replace(one, step=min(one.step, 0)) for one in match.navigations))
+        rows = rows_of(draw, 8)
+        matcher = matcher_of(match, holds)
+        wanted = Brute(match, rows, holds).all_rows()
+        found = matcher.all(ListedRows([(x,) for x in rows]))
+        assert _close(found) == _close(wanted), (str(match.pattern), match.conditions, rows, shown)
+        again: MatchedRows = []
+        mark = matcher.begin()
+        for read in range(len(rows) + 1):
+            mark = matcher.advance(mark, ListedRows([(x,) for x in rows[:read]]), again)
+        matcher.finish(mark, ListedRows([(x,) for x in rows]), again)
+        assert _close(again) == _close(wanted), (str(match.pattern), match.conditions, rows, shown)
+        found_any += len(found)
+        unmatched += sum(values[0] is None for _, values in found)
+        hidden += excludes_rows(match.pattern) and bool(found)
+    assert found_any > 1_000 and unmatched > 100 and hidden > 50
+
+
+def _falls(values: Any) -> bool:
+    """No row of the run is above the first one."""
+    return None not in (values["x"], values["start"]) and values["x"] <= values["start"]
+
+
+def _close(found: MatchedRows) -> Counter[Any]:
+    """Rows whose deviations are rounded: the oracle computes these otherwise."""
+    return Counter(
+        (row, tuple(round(value, 9) if isinstance(value, float) else value for value in values))
+        for row, values in found
+    )
 
 
 def draw_plain(draw: random.Random) -> RowPattern:

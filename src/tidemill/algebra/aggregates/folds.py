@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from copy import copy
+from fractions import Fraction
 from typing import Any
 
 from tidemill.algebra.aggregates.moving import MovingAggregate
@@ -51,6 +53,49 @@ class SumFold(Fold):
 
     def value(self, state: Any) -> Any:
         return state.value()
+
+
+class DistinctFold(Fold):
+    """An aggregate of the distinct values; a value that is new costs as much as there are different ones."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self.start = (frozenset(), fold.start)
+
+    def add(self, state: Any, value: Any, variable: str) -> Any:
+        seen, inner = state
+        key = order_key(value)
+        return state if value is None or key in seen else (seen | {key}, self._fold.add(inner, value, variable))
+
+    def value(self, state: Any) -> Any:
+        return self._fold.value(state[1])
+
+
+class VarianceFold(Fold):
+    """VAR_POP and VAR_SAMP, or their roots, from the exact sums of values and squares."""
+
+    start = (0, Fraction(), Fraction(), True)
+
+    def __init__(self, *, sample: bool, root: bool) -> None:
+        self._sample, self._root = sample, root
+
+    def add(self, state: Any, value: Any, variable: str) -> Any:
+        if value is None:
+            return state
+        count, total, squares, is_number = state
+        number = float(value)
+        if not is_number or not math.isfinite(number * number):
+            return count + 1, total, squares, False
+        exact = Fraction(number)
+        return count + 1, total + exact, squares + exact * exact, True
+
+    def value(self, state: Any) -> Any:
+        count, total, squares, is_number = state
+        if count <= self._sample:
+            return None
+        deviation = float(squares - total * total / count) if is_number else math.nan
+        mean = deviation / (count - self._sample) + 0.0
+        return math.sqrt(mean) if self._root else mean
 
 
 class ExtremeFold(Fold):

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import partial
 
 from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.folds import VarianceFold
 from tidemill.algebra.aggregates.function import ALL_ARGUMENTS, AggregateFunction, WeightedArguments, double_type
 from tidemill.algebra.aggregates.parameters import number
 from tidemill.algebra.aggregates.partial_sums import LOW, PartialSum, SumRule, equals, unless, where_seen
@@ -118,6 +119,7 @@ def _low(total: Scalar) -> Scalar:
 def _declared(
     name: str, arguments: int, *, sample: bool, root: bool = False, synonyms: tuple[str, ...] = ()
 ) -> AggregateFunction:
+    fold = partial(VarianceFold, sample=sample, root=root) if arguments == 1 else None
     return AggregateFunction(
         name,
         double_type,
@@ -126,6 +128,7 @@ def _declared(
         synonyms=synonyms,
         required=ALL_ARGUMENTS,
         sums=SumRule(_products, partial(_variance_value, sample, root), reads_low=True),
+        fold=None if fold is None else lambda call: fold(),
     )
 
 

@@ -8,13 +8,24 @@ one. So ``d+`` prefers to continue, and ``d+?`` prefers to end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
+from tidemill.algebra.relational.row_patterns import (
+    Alternation,
+    Anchor,
+    Concatenation,
+    Exclusion,
+    PatternVariable,
+    Repetition,
+    RowPattern,
+)
 from tidemill.model.errors import Unsupported
 
 END = -1
 """Among the successors: the pattern is complete."""
+
+LAST = -2
+"""Among the successors: the pattern is complete if no row follows in the partition."""
 
 MOST_STATES = 1_000
 """Maximum number of states: ``(a{1,100}){1,100}`` would have ten thousand."""
@@ -24,6 +35,8 @@ MOST_STATES = 1_000
 class Automaton:
     """``variables`` has the variable of each state, ``entry`` and ``follow`` the states that may come first and next.
 
+    ``first_entry`` is the ``entry`` at the first row of a partition. Rows taken by ``excluded`` states are not output.
+
     >>> automaton_of(Concatenation((PatternVariable("a"), Repetition(PatternVariable("d"), 1, None))))
     Automaton(variables=('a', 'd'), entry=(0,), follow=((1,), (1, -1)))
     """
@@ -31,6 +44,8 @@ class Automaton:
     variables: tuple[str, ...]
     entry: tuple[int, ...]
     follow: tuple[tuple[int, ...], ...]
+    first_entry: tuple[int, ...] = field(default=(), repr=False)
+    excluded: frozenset[int] = field(default=frozenset(), repr=False)
 
 
 def automaton_of(pattern: RowPattern) -> Automaton:
@@ -40,23 +55,30 @@ def automaton_of(pattern: RowPattern) -> Automaton:
     states = [place for place, step in enumerate(writing.steps) if isinstance(step, str)]
     numbers = {place: number for number, place in enumerate(sorted(states, reverse=True))}
 
-    def reached(place: int) -> tuple[int, ...]:
-        return tuple(numbers.get(found, END) for found in writing.reached(place))
+    def reached(place: int, *, is_first: bool = False) -> tuple[int, ...]:
+        return tuple(numbers.get(found, found) for found in writing.reached(place, is_first))
 
     ordered = sorted(states, reverse=True)
-    after = [reached(writing.after[place]) for place in ordered]
-    return Automaton(tuple(str(writing.steps[place]) for place in ordered), reached(first), tuple(after))
+    return Automaton(
+        tuple(str(writing.steps[place]) for place in ordered),
+        reached(first),
+        tuple(reached(writing.after[place]) for place in ordered),
+        reached(first, is_first=True),
+        frozenset(numbers[place] for place in writing.excluded),
+    )
 
 
 class _AutomatonBuilder:
-    """Steps, written from the last to the first: a variable to be taken, successors in order of preference, or the
-    end."""
+    """Steps, written from the last to the first: a variable to be taken, successors in order of preference, an anchor,
+    or the end."""
 
     def __init__(self) -> None:
-        self.steps: list[str | list[int] | int] = []
+        self.steps: list[_Step] = []
         self.after: dict[int, int] = {}
+        self.excluded: set[int] = set()
+        self._excludes = False
 
-    def add(self, step: str | list[int] | int) -> int:
+    def add(self, step: _Step) -> int:
         """The place of a new step."""
         if len(self.steps) > 2 * MOST_STATES:
             raise Unsupported(
@@ -71,6 +93,16 @@ class _AutomatonBuilder:
             case PatternVariable(name):
                 place = self.add(name)
                 self.after[place] = then
+                self.excluded |= {place} if self._excludes else set()
+                return place
+            case Anchor():
+                place = self.add(pattern)
+                self.after[place] = then
+                return place
+            case Exclusion(item):
+                around, self._excludes = self._excludes, True
+                place = self.write(item, then)
+                self._excludes = around
                 return place
             case Concatenation(items):
                 for item in reversed(items):
@@ -102,17 +134,27 @@ class _AutomatonBuilder:
     def _ways(self, pattern: Repetition, again: int, then: int) -> list[int]:
         return [then, again] if pattern.reluctant else [again, then]
 
-    def reached(self, place: int) -> Iterator[int]:
-        """The variables and the end that can come next at ``place``, each once, in order of preference."""
-        seen: set[int] = set()
-        waiting = [place]
+    def reached(self, place: int, is_first: bool) -> Iterator[int]:
+        """The variables and the ends that can come next at ``place``, each once, in order of preference.
+
+        ``is_first``: no row of the partition comes before it.
+        """
+        seen: set[tuple[int, bool]] = set()
+        waiting = [(place, False)]
         while waiting:
-            here = waiting.pop()
-            if here in seen:
+            here, is_last = waiting.pop()
+            if (here, is_last) in seen:
                 continue
-            seen.add(here)
+            seen.add((here, is_last))
             step = self.steps[here]
             if isinstance(step, list):
-                waiting += reversed(step)
-            else:
+                waiting += ((one, is_last) for one in reversed(step))
+            elif isinstance(step, Anchor):
+                waiting += [(self.after[here], is_last or step.end)] if step.end or is_first else []
+            elif isinstance(step, int):
+                yield LAST if is_last else END
+            elif not is_last:
                 yield here
+
+
+_Step = str | list[int] | Anchor | int

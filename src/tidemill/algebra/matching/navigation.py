@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.algebra.aggregates.call import AggregateCall
-from tidemill.algebra.aggregates.folds import Fold
+from tidemill.algebra.aggregates.folds import DistinctFold, Fold
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.relational.match import Navigation
 
@@ -88,4 +88,5 @@ def fold_of(navigation: Navigation) -> Fold:
     fold = AGGREGATE_FUNCTIONS[navigation.function].fold
     if fold is None:
         raise TypeError(f"a pattern cannot follow {navigation.function}")
-    return fold(AggregateCall(navigation.name, navigation.function, navigation.argument, navigation.of))
+    found = fold(AggregateCall(navigation.name, navigation.function, navigation.argument, navigation.of))
+    return DistinctFold(found) if navigation.distinct else found

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tidemill.algebra.aggregates.folds import Fold
 from tidemill.algebra.matching.automaton import automaton_of
 from tidemill.algebra.matching.navigation import LatestFold, fold_of
-from tidemill.algebra.relational.match import MATCH_NUMBER, Match
+from tidemill.algebra.relational.match import MATCH_NUMBER, WITHIN, Match
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row
 
@@ -58,6 +58,11 @@ class PartialMatch:
     row: int
     state: int
     values: tuple[Any, ...]
+
+    @property
+    def last(self) -> int:
+        """The last row that was taken, or the row at which an empty run is."""
+        return self.first if self.before is None else self.row
 
     def backwards(self) -> Iterator[PartialMatch]:
         """The run as of each of its rows, the last one first."""
@@ -123,6 +128,7 @@ class MatchBuilder:
         kept = self._kept(read)
         trials = {name: self._trial(name, holds.get(name), read.get(name, ()), kept) for name in self.machine.variables}
         self._trials = [trials[name] for name in self.machine.variables]
+        self._within = self._trial(WITHIN, holds[WITHIN], read[WITHIN], kept) if WITHIN in holds else None
         self._relevant = len(match.navigations)
         self._remembers = match.needs_all_rows
 
@@ -159,19 +165,30 @@ class MatchBuilder:
     def take(self, run: PartialMatch, state: int, row: int, rows: PartitionRows) -> PartialMatch | None:
         """The run after it has taken ``row`` for ``state``; None if it cannot."""
         trial = self._trials[state]
-        variable, old = trial.variable, run.values
-        if trial.holds is not None:
-            given = [
-                kept.fold.value(kept.added(run, variable, row, rows) if goes_on else old[kept.number])
-                for kept, goes_on in trial.read
-            ]
-            if not trial.holds(tuple(given)):
-                return None
-        values = list(old)
+        if not self._holds(trial, run, row, rows):
+            return None
+        variable, values = trial.variable, list(run.values)
         for kept in trial.continuing:
             values[kept.number] = kept.added(run, variable, row, rows)
         before = run if self._remembers or run.before is None else run.before
         return PartialMatch(before, run.first, row, state, tuple(values))
+
+    def ends(self, run: PartialMatch, row: int, rows: PartitionRows) -> bool:
+        """True if a run that has taken rows is over because ``row`` is not within the time of its first one."""
+        return self._within is not None and run.before is not None and not self._holds(self._within, run, row, rows)
+
+    def _holds(self, trial: _Trial, run: PartialMatch, row: int, rows: PartitionRows) -> bool:
+        if trial.holds is None:
+            return True
+        given = [
+            kept.fold.value(kept.added(run, trial.variable, row, rows) if goes_on else run.values[kept.number])
+            for kept, goes_on in trial.read
+        ]
+        return trial.holds(tuple(given))
+
+    def unmatched(self) -> Row:
+        """The output for a row that is in no match."""
+        return (None,) * (len(self._navigations) - self._relevant)
 
     def measured(self, run: PartialMatch, last: PartialMatch) -> Row:
         """The output for a partial match that is a prefix of ``last``, or all of it."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.matching.automaton import END
+from tidemill.algebra.matching.automaton import END, LAST
+from tidemill.algebra.matching.deterministic import reads_one_row
 from tidemill.algebra.matching.partial_matches import Holds, MatchBuilder, PartialMatch, PartitionRows
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, RowsPerMatch
 from tidemill.changes.zset import Row
@@ -25,6 +26,9 @@ Thread = tuple[PartialMatch, tuple[int, ...]]
 MatchedRows = list[tuple[int, Row]]
 """The output: the number of a row of the partition, and the values of the measures."""
 
+BEFORE_ALL = -(1 << 62)
+"""Stands for a row before all others."""
+
 FailedStates = set[tuple[object, ...]]
 """Continuation keys of failed runs: other runs with these keys need not be followed."""
 
@@ -33,7 +37,8 @@ FailedStates = set[tuple[object, ...]]
 class MatchSearch:
     """Runs from row ``start`` that have read all rows before ``at``; ``best`` is the best complete one.
 
-    ``number`` matches have been found before. If runs begin at every row, ``threads`` are all of them.
+    ``number`` matches have been found before; where rows of no match are output, ``covered`` is the last row of one. If
+    runs begin at every row, ``threads`` are all of them.
     """
 
     start: int
@@ -41,11 +46,19 @@ class MatchSearch:
     number: int
     threads: tuple[Thread, ...]
     best: PartialMatch | None = None
+    covered: int = BEFORE_ALL
+    is_first: bool = False
+    """True if ``start`` is the first row of the partition."""
 
     @property
     def is_fresh(self) -> bool:
-        """True if no run has taken a row yet: the further output depends only on the rows from here on."""
-        return self.at == self.start and all(run.before is None for run, _ in self.threads)
+        """True if no run has taken a row yet: the further output depends only on the rows from here on.
+
+        Where there is an anchor, it depends on whether a row comes before them, too.
+        """
+        return (
+            self.at == self.start and self.covered < self.start and all(run.before is None for run, _ in self.threads)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +82,16 @@ class Matcher:
         self._runner = MatchBuilder(match, holds)
         machine = self._runner.machine
         self._each = match.output is RowsPerMatch.EACH
-        self._entry = self._live(machine.entry)
+        self._entry, self._first_entry = self._live(machine.entry), self._live(machine.first_entry)
         self._follow = [self._live(follow) for follow in machine.follow]
         self._complete = [END in follow for follow in machine.follow]
-        self._empty = END in machine.entry and not self._each
+        self._empty, self._first_empty = (
+            END in entry and not self._each for entry in (machine.entry, machine.first_entry)
+        )
+        self._excluded = machine.excluded
+        # Then some rows end all runs, so that what follows does not depend on what came before.
+        all_taken = match.skips is Contiguity.NONE and not match.reach[1] and not match.counts
+        self.resets = all_taken and reads_one_row(match)
 
     def _live(self, follow: tuple[int, ...]) -> tuple[int, ...]:
         """The states that a run may continue with. Those worse than the end are dropped, once it is reached."""
@@ -90,21 +109,31 @@ class Matcher:
 
     def begin(self, row: int = 0) -> SearchCheckpoint:
         """The search at the first row of a partition, before it has been read."""
-        return SearchCheckpoint(row, self._attempt(row, 0))
+        return SearchCheckpoint(row, self._attempt(row, 0, BEFORE_ALL, is_first=True))
+
+    def follows_reset(self, row: int, rows: PartitionRows) -> SearchCheckpoint | None:
+        """The search after ``row`` if it is the same whatever came before, because nothing can take that row."""
+        if not self.resets:
+            return None
+        root = self._runner.begin(row, 1)
+        if any(self._runner.take(root, state, row, rows) is not None for state in range(len(self._follow))):
+            return None
+        return SearchCheckpoint(row + 1, self._attempt(row + 1, 0, BEFORE_ALL))
 
     def moved(self, mark: SearchCheckpoint, distance: int) -> SearchCheckpoint:
         """A fresh search, after all rows were renumbered."""
         search = mark.search
         assert search.is_fresh, "runs know the numbers of their rows"
-        fresh = self._attempt(search.start + distance, search.number)
+        fresh = self._attempt(search.start + distance, search.number, BEFORE_ALL, is_first=search.is_first)
         return SearchCheckpoint(
             mark.read + distance, fresh if search.threads or search.best else replace(fresh, threads=())
         )
 
-    def _attempt(self, start: int, number: int) -> MatchSearch:
+    def _attempt(self, start: int, number: int, covered: int, *, is_first: bool = False) -> MatchSearch:
         root = self._runner.begin(start, number + 1)
-        threads = ((root, self._entry),) if self._entry else ()
-        return MatchSearch(start, start, number, threads, root if self._empty else None)
+        entry, empty = (self._first_entry, self._first_empty) if is_first else (self._entry, self._empty)
+        threads = ((root, entry),) if entry else ()
+        return MatchSearch(start, start, number, threads, root if empty else None, covered, is_first)
 
     def advance(
         self,
@@ -133,7 +162,7 @@ class Matcher:
         hopeless: FailedStates = set()
         while self.waits and search.start < rows.end:
             marking = _Checkpointing(rows.end, self.every, None)
-            search = self._advance(self._settled(search, found), rows, found, hopeless, marking)
+            search = self._advance(self._settled(_ended(search), found), rows, found, hopeless, marking)
 
     def _advance(
         self,
@@ -148,7 +177,7 @@ class Matcher:
             if marking.ends(search):
                 break
             ends = not search.threads and not self._match.overlaps
-            if (ends or search.at >= rows.end) and search.best is None:
+            if (ends and search.best is None) or (search.at >= rows.end and _ended(search).best is None):
                 hopeless |= trail
             if ends:
                 search, trail = self._settled(search, found), set()
@@ -166,14 +195,24 @@ class Matcher:
 
     def _settled(self, search: MatchSearch, found: MatchedRows) -> MatchSearch:
         """The search after all runs from a row have ended, from the row at which it continues."""
-        best = search.best
+        best, covered = search.best, search.covered
         if best is None:
-            return self._attempt(search.start + 1, search.number)
+            if self._match.unmatched and search.start > covered:
+                found.append((search.start, self._runner.unmatched()))
+            return self._attempt(search.start + 1, search.number, covered)
         if self._each:
-            return self._attempt(best.row + 1, search.number + 1)
-        runs = [best] if self._match.output is RowsPerMatch.ONE else [*best.backwards()] or [best]
-        found += ((max(run.row, search.start), self._runner.measured(run, best)) for run in runs)
-        return self._attempt(self._next_start(best), search.number + 1)
+            return self._attempt(best.row + 1, search.number + 1, covered)
+        found += ((run.last, self._runner.measured(run, best)) for run in self._output(best))
+        covered = max(covered, best.last) if self._match.unmatched else covered
+        return self._attempt(self._next_start(best), search.number + 1, covered)
+
+    def _output(self, best: PartialMatch) -> list[PartialMatch]:
+        """The runs that a match outputs: the whole of it, or it as of each of its rows."""
+        if self._match.output is RowsPerMatch.ONE:
+            return [best]
+        if best.before is None:
+            return [] if self._match.omits_empty else [best]
+        return [run for run in best.backwards() if run.state not in self._excluded]
 
     def _next_start(self, best: PartialMatch) -> int:
         skip = self._match.skip
@@ -195,9 +234,11 @@ class Matcher:
         row, best = search.at, search.best
         complete: PartialMatch | None = None
         for run, live in search.threads:
+            if self._runner.ends(run, row, rows):
+                continue
             taken = False
             for state in live:
-                went = self._runner.take(run, state, row, rows)
+                went = None if state == LAST else self._runner.take(run, state, row, rows)
                 if went is None:
                     continue
                 taken = True
@@ -214,7 +255,8 @@ class Matcher:
             best = complete
             if self._each:
                 found.append((row, self._runner.measured(complete, complete)))
-        return MatchSearch(search.start, row + 1, search.number, self._distinct(threads), best)
+        threads_left = self._distinct(threads)
+        return MatchSearch(search.start, row + 1, search.number, threads_left, best, search.covered, search.is_first)
 
     def _step_everywhere(self, search: MatchSearch, rows: PartitionRows, found: MatchedRows) -> MatchSearch:
         """All runs from all rows, after the next row; one more begins at it."""
@@ -222,6 +264,8 @@ class Matcher:
         complete: list[PartialMatch] = []
         row = search.at
         for run, live in (*search.threads, (self._runner.begin(row, 1), self._entry)):
+            if self._runner.ends(run, row, rows):
+                continue
             taken = False
             for state in live:
                 went = self._runner.take(run, state, row, rows)
@@ -257,6 +301,12 @@ class Matcher:
         if len(going) > MOST_PARTIAL_MATCHES:
             raise _too_many()
         return tuple(going)
+
+
+def _ended(search: MatchSearch) -> MatchSearch:
+    """The search where no row follows: of the runs that are complete then, the better one."""
+    best = next((run for run, live in search.threads if LAST in live), None)
+    return search if best is None else replace(search, best=best)
 
 
 class _Checkpointing:

@@ -10,11 +10,14 @@ from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.relational.relations import Unary
-from tidemill.algebra.relational.row_patterns import RowPattern
+from tidemill.algebra.relational.row_patterns import RowPattern, anchors_in
 from tidemill.model.types import Field, Type
 
 ROW_NAVIGATIONS = frozenset(("first", "last"))
 """Functions that pick a row."""
+
+WITHIN = ""
+"""Among the names of conditions: that which must hold for every row after the first one until a run ends."""
 
 CLASSIFIER = "classifier"
 MATCH_NUMBER = "match_number"
@@ -27,7 +30,7 @@ class Navigation:
     Only rows of ``variables`` are read; without any, all rows. ``offset`` is for ``first`` and ``last``. ``step`` takes
     the argument from a row that many positions after in the partition instead (before, if negative), whether or not
     that one is in the run. ``earlier`` excludes the row that is being tried, ``final`` reads the whole match in each of
-    its rows.
+    its rows, and ``distinct`` aggregates equal values once.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Navigation:
     step: int = 0
     earlier: bool = False
     final: bool = False
+    distinct: bool = False
 
     @property
     def field(self) -> Field:
@@ -46,6 +50,11 @@ class Navigation:
         aggregate = AGGREGATE_FUNCTIONS.get(self.function)
         never_null = self.function == MATCH_NUMBER if aggregate is None else not aggregate.nullable
         return Field(self.name, self.of, not never_null)
+
+    @property
+    def counts_rows(self) -> bool:
+        """True for COUNT(*), the one aggregate without an argument."""
+        return self.argument is None and self.function in AGGREGATE_FUNCTIONS
 
     def sees(self, variable: str) -> bool:
         """True if rows of that variable count."""
@@ -95,12 +104,16 @@ class Match(Unary):
 
     A run begins at a row and takes rows in order. Without ``skips`` it takes every row, and ends at the first that it
     cannot take. ``NEXT`` passes over rows that it cannot take. ``ANY`` passes over any row as well as taking it, so
-    that every choice of rows is a run.
+    that every choice of rows is a run. A condition of the name ``WITHIN`` ends runs: one that has taken rows is given
+    up at the first row for which it is not true.
 
     ``ONE`` and ``ALL``: the search for a match begins at the first row. Of all runs from there that complete the
     pattern the best one is the match (see ``matching.automaton``), and it outputs its last row, or all of its rows. The
     search continues where ``skip`` says, or at the next row if there is no match or an empty one, which outputs the row
     at which it is.
+
+    ``ALL`` may leave out empty matches (``omits_empty``), and may have a row with NULL measures for each row that is
+    ``unmatched``: of no match, nor the one at which an empty match is.
 
     ``EACH``: runs from a row are followed together, and each row that completes the pattern is output, for the best of
     the runs that it completes. When none of them can continue, the search begins again after the last row that was
@@ -117,10 +130,13 @@ class Match(Unary):
     output: RowsPerMatch = RowsPerMatch.EACH
     skips: Contiguity = Contiguity.NONE
     skip: Skip = Skip()
+    omits_empty: bool = False
+    unmatched: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return self.input.fields + tuple(navigation.field for navigation in self.measures)
+        measured = (navigation.field for navigation in self.measures)
+        return self.input.fields + tuple(replace(one, nullable=one.nullable or self.unmatched) for one in measured)
 
     @property
     def overlaps(self) -> bool:
@@ -130,9 +146,9 @@ class Match(Unary):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The number of rows before and after a row that the navigations read."""
+        """The number of rows before and after a row that the navigations read, or of which an anchor must know."""
         steps = (0, *(navigation.step for navigation in (*self.navigations, *self.measures)))
-        return -min(steps), max(steps)
+        return max(-min(steps), anchors_in(self.pattern)), max(steps)
 
     @property
     def needs_all_rows(self) -> bool:

@@ -89,6 +89,52 @@ class Repetition(RowPattern):
         return (self.item,)
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor(RowPattern):
+    """A place between rows: before the first row of a partition, or after the last one if it is at the ``end``.
+
+    >>> str(Concatenation((Anchor(False), PatternVariable("a"), Anchor(True))))
+    '(^, a, $)'
+    """
+
+    end: bool
+
+    def __str__(self) -> str:
+        return "$" if self.end else "^"
+
+    @property
+    def parts(self) -> tuple[RowPattern, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion(RowPattern):
+    """A pattern whose rows are part of a match and of its measures, but are not output.
+
+    >>> str(Exclusion(PatternVariable("b")))
+    '{- b -}'
+    """
+
+    item: RowPattern
+
+    def __str__(self) -> str:
+        return f"{{- {self.item} -}}"
+
+    @property
+    def parts(self) -> tuple[RowPattern, ...]:
+        return (self.item,)
+
+
+def anchors_in(pattern: RowPattern) -> bool:
+    """True if a pattern has an anchor."""
+    return isinstance(pattern, Anchor) or any(map(anchors_in, pattern.parts))
+
+
+def excludes_rows(pattern: RowPattern) -> bool:
+    """True if some rows of a match are not output."""
+    return isinstance(pattern, Exclusion) or any(map(excludes_rows, pattern.parts))
+
+
 def variables_in(pattern: RowPattern) -> tuple[str, ...]:
     """The variables of a pattern, each once, in the order in which they are first written.
 

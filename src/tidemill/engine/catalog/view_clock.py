@@ -57,6 +57,12 @@ def with_clock(
     return replace(translated, relation=transform(translated.relation, lambda node: _following(node, clock)))
 
 
+def refuse_clock(options: Mapping[str, str], name: str) -> None:
+    """Refuse a clock of a view in OQL, which has none."""
+    if OPTION in options:
+        raise Unsupported(f'view "{name}" has a clock, and no condition on it', detail="OQL has no now().")
+
+
 def clock_tables(relation: Relation) -> dict[str, Table]:
     """The clocks that a view reads, as tables."""
     return {name: Clock.of_relation(name).table for name in scans(relation) if is_clock(name)}

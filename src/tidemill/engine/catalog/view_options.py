@@ -16,6 +16,7 @@ from tidemill.model.schema import Partitioning
 
 VIEW_OPTIONS = {
     "build": "now, or background: filled in slices while changes go on",
+    "identity": "lineage: rows have identities, by which they are read and referred to; for views in OQL",
     "keep": "how many epochs of changes stay, for serve subscribe",
     "method": "auto, direct, panes, prefix, subtract, intervals or rolling, for sliding windows",
     "static": "tables that never change while the view is there, separated by commas",
@@ -51,6 +52,7 @@ _FIRST_ROWS = "It says what is kept of sources, from the first rows on."
 FIXED_OPTIONS = {
     "serve": "It says whether rows are stored and changes published, from the first rows on.",
     "build": "It says how the view is filled, which is done.",
+    "identity": "It says which columns the view has.",
     "protocol": _FIRST_ROWS,
     "consistency": _FIRST_ROWS,
 }

@@ -12,13 +12,16 @@ from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.entries.oql_queries import object_events
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.view_instances import instance_classes
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
+from tidemill.engine.inspect.automaton_picture import draw_automaton
 from tidemill.engine.inspect.clock_facts import clock_facts
 from tidemill.engine.inspect.explained_parts import explained_parts
-from tidemill.engine.inspect.graph_picture import picture_of
+from tidemill.engine.inspect.graph_picture import Drawing, picture_of
 from tidemill.engine.inspect.partition_facts import partition_facts
+from tidemill.engine.inspect.pattern_facts import matches_of, pattern_facts
 from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
@@ -125,7 +128,8 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         if users := shared_stage_users(view, engine.catalog.views.values()):
             facts["shared with"] = ", ".join(user.name for user in users)
         readable = engine.catalog.relations | engine.catalog.remote
-        if events := object_events(view.query, view.name, engine.catalog.module, readable):
+        instances = instance_classes(engine.catalog, view.query, view.name) if view.is_oql else {}
+        if events := object_events(view.query, view.name, engine.catalog.module, readable, instances):
             facts["object events"] = "\n".join(events)
         facts |= (
             over_sources
@@ -133,6 +137,7 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
             | dict(_lineage_facts(engine, view))
             | dict(clock_facts(engine, view))
+            | dict(pattern_facts(view.program))
         )
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
         facts["statistics"] = statistics_text(engine, view)
@@ -142,7 +147,12 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
         graph = partial(_graph, view.program, frozenset(engine.catalog.views))
         parts = partial(explained_parts, view, facts, sizes, comparison, keys)
-        return Explanation(told, lambda: picture_of(graph()), lambda: parts(graph()))
+        return Explanation(told, lambda: picture_of(graph(), _automata(view.program)), lambda: parts(graph()))
+
+
+def _automata(program: Program) -> Iterator[Drawing]:
+    """The automata of the patterns of a view, as far as they can be drawn."""
+    return (drawing for match in matches_of(program) if (drawing := draw_automaton(match)) is not None)
 
 
 def _graph(program: Program, views: Collection[str]) -> ProgramGraph:

@@ -5,13 +5,14 @@ Names of users are text in it, never markup.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from html import escape
 from statistics import fmean
 
 from tidemill.engine.inspect.program_graph import Arrow, Box, ProgramGraph
 
-__all__ = ["MOST_BOXES", "picture_of"]
+__all__ = ["MOST_BOXES", "Drawing", "picture_of"]
 
 MOST_BOXES = 60
 """Boxes above which there is no picture: nobody could read it."""
@@ -27,8 +28,17 @@ _FILLS = {"table": "#dbe9f9", "view": "#d9f2dd", "stage": "#eef7ef", "map": "#fb
 Place = tuple[float, float]
 
 
-def picture_of(graph: ProgramGraph) -> str:
-    """The picture of a graph; an empty text if it has too many boxes.
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Markup of SVG, of a size."""
+
+    markup: str
+    width: float
+    height: float
+
+
+def picture_of(graph: ProgramGraph, below: Iterable[Drawing] = ()) -> str:
+    """The picture of a graph, with drawings below it; an empty text if it has too many boxes.
 
     >>> picture_of(ProgramGraph((Box("a<b", "table"),), ()))[-70:]
     '>a&lt;b</text><text x="107" y="47" class="note">table</text></g></svg>'
@@ -40,6 +50,9 @@ def picture_of(graph: ProgramGraph) -> str:
     height = max(y for _, y in places.values()) + HEIGHT + MARGIN
     arrows = "".join(_arrow(places[one.source], places[one.target], one) for one in graph.arrows)
     boxes = "".join(_box(box, *places[box.name]) for box in graph.boxes)
+    for drawing in below:
+        boxes += f'<g transform="translate(0 {height:g})">{drawing.markup}</g>'
+        width, height = max(width, drawing.width), height + drawing.height
     size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} style="max-width: 100%">{_HEAD}{boxes}{arrows}</svg>'
 

@@ -7,6 +7,7 @@ partner. Only rows that are left are converted and checked; an equal row was whe
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,8 +31,12 @@ __all__ = ["Extent", "extent_of", "net_rows", "repeated_texts", "side_by_side"]
 
 One = TypeVar("One")
 
-HELD_BYTES = 256 << 20
-"""Bytes of rows without a partner that are held in memory; more go to files."""
+HELD_BYTES = max(256 << 20, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 12)
+"""Bytes of rows without a partner that are held in memory, a twelfth of the machine's; more go to files.
+
+A writer that interleaves the files that it reads leaves a third of a table waiting for its partners: files would cost
+as much again as all else.
+"""
 
 REPEATED_BYTES = 2
 """Bytes for each row below which a column of texts is one of a dictionary."""

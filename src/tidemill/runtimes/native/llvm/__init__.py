@@ -3,6 +3,7 @@
 llvmlite is imported in this package alone, and the package only when a stage is worth compiling. Imports run downwards:
 
 - ``stage``: a stage as one module, and the code that runs it.
+- ``matching``: row patterns over ordered partitions.
 - ``windows``: window functions over ordered partitions.
 - ``table``: tables with a primary key: their rows, an index of their keys, and the check of changes.
 - ``joingraph``: walks through join graphs, with liveness and prefetching.

@@ -175,7 +175,7 @@ class MatchOutput(PartitionOutput):
         state = states.take(prefix)
         sort_key = group.changed[0][0]
         if state is None or not state.matches_old(group):
-            state = MatchState([self._matcher.begin()], 0, sort_key)
+            state = MatchState([self._begin_before(group, sort_key)], 0, sort_key)
             self._rescan(group, state, net)
         elif sort_key > state.last and not self._compiled.rows_after:
             self._append(group, state, net)
@@ -186,6 +186,15 @@ class MatchOutput(PartitionOutput):
             state.last = last[0]
             state.moved = {}
             states.store(prefix, state)
+
+    def _begin_before(self, group: OrderedGroup, sort_key: SortKey) -> SearchCheckpoint:
+        """A search from before the rows at ``sort_key``: after the last that nothing can take, or from the first."""
+        rows = self._numbered(group.new, sort_key, 0)
+        for number in reversed(range(group.new.sums(sort_key)[0] if self._matcher.resets else 0)):
+            found = self._matcher.follows_reset(number, rows)
+            if found is not None:
+                return found
+        return self._matcher.begin()
 
     def _append(self, group: OrderedGroup, state: MatchState, net: ZSet) -> None:
         """Read rows that were appended; earlier ones only where a partial match fails."""

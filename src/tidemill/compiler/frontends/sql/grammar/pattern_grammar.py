@@ -16,7 +16,15 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, RowsPerMatch, Skip
-from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
+from tidemill.algebra.relational.row_patterns import (
+    Alternation,
+    Anchor,
+    Concatenation,
+    Exclusion,
+    PatternVariable,
+    Repetition,
+    RowPattern,
+)
 
 CLAUSES = ("PATTERN", "MATCH_RECOGNIZE")
 
@@ -34,13 +42,29 @@ MAX_PERMUTED = 6
 """Maximum number of patterns in PERMUTE, which is a choice of n! series."""
 
 
+ANCHORS = {TokenType.CARET: Anchor(False), TokenType.PARAMETER: Anchor(True)}
+
+
+@dataclass(frozen=True)
+class OutputRows:
+    """The rows of a match that are output; with ``ALL`` perhaps without empty matches, or with unmatched rows."""
+
+    rows: RowsPerMatch
+    omits_empty: bool = False
+    unmatched: bool = False
+
+
 @dataclass(frozen=True)
 class PatternOptions:
-    """The options of a clause beside its expressions. ``strict`` is for contiguity in the whole stream."""
+    """The options of a clause beside its expressions. ``strict`` is for contiguity in the whole stream.
+
+    ``within`` is the time that a match takes at most.
+    """
 
     pattern: RowPattern
-    output: RowsPerMatch
+    output: OutputRows
     skip: Skip
+    within: exp.Expr | None = None
     skips: Contiguity = Contiguity.NONE
     strict: bool = False
     subsets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -97,7 +121,7 @@ class PatternGrammar(SparkParser):
 
     def _pattern_clause(self) -> exp.MatchRecognize:
         """``PATTERN (a, b+) [ORDER BY ...] [STRICT | SKIP TILL NEXT MATCH | ...] [AFTER MATCH SKIP ...]``."""
-        pattern = self._parenthesized()
+        pattern, within = self._parenthesized(), self._within()
         order = self._parse_order()
         strict, skips = False, Contiguity.NONE
         if self._match_text_seq("SKIP", "TILL", "NEXT", "MATCH"):
@@ -108,9 +132,9 @@ class PatternGrammar(SparkParser):
             strict = True
         else:
             self._match_text_seq("BY", "KEY")
-        return PatternOptions(pattern, RowsPerMatch.EACH, self._skip(), skips, strict).attach_to(
-            exp.MatchRecognize(order=order)
-        )
+        each = OutputRows(RowsPerMatch.EACH)
+        options = PatternOptions(pattern, each, self._skip(), within, skips, strict)
+        return options.attach_to(exp.MatchRecognize(order=order))
 
     def _match_recognize(self) -> exp.MatchRecognize:
         """``MATCH_RECOGNIZE (PARTITION BY ... ORDER BY ... MEASURES ... PATTERN (...) DEFINE ...) alias``."""
@@ -121,22 +145,28 @@ class PatternGrammar(SparkParser):
         skip = self._skip()
         if not self._match_text_seq("PATTERN"):
             self.raise_error("PATTERN was expected here")
-        pattern = self._parenthesized()
+        pattern, within = self._parenthesized(), self._within()
         subsets = self._parse_csv(self._subset) if self._match_text_seq("SUBSET") else []
         define = self._parse_csv(self._parse_name_as_expression) if self._match_text_seq("DEFINE") else []
         self._match_r_paren()
         alias = self._parse_table_alias()
         clause = exp.MatchRecognize(partition_by=partition, order=order, measures=measures, define=define, alias=alias)
-        return PatternOptions(pattern, output, skip, subsets=dict(subsets)).attach_to(clause)
+        return PatternOptions(pattern, output, skip, within, subsets=dict(subsets)).attach_to(clause)
 
-    def _output(self) -> RowsPerMatch:
+    def _output(self) -> OutputRows:
         if not self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
             self._match_text_seq("ONE", "ROW", "PER", "MATCH")
-            return RowsPerMatch.ONE
-        if self._match_text_seq("OMIT") or self._match_text_seq("WITH", "UNMATCHED"):
-            self.raise_error("Of ALL ROWS PER MATCH empty matches are shown, and rows without a match are not")
+            return OutputRows(RowsPerMatch.ONE)
+        if self._match_text_seq("OMIT", "EMPTY", "MATCHES"):
+            return OutputRows(RowsPerMatch.ALL, omits_empty=True)
+        if self._match_text_seq("WITH", "UNMATCHED", "ROWS"):
+            return OutputRows(RowsPerMatch.ALL, unmatched=True)
         self._match_text_seq("SHOW", "EMPTY", "MATCHES")
-        return RowsPerMatch.ALL
+        return OutputRows(RowsPerMatch.ALL)
+
+    def _within(self) -> exp.Expr | None:
+        """``WITHIN INTERVAL 1 HOUR``."""
+        return self._parse_bitwise() if self._match_text_seq("WITHIN") else None
 
     def _skip(self) -> Skip:
         if not self._match_text_seq("AFTER", "MATCH", "SKIP"):
@@ -186,11 +216,19 @@ class PatternGrammar(SparkParser):
         """True if one more pattern comes next."""
         if not self._curr:
             return False
-        return self._curr.token_type == TokenType.L_PAREN or self._curr.text.isidentifier()
+        kinds = (TokenType.L_PAREN, *ANCHORS)
+        return self._curr.token_type in kinds or self._curr.text.isidentifier() or self._excludes()
+
+    def _excludes(self) -> bool:
+        """True if ``{-`` comes next."""
+        here = self._curr and self._curr.token_type == TokenType.L_BRACE
+        return bool(here and self._next and self._next.token_type == TokenType.DASH)
 
     def _repeated(self) -> RowPattern:
         pattern = self._single()
-        while self._curr and self._curr.token_type in (*QUANTIFIERS, TokenType.L_BRACE):
+        while self._curr and self._curr.token_type in (*QUANTIFIERS, TokenType.L_BRACE) and not self._excludes():
+            if isinstance(pattern, Anchor):
+                self.raise_error(f"{pattern} is a place and cannot be repeated")
             kind = self._curr.token_type
             self._advance()
             least, most, reluctant = self._counts() if kind == TokenType.L_BRACE else QUANTIFIERS[kind]
@@ -217,9 +255,22 @@ class PatternGrammar(SparkParser):
     def _single(self) -> RowPattern:
         if self._curr and self._curr.token_type == TokenType.L_PAREN:
             return self._parenthesized()
+        if self._curr and self._curr.token_type in ANCHORS:
+            self._advance()
+            return ANCHORS[self._prev.token_type]
+        if self._excludes():
+            return self._excluded()
         if self._curr and self._curr.text.upper() == "PERMUTE" and self._next.token_type == TokenType.L_PAREN:
             return self._permuted()
         return PatternVariable(self._variable())
+
+    def _excluded(self) -> RowPattern:
+        """``{- a b -}``: rows that are not output."""
+        self._advance(2)
+        pattern = self._choice()
+        if not (self._match(TokenType.DASH) and self._match(TokenType.R_BRACE)):
+            self.raise_error("-} was expected here")
+        return Exclusion(pattern)
 
     def _permuted(self) -> RowPattern:
         """``PERMUTE (a, b)``: the series in each order, that in which they are written first."""

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Case, Literal, Named, Scalar
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.match import Match, RowsPerMatch, Skip
+from tidemill.algebra.relational.match import WITHIN, Match, RowsPerMatch, Skip
 from tidemill.algebra.relational.relations import Project
-from tidemill.algebra.relational.row_patterns import variables_in
+from tidemill.algebra.relational.row_patterns import excludes_rows, variables_in
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
@@ -20,7 +21,7 @@ from tidemill.compiler.frontends.sql.names.column_labels import column_label
 from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
-from tidemill.model.errors import ParseError
+from tidemill.model.errors import ParseError, Unsupported
 
 
 def from_match_recognize(
@@ -31,15 +32,20 @@ def from_match_recognize(
     mark_translated(clause)
     source = rows.source
     alias = aliases.take("match")
-    collector = NavigationCollector(rows, variables_of(options, clause, source), NameAllocator(), f"{alias}.")
+    _refuse_hidden_rows(options, clause, source)
+    order = rows.sort_orders(clause.args.get("order"))
+    collector = NavigationCollector(rows, variables_of(options, clause, source), NameAllocator(), f"{alias}.", order)
     conditions = {
         name: collector.scalar(node, condition=True) for name, node in _definitions(options, clause, source).items()
     }
+    if options.within is not None:
+        conditions[WITHIN] = collector.within(options.within, clause)
     navigations, collector.navigations = tuple(collector.navigations.values()), {}
     names, nodes = _measures(collector, clause)
-    measures = [rows.over(collector.scope).scalar(node) for node in nodes]
+    collector.unmatched = options.output.unmatched
+    matched = collector.count_of(None) if options.output.unmatched else None
+    measures = [_of_match(rows.over(collector.scope).scalar(node), matched) for node in nodes]
     partition = tuple(rows.scalar(node) for node in clause.args.get("partition_by") or ())
-    order = rows.sort_orders(clause.args.get("order"))
     match = Match(
         relation,
         partition,
@@ -48,15 +54,34 @@ def from_match_recognize(
         tuple(conditions.items()),
         navigations,
         tuple(collector.navigations.values()),
-        options.output,
+        options.output.rows,
         skip=skip_of(collector, options, clause),
+        omits_empty=options.output.omits_empty,
+        unmatched=options.output.unmatched,
     )
-    beside, called = _beside(rows, clause, options.output)
+    beside, called = _beside(rows, clause, options.output.rows)
     seen = [*partition, *(term.scalar for term in order), *match.navigation_arguments, *beside]
     shown = [*zip(called, beside, strict=True), *zip(names, measures, strict=True)]
     own = NameAllocator()
     outputs = tuple(Named(f"{alias}.{own.take(name)}", scalar) for name, scalar in shown)
     return Project(replace(match, input=project_to(relation, seen)), outputs), tuple(name for name, _ in shown)
+
+
+def _refuse_hidden_rows(options: PatternOptions, clause: exp.Expr, source: SqlText) -> None:
+    if options.output.unmatched and excludes_rows(options.pattern):
+        raise Unsupported(
+            "WITH UNMATCHED ROWS does not go with rows excluded by {- -}",
+            where=source.place(clause),
+            detail="Excluded rows are part of a match and yet not output, so they are neither.",
+            hint="Leave out one of the two; CLASSIFIER() in MEASURES tells rows apart.",
+        )
+
+
+def _of_match(measure: Scalar, matched: Scalar | None) -> Scalar:
+    """A measure that is NULL in a row of no match, where there are such: ``matched`` is NULL there."""
+    if matched is None:
+        return measure
+    return Case(((call("is_not_null", matched), measure),), Literal(None, measure.type), measure.type)
 
 
 def variables_of(options: PatternOptions, clause: exp.Expr, source: SqlText) -> Mapping[str, tuple[str, ...]]:

@@ -12,16 +12,21 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
-from tidemill.algebra.expressions.scalars import Scalar, column
+from tidemill.algebra.expressions.ordering import SortOrder
+from tidemill.algebra.expressions.scalars import Column, Scalar, column
 from tidemill.algebra.relational.match import CLASSIFIER, MATCH_NUMBER, ROW_NAVIGATIONS, Navigation
-from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_call, is_aggregate
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateSyntax, aggregate_call, is_aggregate
 from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArguments
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import MARK, mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
-from tidemill.model.types import BIGINT, STRING
+from tidemill.model.types import BIGINT, STRING, Date, DayTimeInterval, Timestamp, YearMonthInterval
+
+MATCH_ROWTIME = "match_rowtime"
+"""MATCH_ROWTIME(): the time of the last row of a match."""
 
 NAVIGATION_OFFSETS = {"prev": -1, "previous": -1, "next": 1}
 """Functions that navigate to rows before or after one."""
@@ -49,18 +54,23 @@ class NavigationCollector:
     """The navigations that expressions need. ``rows`` translates expressions over the columns of a row.
 
     ``variables`` are the qualifiers of columns, each with the pattern variables that it stands for.
-    With ``bare`` a column without one is left as it is: it is one of the current row.
+    With ``bare`` a column without one is left as it is: it is one of the current row. ``order`` is that of the rows of
+    a partition. If rows of no match are output, in which all navigations are NULL, it is ``unmatched``.
     """
 
     rows: ExpressionTranslator
     variables: Mapping[str, tuple[str, ...]]
     names: NameAllocator
     prefix: str = ""
+    order: tuple[SortOrder, ...] = ()
     bare: bool = False
+    unmatched: bool = False
     navigations: dict[Navigation, Navigation] = field(default_factory=dict)
 
     def scalar(self, node: exp.Expr, *, condition: bool = False) -> Scalar:
         """The scalar of an expression over the columns of navigations; a condition where one is wanted."""
+        if condition and any(part.name.lower() == MATCH_ROWTIME for part in node.find_all(exp.Anonymous)):
+            raise ParseError("MATCH_ROWTIME is for measures", where=self.rows.source.place(node))
         replaced = self.replace_navigation(node)
         expressions = self.rows.over(self.scope)
         return expressions.condition(replaced) if condition else expressions.scalar(replaced)
@@ -70,10 +80,14 @@ class NavigationCollector:
         """The navigations as columns, under names that no query can use."""
         return Scope(
             tuple(
-                Binding("", navigation.name, column(navigation.field), hidden=True)
+                Binding("", navigation.name, self._column(navigation), hidden=True)
                 for navigation in self.navigations.values()
             )
         )
+
+    def _column(self, navigation: Navigation) -> Column:
+        field = navigation.field
+        return column(replace(field, nullable=field.nullable or self.unmatched))
 
     def replace_navigation(self, node: exp.Expr, *, final: bool = False) -> exp.Expr:
         """``node`` with a column in place of each navigation."""
@@ -86,7 +100,7 @@ class NavigationCollector:
         if navigation is None:
             return node
         name = self._known(replace(navigation, final=final)).name
-        return _at(exp.Column(this=exp.Identifier(this=name, quoted=True)), node)
+        return _placeholder(name, node)
 
     def _known(self, navigation: Navigation) -> Navigation:
         """A navigation under a new name, or the name of an equal one."""
@@ -96,9 +110,32 @@ class NavigationCollector:
             )
         return self.navigations[navigation]
 
-    def count_of(self, variable: str) -> Scalar:
-        """The number of rows of a variable, with the one that is being tried."""
-        return column(self._known(Navigation("", "count", None, BIGINT, (variable,))).field)
+    def count_of(self, variable: str | None) -> Scalar:
+        """The number of rows of a variable, or of all, with the one that is being tried."""
+        variables = () if variable is None else (variable,)
+        return self._column(self._known(Navigation("", "count", None, BIGINT, variables)))
+
+    def within(self, interval: exp.Expr, clause: exp.Expr) -> Scalar:
+        """The condition that a row comes less than an interval after the first row of the run."""
+        time, length = self._time(clause, "WITHIN"), self.rows.scalar(interval)
+        if not isinstance(length.type, DayTimeInterval | YearMonthInterval) or columns_in(length):
+            place = self.rows.source.place(interval)
+            raise ParseError("WITHIN takes an interval", where=place, hint="Write WITHIN INTERVAL 10 MINUTES.")
+        first, last = (self._known(Navigation("", name, time, time.type)).name for name in ("first", "last"))
+        end = exp.Add(this=_placeholder(first, interval), expression=interval)
+        condition = exp.LT(this=_placeholder(last, interval), expression=end)
+        return self.rows.over(self.scope).condition(_at(condition, interval))
+
+    def _time(self, node: exp.Expr, asking: str) -> Scalar:
+        """The column of time that rows are ordered by first."""
+        first = self.order[0] if self.order else None
+        if first is None or first.descending or not isinstance(first.scalar.type, Timestamp | Date):
+            raise Unsupported(
+                f"{asking} needs rows in the order of their time",
+                where=self.rows.source.place(node),
+                hint="Begin ORDER BY with a column of type TIMESTAMP or DATE, ascending.",
+            )
+        return first.scalar
 
     def pick(self, function: str, scalar: Scalar) -> Scalar:
         """The value of a scalar in the first or the last row of the run."""
@@ -111,6 +148,9 @@ class NavigationCollector:
             case exp.Anonymous() if node.name.lower() in (CLASSIFIER, MATCH_NUMBER) and not node.expressions:
                 of = STRING if node.name.lower() == CLASSIFIER else BIGINT
                 return Navigation("", node.name.lower(), None, of)
+            case exp.Anonymous() if node.name.lower() == MATCH_ROWTIME and not node.expressions:
+                time = self._time(node, "MATCH_ROWTIME")
+                return Navigation("", "last", time, time.type, final=True)
             case exp.Anonymous() if node.name.lower() in (*ROW_NAVIGATIONS, *NAVIGATION_OFFSETS):
                 return self._picked(node)
             case exp.Anonymous() if is_aggregate(node.name.lower()):
@@ -167,16 +207,16 @@ class NavigationCollector:
     def _total(self, node: exp.Anonymous) -> Navigation:
         """An aggregate over the rows of a variable, or of all of them."""
         source = self.rows.source
-        if any(isinstance(argument, exp.Distinct) for argument in node.expressions):
-            raise Unsupported("in a pattern an aggregate takes no DISTINCT", where=source.place(node))
-        operands = [self._operand(argument) for argument in node.expressions]
+        written = AggregateSyntax(node)
+        mark_translated(*(argument for argument in node.expressions if isinstance(argument, exp.Distinct)))
+        operands = [self._operand(argument) for argument in written.arguments]
         for operand in operands:
             if operand.first or operand.offset:
                 raise ParseError("an aggregate is over rows up to one: [..i] or [..i-1]", where=source.place(node))
         given = tuple(self.rows.scalar(operand.node) for operand in operands if operand.node is not None)
         with source.locating(node):
-            call = aggregate_call(AggregateArguments(node.name.lower(), given))
-        if function_of(call).fold is None or call.filter is not None:
+            call = aggregate_call(AggregateArguments(node.name.lower(), given, written.distinct))
+        if function_of(call).fold is None or call.filter is not None or call.others:
             known = sorted(name.upper() for name, one in AGGREGATE_FUNCTIONS.items() if one.fold is not None)
             raise Unsupported(
                 f"in a pattern there is no {node.name.upper()}",
@@ -184,7 +224,10 @@ class NavigationCollector:
                 hint=f"There is {', '.join(known)}.",
             )
         meant = operands[0] if operands else NavigationOperand(None)
-        return Navigation("", call.function, call.argument, call.of, self._meant(meant), earlier=meant.earlier)
+        variables, distinct = self._meant(meant), call.distinct and not function_of(call).idempotent
+        return Navigation(
+            "", call.function, call.argument, call.of, variables, earlier=meant.earlier, distinct=distinct
+        )
 
     def _meant(self, operand: NavigationOperand) -> tuple[str, ...]:
         return () if operand.variable is None else self.variables[operand.variable]
@@ -258,6 +301,11 @@ class NavigationCollector:
         sliced = (part for part in node.walk() if isinstance(part, exp.Slice))
         if operand.earlier or any(sliced):
             raise ParseError("a range of rows is allowed in an aggregate only", where=self.rows.source.place(node))
+
+
+def _placeholder(name: str, node: exp.Expr) -> exp.Expr:
+    """The column of a navigation, in place of ``node``."""
+    return _at(exp.Column(this=exp.Identifier(this=name, quoted=True)), node)
 
 
 POSITION_KEYS = ("line", "col", "start", "end")

@@ -19,7 +19,8 @@ from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Literal, Scalar
 from tidemill.algebra.matching.automaton import automaton_of
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.match import MATCH_NUMBER, Match, Navigation, RowsPerMatch
+from tidemill.algebra.relational.match import MATCH_NUMBER, WITHIN, Match, Navigation, RowsPerMatch
+from tidemill.algebra.relational.row_patterns import anchors_in, excludes_rows
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
@@ -41,7 +42,7 @@ def pattern_of(node: exp.Select) -> exp.MatchRecognize | None:
     """The PATTERN clause of a SELECT."""
     clause = node.args.get("from_")
     found = None if clause is None else clause.this.args.get("match")
-    is_pattern = isinstance(found, exp.MatchRecognize) and pattern_options_of(found).output is RowsPerMatch.EACH
+    is_pattern = isinstance(found, exp.MatchRecognize) and pattern_options_of(found).output.rows is RowsPerMatch.EACH
     return found if is_pattern else None
 
 
@@ -72,11 +73,14 @@ def from_pattern(
     mark_translated(clause)
     source, scope = rows.source, rows.scope
     _refuse(node, options, clause, source)
+    order = rows.sort_orders(clause.args.get("order")) or _time(scope, clause, source)
     collector = NavigationCollector(
-        rows, variables_of(options, clause, source), NameAllocator(), f"{aliases.take('match')}."
+        rows, variables_of(options, clause, source), NameAllocator(), f"{aliases.take('match')}.", order
     )
     keys = tuple(rows.scalar(key) for key in _keys(node, source))
     conditions = _VariableConditions(source, collector, options, keys).read(node.args.get("where"))
+    if options.within is not None:
+        conditions[WITHIN] = collector.within(options.within, clause)
     navigations = tuple(collector.navigations.values())
     collector.navigations, collector.bare = {}, True
     left = _left(node, collector)
@@ -85,7 +89,7 @@ def from_pattern(
     match = Match(
         relation,
         () if options.strict else keys,
-        rows.sort_orders(clause.args.get("order")) or _time(scope, clause, source),
+        order,
         options.pattern,
         tuple(conditions.items()),
         navigations,
@@ -105,6 +109,13 @@ def _refuse(node: exp.Select, options: PatternOptions, clause: exp.Expr, source:
             "AFTER MATCH SKIP of a PATTERN must be PAST LAST ROW or TO NEXT ROW",
             where=source.place(clause),
             hint="MATCH_RECOGNIZE can skip to a row of a variable.",
+        )
+    if anchors_in(options.pattern) or excludes_rows(options.pattern):
+        raise Unsupported(
+            "a PATTERN has no anchors and no exclusion",
+            where=source.place(clause),
+            detail="A row comes out whenever the pattern is complete, which at $ the next row would take back.",
+            hint="MATCH_RECOGNIZE has ^, $ and {- -}.",
         )
     for name in CLAUSES_WITHOUT_PATTERN:
         found = node.args.get(name)

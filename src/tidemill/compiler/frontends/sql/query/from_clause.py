@@ -88,7 +88,7 @@ def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
     rows = replace(rows, relation=from_sample(rows.relation, node.args.get("sample"), context.source))
     rows = rows.with_column_aliases(node.args.get("alias"), context.source)
     clause = node.args.get("match")
-    if clause is not None and pattern_options_of(clause).output is RowsPerMatch.EACH:
+    if clause is not None and pattern_options_of(clause).output.rows is RowsPerMatch.EACH:
         refuse_misplaced_pattern(node, clause, context.source)
     elif clause is not None:
         expressions = context.row_expressions(rows.scope(wish))

@@ -142,8 +142,12 @@ class StructLayout:
 
     def part(self, name: str, part: StructLayout) -> None:
         """Append another struct, as a whole; its fields are reached through its ``address``."""
+        self.bytes(name, part.size)
+
+    def bytes(self, name: str, count: int) -> None:
+        """Append so many bytes, which are reached through their ``address``."""
         self._fields[name] = I8, _aligned(self._end, 8)
-        self._end = self._fields[name][1] + part.size
+        self._end = self._fields[name][1] + count
 
     @property
     def size(self) -> int:

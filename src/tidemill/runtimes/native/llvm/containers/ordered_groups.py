@@ -26,7 +26,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     number,
 )
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, PTR, StructLayout, at
-from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, move, release, resize
+from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, fill, move, release, resize
 from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers import hash_table
@@ -65,12 +65,20 @@ class GroupItems(Protocol):
 class OrderedGroupCode:
     """The functions of groups with such prefixes and items. ``groups`` is the memory of all groups of an order."""
 
-    def __init__(self, code: CodeHome, prefix: Sequence[ir.Type], trees: BTreeCode, items: GroupItems) -> None:
-        """``code`` has the functions of the map that the groups belong to."""
+    def __init__(
+        self, code: CodeHome, prefix: Sequence[ir.Type], trees: BTreeCode, items: GroupItems, beside: int = 0
+    ) -> None:
+        """``code`` has the functions of the map that the groups belong to.
+
+        Each group has so many bytes ``beside`` it, all zeros in a new one.
+        """
         self.code, self.trees, self.items = code, trees, items
         self.prefix = tuple(prefix)
         self.name = f"groups.{items.name}.{'.'.join(map(str, prefix))}.{trees.key}.{len(trees.types)}"
-        self.group = _group_of(prefix)
+        if beside:
+            self.name += f".{beside}"
+        self.group = _group_of(prefix, beside)
+        self._beside = beside
         self.struct = _groups()
 
     # ------------------------------------------------------------------------------------------------ as a whole
@@ -127,7 +135,7 @@ class OrderedGroupCode:
         group = hash_table.home(
             builder, self.table(builder, groups), hash_table.hash_of(builder, prefix), self.group.size
         )
-        prefetcher.request(group, self.group.size)
+        prefetcher.request(group, self.group.size - self._beside)
         items = self.struct.load(builder, groups, "items")
         prefetcher.request_later(self.group.address(builder, group, "place"), items, self.items.size, PREFETCHED_ITEMS)
 
@@ -145,11 +153,17 @@ class OrderedGroupCode:
             new = hash_table.claim(builder, table, hash_, self.group.size)
             for i, cell in enumerate(prefix):
                 self.group.store(builder, new, f"cell{i}", cell)
+            if self._beside:
+                fill(builder, self.beside(builder, new), 0, self._beside)
             self.group.store(builder, new, "count", number(0, I32))
             self.group.store(builder, new, "bits", number(0, I32))
             self.group.store(builder, new, "place", self._take(builder, groups, number(0, I32)))
             group.set(new)
         return group.get()
+
+    def beside(self, builder: ir.IRBuilder, group: IRValue) -> IRValue:
+        """The bytes beside a group."""
+        return self.group.address(builder, group, "beside")
 
     def is_tree(self, builder: ir.IRBuilder, group: IRValue) -> IRValue:
         """An i1: whether a group is a tree."""
@@ -347,13 +361,15 @@ class OrderedGroupCode:
         return builder.mul(self.struct.load(builder, groups, "capacity"), number(self.items.size))
 
 
-def _group_of(prefix: Sequence[ir.Type]) -> StructLayout:
+def _group_of(prefix: Sequence[ir.Type], beside: int) -> StructLayout:
     """A slot of the table: an array of ``count`` items at ``place``, with room for ``2 ** bits``; or a tree."""
     group = StructLayout()
     for name in ("tag", "count", "place", "bits"):
         group.field(name, I32)
     for i, type_ in enumerate(prefix):
         group.field(f"cell{i}", type_)
+    if beside:
+        group.bytes("beside", beside)
     return group
 
 

@@ -9,6 +9,7 @@
 - ``multiset_index``: the least and the greatest value of each group.
 - ``top_rows``: the first rows of each group.
 - ``window_rows``: the rows of each group with their sums, and the changes of an epoch.
+- ``match_rows``: the same with the search for matches beside each group.
 - ``record_store``: records in the slots of a hash table, or in a pool.
 - ``clustered_store``: records next to each other by their leading columns.
 - ``adjacency_store``: records of a join graph's member, with adjacency lists.

@@ -48,7 +48,8 @@ class GroupOrder:
 
     ``first`` is how many rows of a group are read, and kept if it ``grows``, and ``sums`` how many sums of its rows are
     kept for windows over them; with neither, the least and the greatest value of a group are read, and with ``end``
-    nothing but one of them is kept. Windows may note so many ``words`` beside a row while they read it.
+    nothing but one of them is kept. Windows may note so many ``words`` beside a row while they read it. A search for
+    matches keeps so many bytes ``beside`` each group, and is told where rows change without being noted.
     """
 
     width: int
@@ -58,6 +59,7 @@ class GroupOrder:
     words: int = 0
     end: MultisetEnd | None = None
     grows: bool = False
+    beside: int = 0
 
     def prefix_types(self, map_: Map) -> list[ir.Type]:
         """The types that name a group: the mask of NULLs stands in front, so there are some even for a single group."""
@@ -99,7 +101,7 @@ class GroupOrderCode(ABC):
         self.trees = BTreeCode(order.key_type(map_).width, order.sums or 0)
         self.items = SumItems(self.trees)
         self._prefix = order.prefix_types(map_)
-        self.groups = OrderedGroupCode(code, self._prefix, self.trees, self.items)
+        self.groups = OrderedGroupCode(code, self._prefix, self.trees, self.items, order.beside)
         self._entries = SumGroups(self.groups, self.items)
         handle.part("ordered groups", self.groups.struct)
 
@@ -180,10 +182,16 @@ class GroupOrderCode(ABC):
                 status.set(self._note(builder, handle, prefix, key, moved))
             # Whatever failed, the order has moved: a rollback moves it back.
             added = self._entries.add(builder, self.own(builder, handle), prefix, key, moved)
+            with builder.if_then(builder.not_(recording), likely=False):
+                self._moved_unnoted(builder, handle, prefix)
             builder.ret(builder.select(builder.icmp_unsigned("==", added, number(0, I32)), status.get(), added))
 
         types = [PTR, *self._prefix, self.trees.key, I64]
         return self.code.function(module, f"{self.symbol}.move", I32, types, body, "noinline")
+
+    def _moved_unnoted(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue]) -> None:
+        """The order of a group has moved while a state is restored or undone; by default that is nothing to note."""
+        return
 
     def _sums_of(self, builder: ir.IRBuilder, prefix: Sequence[IRValue], key: IRValue, weight: IRValue) -> NodeSums:
         """The sums of that many rows of an entry."""

@@ -35,6 +35,7 @@ from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 from tidemill.runtimes.native.llvm.maps.adjacency_store import AdjacencyStore
 from tidemill.runtimes.native.llvm.maps.clustered_store import ClusteredStore
 from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, GroupOrderCode
+from tidemill.runtimes.native.llvm.maps.match_rows import MatchRowsCode
 from tidemill.runtimes.native.llvm.maps.multiset_index import MultisetIndexCode
 from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
 from tidemill.runtimes.native.llvm.maps.record_items import RecordItems
@@ -169,7 +170,8 @@ class UpdateCode:
 
     def _make_groups(self, order: GroupOrder, addends: ir.Function | None) -> GroupOrderCode:
         if order.sums is not None:
-            return WindowRowsCode(self.code, self.symbol, self.map, self.handle, order, addends)
+            rows = MatchRowsCode if order.beside else WindowRowsCode
+            return rows(self.code, self.symbol, self.map, self.handle, order, addends)
         kind = MultisetIndexCode if order.first is None else TopRowsCode
         return kind(self.code, self.symbol, self.map, self.handle, order)
 

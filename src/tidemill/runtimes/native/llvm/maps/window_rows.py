@@ -19,6 +19,7 @@ from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
+from tidemill.runtimes.native.llvm.containers.ordered_groups import OrderedGroupCode
 from tidemill.runtimes.native.llvm.containers.sum_groups import SumGroups
 from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, GroupOrderCode, is_positive
 
@@ -44,8 +45,11 @@ class WindowRowsCode(GroupOrderCode):
         super().__init__(code, symbol, map_, handle, order)
         self._addends = addends
         self.sums = order.sums or 0
-        self._changes = SumGroups(self.groups, self.items)
-        handle.part("changes", self.groups.struct)
+        self.changed_groups = self.groups
+        if order.beside:
+            self.changed_groups = OrderedGroupCode(code, self._prefix, self.trees, self.items)
+        self._changes = SumGroups(self.changed_groups, self.items)
+        handle.part("changes", self.changed_groups.struct)
         self.row = StructLayout()
         self.row.field("key", self.trees.key)
         for i in range(self.sums):
@@ -63,12 +67,14 @@ class WindowRowsCode(GroupOrderCode):
     def destroy(self, builder: ir.IRBuilder, handle: IRValue) -> None:
         super().destroy(builder, handle)
         account = self.account(builder, handle)
-        self.groups.destroy(builder, account, self.changes(builder, handle))
+        self.changed_groups.destroy(builder, account, self.changes(builder, handle))
         for name in EXCERPTS:
             release_vector(builder, account, self.handle.address(builder, handle, name), self.row.size)
 
     def bytes(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
-        found = builder.add(super().bytes(builder, handle), self.groups.bytes(builder, self.changes(builder, handle)))
+        found = builder.add(
+            super().bytes(builder, handle), self.changed_groups.bytes(builder, self.changes(builder, handle))
+        )
         for name in EXCERPTS:
             capacity = VECTOR.load(builder, self.handle.address(builder, handle, name), "capacity")
             found = builder.add(found, builder.mul(capacity, number(self.row.size)))
@@ -78,13 +84,13 @@ class WindowRowsCode(GroupOrderCode):
         super().reserve(builder, handle)
         account, changes = self.account(builder, handle), self.changes(builder, handle)
         with builder.if_then(builder.not_(self._any_changes(builder, handle)), likely=False):
-            self.groups.create(builder, account, changes)
-        self.groups.reserve(builder, account, changes)
+            self.changed_groups.create(builder, account, changes)
+        self.changed_groups.reserve(builder, account, changes)
 
     def settle(self, builder: ir.IRBuilder, handle: IRValue) -> None:
         account, changes = self.account(builder, handle), self.changes(builder, handle)
-        self.groups.destroy(builder, account, changes)
-        fill(builder, changes, 0, self.groups.struct.size)
+        self.changed_groups.destroy(builder, account, changes)
+        fill(builder, changes, 0, self.changed_groups.struct.size)
         for name in EXCERPTS:
             release_vector(builder, account, self.handle.address(builder, handle, name), self.row.size)
 
@@ -115,12 +121,12 @@ class WindowRowsCode(GroupOrderCode):
     @contextmanager
     def each_changed(self, builder: ir.IRBuilder, handle: IRValue) -> Iterator[tuple[list[IRValue], IRValue]]:
         """Run what is emitted within for each touched partition: its prefix, and the group of its changes."""
-        table = self.groups.table(builder, self.changes(builder, handle))
+        table = self.changed_groups.table(builder, self.changes(builder, handle))
         with (
             builder.if_then(self._any_changes(builder, handle)),
-            hash_table.each_slot(builder, table, self.groups.group.size) as group,
+            hash_table.each_slot(builder, table, self.changed_groups.group.size) as group,
         ):
-            yield [self.groups.group.load(builder, group, f"cell{i}") for i in range(len(self._prefix))], group
+            yield [self.changed_groups.group.load(builder, group, f"cell{i}") for i in range(len(self._prefix))], group
 
     def changes(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """The memory of the changes of all groups."""
@@ -128,7 +134,7 @@ class WindowRowsCode(GroupOrderCode):
 
     def _any_changes(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         """An i1: whether the epoch may have changed something; only then is there a table."""
-        table = self.groups.table(builder, self.changes(builder, handle))
+        table = self.changed_groups.table(builder, self.changes(builder, handle))
         return builder.not_(refused(builder, TABLE.load(builder, table, "slots")))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Window
 from tidemill.model import types as t
 from tidemill.program.maps import Map
@@ -18,6 +19,7 @@ from tidemill.program.stages import (
 )
 from tidemill.program.statements import ArrayLoop, RelationLoop, Replace
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+from tidemill.runtimes.native.llvm.matching.emit_match import check_match
 from tidemill.runtimes.native.llvm.stage.emit_top_k import check_top_k
 from tidemill.runtimes.native.llvm.stage.multiset_groups import check_multisets
 from tidemill.runtimes.native.llvm.windows.emit_windows import check_windows
@@ -44,7 +46,7 @@ def check_finish(stage: Stage) -> None:
     if isinstance(stage.finish, TimePartitionEmission):
         raise NotCompiled("partitions that are made from each other")
     if isinstance(stage.finish, PartitionEmission):
-        check = check_windows if isinstance(stage.finish.rows, Window) else check_top_k
+        check = {Window: check_windows, Match: check_match}.get(type(stage.finish.rows), check_top_k)
         check(stage, stage.finish)
     elif stage.finish is not None:
         check_multisets(stage, stage.finish)

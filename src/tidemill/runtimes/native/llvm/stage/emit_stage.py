@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 
 from llvmlite import ir
 
+from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Window
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
@@ -46,6 +47,7 @@ from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.joingraph.graph_code import GraphCode, appends_output
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableGlobal, TableReader
+from tidemill.runtimes.native.llvm.matching.emit_match import emit_match, match_order
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.check_stage import check_columns, check_finish, check_reader, check_replaces
@@ -157,7 +159,9 @@ class _StageEmitter:
         finish, emitted = self._stage.finish, (self._module, self._function, self._stage, self._maps)
         if not isinstance(finish, PartitionEmission):
             return emit_rows(*emitted)
-        return emit_windows(*emitted, self._addends) if isinstance(finish.rows, Window) else emit_top_k(*emitted)
+        if isinstance(finish.rows, Window):
+            return emit_windows(*emitted, self._addends)
+        return emit_match(*emitted) if isinstance(finish.rows, Match) else emit_top_k(*emitted)
 
     # -- what there is ------------------------------------------------------------------------------------------
 
@@ -180,7 +184,7 @@ class _StageEmitter:
     def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
         check_columns(map_)
         indexes = [] if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
-        windows = None if bare else window_order(self._stage, map_)
+        windows = None if bare else window_order(self._stage, map_) or match_order(self._stage, map_)
         addends = begin_addends(self._function, windows, map_)
         self._addends = addends or self._addends
         code = MapCode(

@@ -49,8 +49,7 @@ def top_k_order(stage: Stage, map_: Map) -> GroupOrder | None:
 def check_top_k(stage: Stage, finish: PartitionEmission) -> None:
     """Refuse what is no plain top-k of few rows, and rows that may be an error."""
     rows = finish.rows
-    if not isinstance(rows, TopK):
-        raise NotCompiled("rows that match a pattern")
+    assert isinstance(rows, TopK)
     if rows.limit is None or not 0 < rows.limit <= MAX_ROWS or rows.offset or rows.ties:
         raise NotCompiled("a top-k of many rows, with an offset or with ties")
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]

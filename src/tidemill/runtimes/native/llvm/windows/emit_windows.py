@@ -32,12 +32,10 @@ from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.group_cursor import GroupCursor
 from tidemill.runtimes.native.llvm.containers.key_cells import equal
 from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
+from tidemill.runtimes.native.llvm.io.posted_rows import post_row
 from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder
 from tidemill.runtimes.native.llvm.maps.window_rows import WindowRowsCode, addend_types
 from tidemill.runtimes.native.llvm.queries import MapGlobal
-from tidemill.runtimes.native.llvm.scalars.conversions import as_key, to_stored
-from tidemill.runtimes.native.llvm.scalars.exact_numbers import out_of_range
-from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions
 from tidemill.runtimes.native.llvm.windows.folds import all_folds, words_of
 from tidemill.runtimes.native.llvm.windows.frames import FrameCode
 from tidemill.runtimes.native.llvm.windows.functions import FunctionCode, check_functions, sums_of
@@ -323,24 +321,12 @@ class WindowCode:
 
     def _emit_post(self) -> ir.Function:
         """``post(partition, key, values, weight)``: post the row of an entry with these values, if it gives one."""
-        output = self._output.code
         frame = self._begin("window.post", [PTR, self._code.key, PTR, I64], False)
         builder, (partition, key, values, weight) = frame.builder, frame.function.args
         cells = self.functions.bindings(builder, self._code.prefix(builder, partition), key)
         for i, call in enumerate(self._window.calls):
             cells[call.name] = self.functions.value(builder, values, i)
-        expressions = LlvmExpressions(frame, cells)
-        if self._finish.condition is not None:
-            with builder.if_then(builder.not_(expressions.holds(self._finish.condition))):
-                frame.done()
-        posted = []
-        for field, shown in zip(output.fields, self._finish.outputs, strict=True):
-            narrow, misfit = as_key(builder, expressions.cell(shown.scalar), shown.scalar.type, field.type)
-            if misfit is not None:
-                frame.refuse(misfit, out_of_range(field.type))
-            posted.append(to_stored(builder, narrow, field.type))
-        output.add(builder, self._output.handle(builder), posted, weight)
-        frame.done()
+        post_row(frame, self._finish, self._output, cells, weight)
         return frame.function
 
 
