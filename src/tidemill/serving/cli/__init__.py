@@ -2,7 +2,7 @@
 
 - ``entry``: where the command begins; ``app``: the list of commands, and how they end
 - ``input_commands``: ``sql``, ``shell``, ``load``, ``objects``, ``apply``
-- ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``
+- ``following_commands``: ``watch``, ``sync``, ``feed``, ``schedule``, ``clock``
 - ``inspection_commands``: ``show``, ``explain``, ``verify``, ``audit``
 - ``observing``: ``refreshes``, ``costs``, ``top``, ``doctor``, and log records
 - ``maintenance_commands``: ``compact``, ``vacuum``, ``check``, ``repair``
