@@ -351,6 +351,7 @@ class Catalog:
         if self.owner_of_errors(name) is not None:
             raise self.not_changed_by_hand(name, "dropped")
         self.require_unread(name)
+        self.require_not_followed(name, "dropped")
         self.waiting, self.behind = self.waiting - {name}, self.behind - {name}
         late, guarded = self.late.get(name), name in self.guarded
         if self.module is not None:
@@ -370,6 +371,12 @@ class Catalog:
             del self._entries[name + ERRORS]
         for kept in gone.remote_subplans if isinstance(gone, View) else ():
             del self._entries[kept.subplan.name]
+        self._sort()
+
+    def drop_clocks(self, names: Iterable[str]) -> None:
+        """Remove clocks that no view reads."""
+        for name in names:
+            del self._entries[name]
         self._sort()
 
     def in_order(self, changes: Mapping[str, T]) -> dict[str, T]:
@@ -393,6 +400,24 @@ class Catalog:
         return {table.name: replace(table, kept=False) for table in forgetful} | {
             view.name: Table(view.name, view.fields, kept=False) for view in logs
         }
+
+    def unread_clocks(self) -> list[str]:
+        """The event clocks that no view reads any more."""
+        read = {name for view in self.defined_views() for name in view.inputs}
+        return [name for name, clock in self.clocks.items() if clock.column is not None and name not in read]
+
+    def require_not_followed(self, table: str, what: str, columns: Collection[str] = ()) -> None:
+        """Refuse to change a table whose rows advance a clock, but for one whose column is still among ``columns``."""
+        for name, clock in self.clocks.items():
+            if clock.column is None or clock.column[0] != table or clock.column[1] in columns:
+                continue
+            readers = [view.name for view in self.defined_views() if name in view.inputs]
+            if readers:
+                raise Unsupported(
+                    f'"{table}" cannot be {what}',
+                    detail=f'Its column "{clock.column[1]}" advances the clock of {", ".join(readers)}.',
+                    hint="Drop those first, and create them again.",
+                )
 
     def is_followed(self, table: str) -> bool:
         """True if rows of a table advance a clock."""

@@ -187,6 +187,8 @@ def _why_no_quarantine(catalog: Catalog, view: View) -> str:
         return f"It has serve = '{view.serve.value}': its rows are computed when they are read."
     if view.remote_subplans or view.partitioning is not None:
         return "It reads sources, or is made by partitions."
+    if any(map(is_clock, view.inputs)):
+        return "It compares its rows with a clock."
     forgetful = catalog.inputs_with_retention(view)
     return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).' if forgetful else ""
 

@@ -42,6 +42,7 @@ def with_clock(
     """A translated view whose event clock follows the column that it is compared with."""
     if not any(map(is_clock, scans(translated.relation))):
         if OPTION in options and any(isinstance(node, TimePartitioned) for node in walk_all(translated.relation)):
+            _require_built_now(options, name)
             clock = Clock.of_relation(reads.clock) if reads.clock != EVENT else _of_partitions(translated, name, tables)
             return replace(translated, relation=followed_by_clock(translated.relation, clock))
         if OPTION in options:
@@ -51,10 +52,20 @@ def with_clock(
                 hint="Leave the option out, or write WHERE ts > now() - INTERVAL 1 HOUR.",
             )
         return translated
+    _require_built_now(options, name)
     if reads.clock != EVENT:
         return translated
     clock = _followed(reads, name, tables)
     return replace(translated, relation=transform(translated.relation, lambda node: _following(node, clock)))
+
+
+def _require_built_now(options: Mapping[str, str], name: str) -> None:
+    if options.get("build", "now") != "now":
+        raise Unsupported(
+            f'view "{name}" cannot be built in the background',
+            detail="It reads a clock, which would advance while some of its rows are not there yet.",
+            hint="Leave the option build out.",
+        )
 
 
 def refuse_clock(options: Mapping[str, str], name: str) -> None:

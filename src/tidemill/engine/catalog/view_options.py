@@ -52,6 +52,7 @@ _FIRST_ROWS = "It says what is kept of sources, from the first rows on."
 FIXED_OPTIONS = {
     "serve": "It says whether rows are stored and changes published, from the first rows on.",
     "build": "It says how the view is filled, which is done.",
+    "clock": "It says what now() is, from the first rows on.",
     "identity": "It says which columns the view has.",
     "protocol": _FIRST_ROWS,
     "consistency": _FIRST_ROWS,

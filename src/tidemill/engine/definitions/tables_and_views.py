@@ -270,6 +270,9 @@ class RelationDefinitions:
             views = [view for one in gone if (view := self._state.catalog.views.get(one)) is not None]
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
+                clocks = catalog.unread_clocks()
+                catalog.drop_clocks(clocks)
+                dropped = (*dropped, *clocks)
                 self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self.release_all(gone, dropped))
                 self._state.catalog.note_changed(gone, caught_up=name)
             self._epochs.after(partial(self.stop_following, views))

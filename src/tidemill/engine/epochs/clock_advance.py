@@ -57,7 +57,7 @@ class ClockAdvance:
         for clock in self.catalog.clocks.values():
             table, column = clock.column or ("", "")
             change = changes.get(table)
-            if change is None or not change.rows or clock.relation in found:
+            if change is None or not change.rows or clock.relation in found or not self._has(table, column):
                 continue
             new = last_time(change, names_of(self.catalog.tables[table].fields).index(column))
             old = instant_of({**self.before, **self.moved}, clock)
@@ -65,6 +65,10 @@ class ClockAdvance:
                 found[clock.relation] = advanced(clock, old, new)
                 self.moved[clock.position] = new.isoformat()
         return found
+
+    def _has(self, table: str, column: str) -> bool:
+        """False where a table was altered after the last view of its clock was replaced."""
+        return table in self.catalog.tables and column in names_of(self.catalog.tables[table].fields)
 
 
 def last_time(change: ChangeSet, place: int) -> datetime | None:
