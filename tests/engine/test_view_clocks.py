@@ -334,6 +334,49 @@ def test_dates_advance_a_clock(wh: Warehouse) -> None:
     assert ids(wh, "week") == [3, 4, 5, 6, 7, 8, 9]
 
 
+def test_what_a_clock_follows_stays_as_it_is(wh: Warehouse) -> None:
+    wh.sql(BY_EVENTS)
+    for text in (
+        "ALTER TABLE logins RENAME TO visits",
+        "ALTER TABLE logins RENAME COLUMN at TO seen",
+        "DROP TABLE logins",
+        "ALTER VIEW recent SET (clock = 'wall')",
+    ):
+        with pytest.raises(Unsupported):
+            wh.sql(text)
+    wh.sql("ALTER TABLE logins ADD COLUMN page STRING")
+    insert_ = "INSERT INTO logins VALUES (1, TIMESTAMP '2024-01-01 12:00:00', 'home')"
+    wh.sql(insert_)
+    assert wh.clocks["logins.at"] == at(120)
+    wh.sql("DROP VIEW recent")
+    assert set(wh.clocks) == {"wall"}
+    wh.sql("ALTER TABLE logins RENAME COLUMN at TO seen")
+    wh.sql("DROP TABLE logins")
+
+
+def test_definitions_that_come_to_read_a_clock_begin_it(wh: Warehouse) -> None:
+    insert(wh, **{f"n{n}": n for n in range(100)})
+    wh.sql("CREATE VIEW shown AS SELECT id, at FROM logins")
+    wh.sql("CREATE MATERIALIZED VIEW listed AS SELECT id, at FROM shown")
+    wh.sql("CREATE MATERIALIZED VIEW counted AS SELECT COUNT(*) AS n FROM listed")
+    wh.sql("CREATE OR REPLACE VIEW shown AS SELECT id, at FROM logins WHERE at > now() + INTERVAL 10 MINUTES")
+    assert wh.view("counted").rows() == [(89,)]
+    wh.sql(
+        "CREATE OR REPLACE MATERIALIZED VIEW listed WITH (clock = 'event') AS "
+        "SELECT id, at FROM logins WHERE at > now() - INTERVAL 30 MINUTES"
+    )
+    assert wh.view("counted").rows() == [(30,)]
+    insert(wh, n100=109)
+    assert wh.view("counted").rows() == [(21,)]
+
+
+@pytest.mark.parametrize("option", ["build = 'background'", "on_error = 'quarantine'"])
+def test_options_that_a_clock_does_not_go_with(wh: Warehouse, option: str) -> None:
+    with pytest.raises(Unsupported, match="clock"):
+        wh.sql(RECENT.replace("recent AS", f"recent WITH ({option}) AS"))
+    assert not wh.views()
+
+
 # -- the machine's clock --------------------------------------------------------------------------------------------
 
 
