@@ -27,11 +27,23 @@ def source_facts(source_views: SourceViews, view: View, secrets: Secrets) -> dic
     return {
         "sources": "; ".join(f"{one.subplan.name} by {one.protocol}" for one in view.remote_subplans)
         + f"; consistency {certificate.level.name.lower()}",
+        "held": "\n".join(_held(source_views, one) for one in view.remote_subplans),
         "because": "\n".join(dict.fromkeys(one.why for one in view.remote_subplans)),
         "heard": f"{batches}; sync {', '.join(sorted({entry.sync for entry in entries.values()}))}",
         "asked": "\n".join(_asked(view, entries, secrets, connect=source_views.was_connected)),
         "shows": ", ".join(f"{name} at {position}" for name, position in certificate.positions.items()),
     }
+
+
+def _held(source_views: SourceViews, kept: MaintainedSubplan) -> str:
+    """The rows of a remote subplan that are held here: what they are, and how many."""
+    rows, size = source_views.held(kept)
+    what = "groups with sums" if kept.subplan.product.sums else "rows of the answer"
+    if kept.copied:
+        what = f"a copy of {', '.join(kept.subplan.product.relations)}, since {kept.copied}"
+    elif kept.protocol == COPY_PROTOCOL:
+        what = f"a copy of {', '.join(kept.subplan.product.relations)}, as protocol = 'copies' asks for"
+    return f"{kept.subplan.name}: {rows:,} {'row' if rows == 1 else 'rows'}, {size:,} bytes; {what}"
 
 
 def _asked(view: View, entries: Mapping[str, SourceEntry], secrets: Secrets, *, connect: bool) -> list[str]:

@@ -10,6 +10,7 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
 from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.publication import OWNER, Publication, with_publication
+from tidemill.engine.catalog.remote_subplans import ASKED
 from tidemill.engine.catalog.replaced_view import has_columns_of
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.planning import planned_view
@@ -48,7 +49,7 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
 
 def _lost_options(old: View, new: View) -> tuple[str, ...]:
     """A note about options that a view had, and that the statement which replaced it does not name."""
-    lost = {name: text for name, text in old.options.items() if name not in new.options and name != OWNER}
+    lost = {name: text for name, text in old.options.items() if name not in new.options and name not in (OWNER, ASKED)}
     if not lost:
         return ()
     had = ", ".join(f"{name} = '{text}'" for name, text in lost.items())

@@ -9,6 +9,7 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS
+from tidemill.engine.catalog.remote_subplans import ASKED
 from tidemill.engine.catalog.view_options import require_alterable_options
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.plan import materialized_users, plan_definition
@@ -60,4 +61,4 @@ def _whole(engine: Engine, statement: sql.Statement) -> sql.Statement:
 
 def _options_of(engine: Engine, name: str) -> dict[str, str]:
     options = engine.catalog.view(name).options
-    return {option: text for option, text in options.items() if option != OWNER}
+    return {option: text for option, text in options.items() if option not in (OWNER, ASKED)}
