@@ -10,6 +10,7 @@ from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.regret import QUICK_SHAPES, SHAPES, regrets, told
 from benchmarks.viewdf.results import BENCH, figure_of, ratios
 from benchmarks.viewdf.soak import Soak, figures_of
+from benchmarks.viewdf.soak_kinds import MINUTES, QUICK_MINUTES, soak_kinds
 from tidemill.model.errors import UnknownName
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
@@ -59,6 +60,7 @@ def _soak(options: BenchmarkOptions) -> Iterator[Figure]:
         options.say(str(sample))
         samples.append(sample)
     yield from figures_of(soak, samples)
+    yield from soak_kinds(QUICK_MINUTES if options.quick else MINUTES)
 
 
 def _regret(options: BenchmarkOptions) -> Iterator[Figure]:

@@ -24,7 +24,7 @@ from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.joined_rows import requested_strategy
 from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
 from tidemill.engine.catalog.refresh_mode import RefreshMode
-from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
+from tidemill.engine.catalog.remote_subplans import ASKED, extract_maintained_subplans
 from tidemill.engine.catalog.seen_columns import (
     EVERYTHING,
     SeenColumns,
@@ -34,6 +34,7 @@ from tidemill.engine.catalog.seen_columns import (
 )
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view_clock import clock_reads, clock_tables, refuse_clock, with_clock
 from tidemill.engine.catalog.view_instances import instance_classes, is_identified
 from tidemill.engine.catalog.view_options import (
     error_policy,
@@ -43,6 +44,7 @@ from tidemill.engine.catalog.view_options import (
     static_tables,
     with_retention,
 )
+from tidemill.model.clocks import is_clock
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 
@@ -71,9 +73,13 @@ def define_view(
     run ``on_spark`` or here, which keeps the methods for sliding windows of a ``plan`` that is given.
     ``session_stages`` is an option of ``compile_view``; ``columns`` are those that the view sees of altered tables.
     """
-    require_known_options(name, (option for option in options if option != OWNER))
+    require_known_options(name, (option for option in options if option not in (OWNER, ASKED)))
     # A view that replaces one of its name cannot read the old one.
-    present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
+    present = {
+        other: fields
+        for other, fields in (catalog.relations | catalog.remote).items()
+        if other != name and not is_clock(other)
+    }
     readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
     cuts = {
         other: partitioning_as_seen(cut, columns.get(other))
@@ -82,11 +88,14 @@ def define_view(
     }
     meant = as_oql(tree or query, name)
     if isinstance(meant, OqlText):
+        refuse_clock(options, name)
         instances = instance_classes(catalog, meant.text, name)
         translated = oql_view(meant, catalog.module, readable, instances, is_identified(name, options))
     else:
         named = replace(catalog.named, registered=catalog.registry.keys)
-        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named)
+        clock = clock_reads(options, name, catalog.tables)
+        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named, clock=clock)
+        translated = with_clock(translated, clock, options, name, catalog.tables)
         _require_no_identity(name, options)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
@@ -94,10 +103,11 @@ def define_view(
     if error_policy(options, name) == "null":
         relation = null_on_error(relation, name)
     relation, subplans = extract_maintained_subplans(name, relation, options, catalog.sources.values())
+    remote = {kept.subplan.name: kept.table for kept in subplans}
     start = Compilation(
         name,
         relation,
-        catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
+        catalog.tables | catalog.as_streams() | clock_tables(relation) | remote,
         requested_strategy(relation, options, name),
         static_tables(options),
         options.get("method", "auto"),
@@ -121,7 +131,7 @@ def define_view(
     view = View(
         name,
         query,
-        dict(options),
+        {option: value for option, value in options.items() if subplans or option != ASKED},
         relation,
         program,
         epoch,
@@ -180,6 +190,8 @@ def _why_no_quarantine(catalog: Catalog, view: View) -> str:
         return f"It has serve = '{view.serve.value}': its rows are computed when they are read."
     if view.remote_subplans or view.partitioning is not None:
         return "It reads sources, or is made by partitions."
+    if any(map(is_clock, view.inputs)):
+        return "It compares its rows with a clock."
     forgetful = catalog.inputs_with_retention(view)
     return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).' if forgetful else ""
 
