@@ -21,7 +21,7 @@ METHODS = {
 }
 """Those of each query, Direct first."""
 
-OURS = {SUM: "subtract", MAX: "intervals", MEDIAN: "rolling", PATTERN: "match"}
+OURS = {SUM: "subtract", MAX: "panes", MEDIAN: "rolling", PATTERN: "match"}
 """The method by which a view is kept whose user says nothing about methods."""
 
 FIRST = "first"

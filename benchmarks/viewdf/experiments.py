@@ -65,6 +65,7 @@ EXPERIMENTS = {
     "5.7": Experiment("MAX, window 10", _case(MAX, "rows", 0, 10), SIZES),
     "5.8": Experiment("MAX, 2,000 rows", _case(MAX, "window", 2_000, 0), WINDOWS),
     "median": Experiment("MEDIAN, 2,000 rows", _case(MEDIAN, "window", 2_000, 0), WINDOWS),
+    "median-rows": Experiment("MEDIAN, window 10", _case(MEDIAN, "rows", 0, 10), SIZES),
     "spark-window": Experiment("SUM on Spark, 100,000 rows", _case(SUM, "window", 100_000, 0, SPARK), (60,)),
     "spark-rows": Experiment("SUM on Spark, window 10", _case(SUM, "rows", 0, 10, SPARK), (1_000_000,)),
 }

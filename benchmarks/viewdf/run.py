@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from benchmarks.viewdf.case import OURS, Case, Outcome
 from benchmarks.viewdf.experiments import EXPERIMENTS, Experiment, quick
 from benchmarks.viewdf.measure import measure
-from benchmarks.viewdf.results import figure_of, ratios
+from benchmarks.viewdf.regret import QUICK_SHAPES, SHAPES, regrets, told
+from benchmarks.viewdf.results import BENCH, figure_of, ratios
 from benchmarks.viewdf.soak import Soak, figures_of
 from benchmarks.viewdf.soak_kinds import MINUTES, QUICK_MINUTES, soak_kinds
 from tidemill.model.errors import UnknownName
@@ -22,6 +23,12 @@ PATIENCE = 4
 SOAK, PARTITIONS, QUICK_PARTITIONS = "soak", 10_000, 240
 """The long life, and how many partitions it has."""
 
+REGRET = "regret"
+"""What it costs that a method is chosen by a cost model, over a grid of shapes."""
+
+APART = (SOAK, REGRET)
+"""What is no experiment of the thesis."""
+
 ON_SPARK = tuple(name for name in EXPERIMENTS if name.startswith("spark"))
 
 
@@ -31,6 +38,8 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
     chosen = _chosen(options)
     if SOAK in (options.queries or (SOAK,)):
         yield from _soak(options)
+    if REGRET in (options.queries or (REGRET,)):
+        yield from _regret(options)
     for number, (name, experiment) in enumerate(chosen.items()):
         found = []
         for share, outcome in _outcomes(experiment, options):
@@ -54,12 +63,23 @@ def _soak(options: BenchmarkOptions) -> Iterator[Figure]:
     yield from soak_kinds(QUICK_MINUTES if options.quick else MINUTES)
 
 
+def _regret(options: BenchmarkOptions) -> Iterator[Figure]:
+    """The regret of each shape of a grid, and the greatest."""
+    shapes, worst = QUICK_SHAPES if options.quick else SHAPES, 0.0
+    for number, (shape, found, regret) in enumerate(regrets(shapes), start=1):
+        options.progress(number / len(shapes), shape.name)
+        options.say(told(shape, found, regret))
+        worst = max(worst, regret)
+        yield Figure(BENCH, shape.name, "regret_ratio", regret, "x", f"{shape.chosen} is chosen; answers compared")
+    yield Figure(BENCH, REGRET, "regret_ratio", worst, "x", f"the greatest of {len(shapes)} shapes")
+
+
 def _chosen(options: BenchmarkOptions) -> dict[str, Experiment]:
     """The experiments that were asked for; a quick look does not wait for Spark, unless it is asked to."""
-    asked = tuple(name for name in options.queries if name != SOAK)
+    asked = tuple(name for name in options.queries if name not in APART)
     for name in asked:
         if name not in EXPERIMENTS:
-            known = ", ".join((*EXPERIMENTS, SOAK))
+            known = ", ".join((*EXPERIMENTS, *APART))
             raise UnknownName(f'there is no experiment "{name}"', hint=f"There is: {known}.")
     if options.queries and not asked:
         return {}

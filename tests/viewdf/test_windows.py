@@ -11,6 +11,8 @@ import pytest
 import tidemill
 from tidemill.model.errors import ArithmeticFault, Unsupported
 
+START = datetime(2024, 1, 1)
+
 TABLE = "CREATE TABLE s (ts TIMESTAMP, src STRING, loss INT) PARTITION BY ts EVERY 1 MINUTE"
 
 SUMS = "SUM(loss) AS total, AVG(loss) AS mean, COUNT(*) AS n"
@@ -79,29 +81,52 @@ def test_the_method_is_chosen_and_said() -> None:
         warehouse.sql(TABLE)
         warehouse.sql("CREATE MATERIALIZED VIEW w AS SELECT SUM(loss) AS x FROM s [WINDOW 60 MINUTES]")
         warehouse.sql("CREATE MATERIALIZED VIEW m AS SELECT src, MAX(loss) AS x FROM s [WINDOW 1 HOUR] GROUP BY src")
-        assert "window       made by method subtract: it reads least" in warehouse.view("w").explain()
-        assert "made by method intervals" in warehouse.view("m").explain()
+        assert "window       made by method subtract: it takes least" in warehouse.view("w").explain()
+        assert "made by method panes" in warehouse.view("m").explain()
         warehouse.sql("CREATE MATERIALIZED VIEW p AS SELECT MEDIAN(loss) AS x FROM s [WINDOW 1 HOUR]")
         assert "made by method rolling: PERCENTILE_CONT needs all values" in warehouse.view("p").explain()
 
 
-@pytest.mark.parametrize(("sources", "method"), [(600, "direct"), (2, "panes")])
-def test_the_method_follows_from_the_rows_that_are_there(sources: int, method: str, tmp_path: Path) -> None:
-    """Ten rows a minute: where each has a group of its own, groups are no fewer than rows."""
-    rows = [(datetime(2024, 1, 1) + timedelta(minutes=n // 10), str(n % sources), n % 7) for n in range(600)]
-    select = "SELECT src, SUM(loss) AS x FROM s [WINDOW 3 MINUTES] GROUP BY src"
+@pytest.mark.parametrize(("sources", "a_minute", "method"), [(600, 10, "direct"), (2, 1_000, "subtract")])
+def test_the_method_follows_from_the_rows_that_are_there(
+    sources: int, a_minute: int, method: str, tmp_path: Path
+) -> None:
+    """Where each row has a group of its own, groups are no fewer than rows."""
+    rows = [(START + timedelta(minutes=n // a_minute), str(n % sources), n % 7) for n in range(12 * a_minute)]
+    select = "SELECT src, SUM(loss) AS x FROM s [WINDOW 30 MINUTES] GROUP BY src"
     with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
         warehouse.sql(TABLE)
         warehouse.apply({"s": [(+1, row) for row in rows]})
         warehouse.sql(f"CREATE MATERIALIZED VIEW w AS {select}")
-        said = f"made by method {method}: it reads least for each slide of a window of 3 (relative: {method} 1,"
+        said = f"made by method {method}: it takes least for each slide of a window of 30 (relative: {method} 1,"
         assert said in warehouse.view("w").explain()
-        assert f"with 10 rows and {min(sources, 10)} groups a slide" in warehouse.view("w").explain()
+        assert f"with {a_minute:,} rows and {min(sources, a_minute)} groups a slide" in warehouse.view("w").explain()
         before = sorted(warehouse.view("w").rows())
     with tidemill.open(tmp_path / "w", runtime="native") as warehouse:
         assert said in warehouse.view("w").explain()
         assert sorted(warehouse.view("w").rows()) == before
-        warehouse.apply({"s": [(-1, rows[3]), (+1, (datetime(2024, 1, 1, 1), "0", 5))]})
+        warehouse.apply({"s": [(-1, rows[3]), (+1, (START + timedelta(hours=1), "0", 5))]})
+        assert warehouse.view("w").verify().ok
+
+
+def test_the_method_is_chosen_anew_when_the_rows_have_become_others() -> None:
+    """Ten rows a minute in groups of their own, and then thousands in few groups: rows are grouped once a slide."""
+    select = "SELECT src, SUM(loss) AS x FROM s [WINDOW 30 MINUTES] GROUP BY src"
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(TABLE)
+        warehouse.apply({"s": [(+1, (START + timedelta(minutes=n // 10), str(n), 1)) for n in range(40)]})
+        warehouse.sql(f"CREATE MATERIALIZED VIEW w AS {select}")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW direct WITH (method = 'direct') AS {select}")
+        assert "made by method direct" in warehouse.view("w").explain()
+        for minute in range(4, 12):
+            moment = START + timedelta(minutes=minute)
+            warehouse.apply({"s": [(+1, (moment, str(n % 3), n % 5)) for n in range(3_000)]})
+        told = warehouse.view("w").explain()
+        assert "made by method subtract" in told
+        assert "planned anew, its windows by another method: subtract" in told
+        late = START + timedelta(minutes=2)
+        warehouse.apply({"s": [(+1, (late, "1", 9)), (-1, (START, "0", 1)), (+1, (moment, "7", 2))]})
+        assert sorted(warehouse.view("w").rows()) == sorted(warehouse.view("direct").rows())
         assert warehouse.view("w").verify().ok
 
 

@@ -16,6 +16,7 @@ from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.passes import Compilation, compile_from
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.compiler.rewrites.null_on_error import null_on_error
+from tidemill.compiler.rewrites.sliding_windows.rewrite import drifted_sizes
 from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
@@ -117,8 +118,10 @@ def define_view(
     )
     choice = Choice(optimization_goal(options, name), on_spark)
     if statistics is not None and start.requested == AUTO:
-        if plan is DEFAULT_PLAN:
-            start = replace(start, plan=Plan(windows=window_sizes(relation, statistics)))
+        method, sizes = options.get("method", "auto"), window_sizes(relation, statistics)
+        if plan is not DEFAULT_PLAN:
+            sizes = drifted_sizes(name, relation, method, plan.windows, sizes)
+        start = replace(start, plan=Plan(windows=sizes))
         plan, program, *_ = choose_plan(start, statistics, choice)
     else:
         program = compile_from(start)

@@ -2,8 +2,9 @@
 
 A view is often created before its tables have rows, so strategy ``auto`` plans it by assumptions. When all its inputs
 together have ``GROWTH`` times the rows of when it was planned, or when as many of their rows have changed since as they
-have, it is planned again. A plan that is predicted to do a change in less than half the work takes over: its maps are
-filled beside the old ones and swapped in by one commit. Otherwise twice as many rows must change before the next time.
+have, it is planned again. A plan that is predicted to do a change in less than half the work takes over, or one that
+makes its sliding windows by a much cheaper method: its maps are filled beside the old ones and swapped in by one
+commit. Otherwise twice as many rows must change before the next time.
 
 Each decision is stored with the view, the last ones of each: SHOW PLANS has them.
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 from tidemill.compiler.choose import AUTO
 from tidemill.compiler.choose_plan import predicted_work
 from tidemill.compiler.plan import ALTERED, CREATED, DEFAULT_PLAN, Decision
+from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.equal_views import equal_view
@@ -196,7 +198,10 @@ class Planner:
             return replace(decision, reason="the same plan is the best")
         before, after = (predicted_work(one.full_program, state.catalog.tables, statistics) for one in (old, view))
         work = f"from {before:,.0f} predicted visits a change to {after:,.0f}"
-        if after * WORTH >= before:
+        moved = view.plan.windows != old.plan.windows
+        if moved:
+            work = f"its windows by another method: {_windows_of(view)}"
+        elif after * WORTH >= before:
             reason = f"the plan is kept, another would save too little, {work}"
             return replace(decision, chosen=old.plan.choice, reason=reason, visits=before, bytes=None)
         plan = view.plan.decided(replace(decision, reason=f"planned anew, {work}"), view.plan.log[:-1])
@@ -218,6 +223,13 @@ class Planner:
             self._definitions.keep_plans(plans)
         except TidemillError as trouble:  # the epoch is committed already
             warnings.warn(f"plans that are kept could not be stored: {trouble}", RuntimeWarning, stacklevel=5)
+
+
+def _windows_of(view: View) -> str:
+    """The methods of the windows of a view."""
+    method = view.options.get("method", "auto")
+    choices = rewrite_sliding_windows(view.name, view.relation, method, view.plan.windows)[1]
+    return ", ".join(choice.method for choice in choices.values())
 
 
 def _changes_since(view: View, changes: int) -> int:

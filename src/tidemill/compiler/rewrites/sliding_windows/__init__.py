@@ -5,5 +5,5 @@
 - ``partials``: partial aggregates of one partition, and how they merge
 - ``methods``: direct, panes, prefix, subtract, intervals, rolling
 - ``window_sizes``: rows and groups of a slide, from statistics
-- ``choose_method``: the method that reads least for each slide
+- ``choose_method``: the method whose slides are predicted to take least
 """

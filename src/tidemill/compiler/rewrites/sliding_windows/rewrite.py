@@ -18,6 +18,28 @@ from tidemill.model.errors import Unsupported
 NOTHING_KNOWN: Mapping[str, WindowSizes] = MappingProxyType({})
 
 
+DRIFT = 1.5
+"""How many times cheaper another method must be before a view whose rows have become others takes it."""
+
+
+def drifted_sizes(
+    view: str, relation: Relation, method: str, old: Mapping[str, WindowSizes], new: Mapping[str, WindowSizes]
+) -> dict[str, WindowSizes]:
+    """The sizes by which the windows of a view are to be made from now on.
+
+    They are the ``new`` ones where another method is much cheaper by these than the one that the ``old`` ones chose.
+    """
+    before, after = (rewrite_sliding_windows(view, relation, method, sizes)[1] for sizes in (old, new))
+    kept = dict(old)
+    for name, sizes in new.items():
+        now, then = after.get(name), before.get(name)
+        if now is None or then is None or now.method == then.method or not now.costs:
+            continue
+        if now.costs.get(then.method, 0.0) >= DRIFT * now.costs[now.method]:
+            kept[name] = sizes
+    return kept
+
+
 def rewrite_sliding_windows(
     view: str, relation: Relation, method: str = "auto", sizes: Mapping[str, WindowSizes] = NOTHING_KNOWN
 ) -> tuple[Relation, dict[str, MethodChoice]]:

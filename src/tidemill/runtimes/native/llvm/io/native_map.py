@@ -281,8 +281,9 @@ def to_table(records: Records, map_: Map, record: MapRecord, strings: StringDict
 def key_columns(records: Records, map_: Map, record: MapRecord, strings: StringDictionary) -> list[pa.Array]:
     """The keys of records as Arrow columns."""
     columns = []
+    some = int(np.bitwise_or.reduce(records["nulls"])) if record.nulls and len(records) else 0
     for i, key in enumerate(map_.keys):
-        nulls = nulls_at(records, i) if record.nulls and key.nullable else None
+        nulls = nulls_at(records, i) if some >> i & 1 else None
         columns.append(column_of(records[f"key{i}"], nulls, key.type, strings))
     return columns
 
