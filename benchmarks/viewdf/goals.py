@@ -26,5 +26,10 @@ GOALS = (
         _value("sum/rows1000000/native/subtract", "slide_s"),
         most=1,
     ),
+    Goal(
+        "pattern, 1,000,000 rows a partition: seconds a slide",
+        _value("pattern/rows1000000/native/match", "slide_s"),
+        most=1,
+    ),
     Goal("soak, state in the last quarter over the second: bounded", _value("soak", "growth_ratio"), most=FLAT),
 )
