@@ -13,9 +13,13 @@ from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.matching.deterministic import START, DeterministicAutomaton, NotDeterministic, determinize
 from tidemill.algebra.matching.partial_matches import ListedRows
+from tidemill.algebra.matching.resets import taken_rows
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch, Skip
 from tidemill.algebra.relational.row_patterns import Concatenation, PatternVariable, Repetition
-from tidemill.model.types import BIGINT
+from tidemill.algebra.relational.walk import walk
+from tidemill.algebra.text import text_of
+from tidemill.compiler.frontends.translate import translate
+from tidemill.model.types import BIGINT, INT, STRING, TIMESTAMP, Field
 
 ONE_ROW = [CONDITIONS[place] for place in (0, 1, 2, 3, 4)]
 """Conditions on the row that is tried and on the one before it; on the last of a, which may be that one."""
@@ -113,3 +117,20 @@ def test_a_later_run_that_is_complete_first_is_left_to_the_search() -> None:
     match = Match(INPUT, (), (SortOrder(X),), pattern, conditions, navigations, ())
     with pytest.raises(NotDeterministic, match="a later run"):
         determinize(match)
+
+
+@pytest.mark.parametrize(
+    ("clause", "read"),
+    [
+        ("PATTERN (a, b+) WHERE a.x > 3 AND b.x > a.x AND b.k = 'y' GROUP BY k", "s.x > 3 OR s.k = 'y'"),
+        ("PATTERN (a, b+) WHERE a.x > 3 AND b.x > a.x GROUP BY k", "b can be any row"),
+        ("PATTERN (a) SKIP TILL NEXT MATCH WHERE a.x > 3 GROUP BY k", "a run may pass over any row"),
+        ("PATTERN (a, b) WHERE a.x > 3 AND b.x < PREV(b.x) GROUP BY k", "PREV and NEXT read rows beside"),
+    ],
+)
+def test_rows_that_nothing_can_take(clause: str, read: str) -> None:
+    fields = (Field("ts", TIMESTAMP), Field("k", STRING), Field("x", INT))
+    relation = translate(f"SELECT ts FROM s {clause}", {"s": fields}, name="v").relation
+    (match,) = (node for node in walk(relation) if isinstance(node, Match))
+    found = taken_rows(match)
+    assert read in (found if isinstance(found, str) else text_of(found))
