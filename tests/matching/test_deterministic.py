@@ -39,19 +39,22 @@ def complete_runs(automaton: DeterministicAutomaton, rows: list[int | None]) -> 
         step = automaton.transitions[configuration][symbol]
         before: list[Run] = runs
         runs = [((before[place] if place != START else ()) + ((number, name),)) for place, name in step.runs]
+        if automaton.at_end and step.prolongs:
+            found.pop()
         if step.complete is not None:
             found.append((number, runs[step.complete]))
         configuration = step.configuration
     return found
 
 
-def test_rows_come_out_as_the_search_finds_them() -> None:
-    draw = random.Random("deterministic")
+@pytest.mark.parametrize("output", [RowsPerMatch.EACH, RowsPerMatch.ONE])
+def test_rows_come_out_as_the_search_finds_them(output: RowsPerMatch) -> None:
+    draw = random.Random(f"deterministic {output}")
     compared, found_any, runs = 0, 0, 0
     for _ in range(4_000):
         chosen = {name: draw.choice(ONE_ROW) for name in "abc" if draw.random() < 0.9}
         conditions = tuple((name, condition) for name, (condition, _) in chosen.items())
-        match = Match(INPUT, (), (SortOrder(X),), draw_pattern(draw), conditions, LOOKS[:3], MEASURES)
+        match = Match(INPUT, (), (SortOrder(X),), draw_pattern(draw), conditions, LOOKS[:3], MEASURES, output)
         try:
             automaton = determinize(match)
         except NotDeterministic:
@@ -94,7 +97,9 @@ A, B, C = map(PatternVariable, "abc")
 @pytest.mark.parametrize(
     ("match", "why"),
     [
-        (match_of(A, "a", output=RowsPerMatch.ONE), "ONE ROW PER MATCH"),
+        (match_of(A, "a", output=RowsPerMatch.ALL), "ALL ROWS PER MATCH"),
+        (match_of(Repetition(A, 0, None), "a", output=RowsPerMatch.ONE), "empty matches"),
+        (match_of(A, "a", output=RowsPerMatch.ONE, skip=Skip(AfterMatch.NEXT)), "AFTER MATCH SKIP TO NEXT ROW"),
         (match_of(A, "a", skips=Contiguity.NEXT), "SKIP TILL NEXT MATCH"),
         (match_of(A, "a", skip=Skip(AfterMatch.NEXT)), "runs from every row"),
         (replace(match_of(A, ""), conditions=(("a", CONDITIONS[6][0]),)), "read other rows"),
