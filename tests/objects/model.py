@@ -7,8 +7,15 @@ from collections import Counter
 from typing import Any
 
 from tidemill.model.classes import Attribute, Collection, ObjectSchema
-from tidemill.model.types import STRING
+from tidemill.model.types import STRING, Struct
 from tidemill.model.update_events import UpdateEvent
+
+
+def rank(value: Any) -> Any:
+    """What sorts as the values of collections do: a member of a struct that is NULL comes first."""
+    if isinstance(value, tuple):
+        return tuple((0,) if one is None else (1, rank(one)) for one in value)
+    return value
 
 
 class Refused(Exception):
@@ -76,6 +83,9 @@ class Model:
             raise Refused
         if attribute.type != STRING and any(isinstance(value, str) for value in values):
             raise Refused
+        for place, member in enumerate(attribute.type.fields if isinstance(attribute.type, Struct) else ()):
+            known = [value[place] for value in values if isinstance(value, tuple) and value[place] is not None]
+            self.require(Attribute(member.name, member.type), known)
 
     def create(self, oid: int, cls: str, given: dict[str, Any]) -> None:
         self.check(cls, given)
@@ -174,8 +184,8 @@ class Model:
             return found if attribute.collection is not None else next(iter(found), None)
         value = values[name]
         if attribute.collection is Collection.BAG:
-            return sorted(value)
-        return sorted(set(value)) if attribute.collection is Collection.SET else value
+            return sorted(value, key=rank)
+        return sorted(set(value), key=rank) if attribute.collection is Collection.SET else value
 
     def rows(self, cls: str) -> list[tuple[Any, ...]]:
         """The rows of the table of a class; a list of partners in no order."""

@@ -88,11 +88,22 @@ SMALL = """module m {
   enum kind {Wood, Steel};
   class part (extent Parts key id) { attribute long id, size; attribute kind k; attribute bag<part> pieces; };
   class plate extends part (extent Plates) { attribute double area; };
-  class note { attribute string text; };
+  class note (extent Notes) { attribute string text; };
+  class spare (extent Spares) { attribute long id; };
 };"""
 
 REFUSED: list[tuple[str, str, dict[str, Any], type[TidemillError], str]] = [
-    ("class note { attribute string text; };", "", {}, Unsupported, "is not declared any more"),
+    ("class note (extent Notes) { attribute string text; };", "", {}, Unsupported, "Delete its objects first"),
+    ("class spare (extent Spares) { attribute long id; };", "", {}, Unsupported, '"spares" cannot be dropped'),
+    ("extent Spares", "extent Others", {}, Unsupported, '"spares" cannot be dropped'),
+    ("class note (extent Notes)", "interface i {}; class note : i (extent Memos)", {}, Unsupported, "another extent"),
+    (
+        "class note (extent Notes) {",
+        "interface i {}; class note : i (extent Notes) { attribute i next;",
+        {},
+        Unsupported,
+        "would be stored in other tables",
+    ),
     ("plate extends part", "plate", {}, Unsupported, "extends another class"),
     ("extent Parts", "extent Items", {}, Unsupported, "has another extent"),
     ("long id, size", "long id; attribute string size", {}, Unsupported, 'has another attribute "size"'),
@@ -102,7 +113,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], type[TidemillError], str]] = [
     (
         "(extent Parts key id) { attribute",
         "(extent Parts keys id, w) { attribute long w; attribute",
-        {},
+        {"part.w": 1},
         Unsupported,
         "the key",
     ),
@@ -110,7 +121,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], type[TidemillError], str]] = [
     ("attribute double area;", "attribute double area, weight;", {"part.weight": 1.0}, UnknownName, "plate.weight"),
     ("attribute double area;", "attribute double area, weight;", {"plate.weight": "x"}, DataError, "x"),
     ("attribute double area;", "attribute double area; attribute part of;", {"plate.of": 1}, Unsupported, "refers to"),
-    ("class note {", "class other (extent Taken) { attribute long a; }; class note {", {}, NameTaken, "taken"),
+    (
+        "class note (extent Notes) {",
+        "class other (extent Taken) { attribute long a; }; class note (extent Notes) {",
+        {},
+        NameTaken,
+        "taken",
+    ),
     ("module m", "modul m", {}, TidemillError, "module"),
 ]
 
@@ -124,7 +141,9 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
         wh.sql("CREATE TABLE taken (a INT)")
         db.define("define sizes() as select p.size from p in Parts")
         db.create("part", id=1, size=3)
+        db.define("define spares_read() as select s.id from s in Spares")
         db.create("plate", id=2, size=3, k="Wood")
+        db.create("note", text="x")
         before = wh.tables(), db.text, sorted(wh.table("parts").rows())
         with pytest.raises(error, match=told):
             db.alter(SMALL.replace(old, new), values)
@@ -146,3 +165,78 @@ def test_a_new_key_holds_and_an_epoch_ends_first() -> None:
         with pytest.raises(NameTaken, match=r"other classes were declared") as taken:
             tidemill.objects(wh, SMALL)
         assert "alter(odl)" in (taken.value.hint or "")
+
+
+COMING = """module m {
+  class part (extent Parts key id) { attribute long id; relationship set<box> within inverse box::parts; };
+  class box (extent Boxes) { relationship set<part> parts inverse part::within; };
+};"""
+
+GOING: list[tuple[str, list[tuple[str, str]], set[str]]] = [
+    ("a class without objects goes", [("class spare (extent Spares) { attribute long id; };", "")], {"parts", "boxes"}),
+    (
+        "a relationship goes",
+        [
+            ("relationship set<box> within inverse box::parts; ", ""),
+            ("relationship set<part> parts inverse part::within; ", ""),
+        ],
+        {"parts", "boxes", "spares"},
+    ),
+    (
+        "an end of a relationship goes, and the other one stays as it is",
+        [
+            ("relationship set<box> within inverse box::parts; ", ""),
+            ("relationship set<part> parts inverse part::within; ", "attribute set<part> parts; "),
+        ],
+        {"parts", "boxes", "spares"},
+    ),
+    ("a class without objects has another extent", [("extent Spares", "extent Others")], {"parts", "boxes", "others"}),
+    (
+        "a class without objects extends another one",
+        [("class spare (extent Spares) { attribute long id; };", "class spare extends part (extent Spares) { };")],
+        {"parts", "boxes", "spares"},
+    ),
+    (
+        "a key with an attribute that nothing has",
+        [("key id", "keys id, n"), ("long id; rel", "long id, n; rel")],
+        set(),
+    ),
+    (
+        "an interface comes",
+        [
+            ("class part (", "interface named { attribute string name; }; class part : named ("),
+        ],
+        set(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "edits", "tables"), GOING, ids=[what for what, _, _ in GOING])
+def test_classes_and_relationships_come_and_go(
+    tmp_path: Path, what: str, edits: list[tuple[str, str]], tables: set[str]
+) -> None:
+    odl = COMING.replace("};\n};", "};\n  class spare (extent Spares) { attribute long id; };\n};")
+    with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
+        db = tidemill.objects(wh, odl)
+        part = db.create("part", id=1)
+        box = db.create("box", parts=[part])
+        wh.sql("CREATE MATERIALIZED VIEW ids AS SELECT id FROM parts")
+        for old, new in edits:
+            assert old in odl
+            odl = odl.replace(old, new)
+        db.alter(odl)
+        assert set(wh.tables()) == (tables or {"parts", "boxes", "spares"})
+        other = db.create("part", id=2)
+        if "parts" in db.get(box):
+            db.insert(box, "parts", other)
+            assert db.get(box)["parts"] == [part, other]
+        if "spare" in db.schema.classes:
+            db.create("spare", id=3)
+        expected = [(1,), (2,), *([(3,)] if "spare extends part" in odl else [])]
+        assert sorted(wh.view("ids").rows()) == expected
+        assert wh.view("ids").verify().ok
+    with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
+        db = tidemill.objects(wh)
+        assert db.text == odl
+        assert db.get(part)["id"] == 1
+        assert sorted(wh.view("ids").rows()) == expected

@@ -214,7 +214,7 @@ def test_a_warehouse_remembers_its_objects(tmp_path: Path) -> None:
         assert wh.view("shown").rows() == [(1, "other")]
         assert tidemill.objects(wh, OO7.read_text()).schema == db.schema
         with pytest.raises(NameTaken, match="other classes were declared"):
-            tidemill.objects(wh, "module other { class a (extent As) {}; }")
+            tidemill.objects(wh, "module oo7db { class a (extent As) {}; }")
         with pytest.raises(Unsupported, match="cannot be dropped"):
             wh.sql("DROP TABLE manuals")
 

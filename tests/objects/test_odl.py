@@ -62,7 +62,7 @@ def test_figure_1() -> None:
     assert schema.attributes("baseassembly")["asmtype"].among == ("Complex", "Base")
 
 
-@pytest.mark.parametrize("module", ["oo7", "odd"])
+@pytest.mark.parametrize("module", ["oo7", "odd", "more"])
 def test_text_and_back(module: str) -> None:
     schema = read_odl((HERE / f"{module}.odl").read_text())
     assert read_odl(write_odl(schema)) == schema
@@ -95,7 +95,7 @@ WRONG = {
 there is no class "b"
   m.odl:2:17   b {};
                ^
-hint: Classes: a.""",
+hint: There is: a.""",
     "class a extends c {}; class b extends a {}; class c extends b {};": """\
 class "a" extends itself
   m.odl:2:17   c {}; class b extends a {}; class c extends b {};
@@ -133,7 +133,7 @@ hint: A key identifies the objects of an extent: name one, as in (extent Parts k
 there is no type or class "thing"
   m.odl:2:21   thing x; };
                ^^^^^
-hint: Classes and enums: a.""",
+hint: There is: a.""",
     "class a { relationship b x inverse b::y; }; class b { attribute a y; };": """\
 the inverse of "a::x" does not point back
   m.odl:2:39   y; }; class b { attribute a y; };
@@ -172,8 +172,78 @@ attribute, relationship was expected here
 the enum names "A" twice
   m.odl:2:12   A};
                ^""",
+    "interface i {}; class a extends i {};": """\
+"i" is an interface
+  m.odl:2:33   i {};
+               ^
+hint: Say class a : i.""",
+    "class i {}; class a : i {};": """\
+"i" is a class
+  m.odl:2:23   i {};
+               ^
+hint: Say class a extends i.""",
+    "interface i (extent Is) {};": """\
+interface "i" has no extent and no key
+  m.odl:2:13   (extent Is) {};
+               ^
+detail: Its objects are those of the classes that have it.
+hint: Declare a class, and let others extend it.""",
+    "interface i { attribute long x; }; interface j { attribute long x; }; class a : i, j {};": """\
+class "a" would have two attributes "x"
+  m.odl:2:77   a : i, j {};
+               ^
+detail: They are inherited from "i" and "j".
+hint: Declare the attribute in an interface of its own, which both of them have.""",
+    "interface i : j {}; interface j : i {};": """\
+class "i" extends itself
+  m.odl:2:15   j {}; interface j : i {};
+               ^
+detail: The cycle is i, j.""",
+    "typedef bag<u> t; typedef set<long> u;": """\
+collections of collections are not supported
+  m.odl:2:9   bag<u> t; typedef set<long> u;
+              ^^^
+hint: Declare a class that has the inner collection, and use its objects as elements.""",
+    "typedef t t;": """\
+type "t" is part of itself
+  m.odl:2:9   t t;
+              ^
+hint: Declare a class, and refer to it.""",
+    "struct s { long x; bag<long> xs; };": """\
+member "xs" of a struct has to be a value
+  m.odl:2:20   bag<long> xs; };
+               ^^^
+detail: References, collections and enums are checked in attributes of objects alone.
+hint: Declare a class in place of the struct, and refer to its objects.""",
+    "struct s { };": """\
+a struct has at least one member
+  m.odl:2:8   s { };
+              ^""",
+    "const long a = 1; const short b = c;": """\
+there is no constant "c"
+  m.odl:2:35   c;
+               ^
+hint: There is: a, b.""",
+    'const long a = "x";': """\
+constant "a" is not a BIGINT
+  m.odl:2:12   a = "x";
+               ^""",
+    "class a {}; enum a {X};": """\
+"a" is a class or a type already
+  m.odl:2:18   a {X};
+               ^""",
+    "module n { };": """\
+module is not supported in a module
+  m.odl:2:1   module n { };
+              ^^^^^^
+detail: A module holds classes, and no modules.""",
+    "class a { attribute n::b x; }; class b {};": """\
+there is no type or class "n::b"
+  m.odl:2:21   n::b x; }; class b {};
+               ^
+hint: There is: a, b.""",
     "class a { attribute long x = 3; };": """\
-"=" has no meaning in ODL
+";" was expected here
   m.odl:2:28   = 3; };
                ^""",
 }

@@ -15,10 +15,12 @@ from typing import Any
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.values.casts import cast_value
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.oql.calculus.functions import apply_function
 from tidemill.compiler.frontends.oql.calculus.terms import (
     CalculusTerm,
+    CastTerm,
     CollectionTerm,
     Comprehension,
     ConstantTerm,
@@ -90,7 +92,10 @@ def random_objects(schema: ObjectSchema, chance: Random, most: int = 5) -> Objec
     found = Objects(schema, {name: {next(oids): {} for _ in range(chance.randint(0, most))} for name in stored})
     for name, members in found.classes.items():
         for oid in members:
-            members[oid] = found.draw(chance, name)
+            members[oid] = members[oid] or found.draw(chance, name)
+            for above in list(schema.line(name))[1:]:
+                inherited = schema.attributes(above.name)
+                found.classes[above.name][oid] = {name: members[oid][name] for name in inherited}
     return found
 
 
@@ -155,9 +160,16 @@ class Direct:
                 return self.extent(term)
             case PathTerm(base=base, name=name):
                 return self.step(base, name, self.value(base, around))
+            case Operation(function="is_subset", arguments=(part, whole)):
+                return self.included(self.value(part, around), self.value(whole, around))
             case Operation(function=function, arguments=arguments):
                 values = [Literal(self.value(one, around), one.type.stored) for one in arguments]
                 return evaluate_scalar(apply_function(function, values), {})
+            case CastTerm(base=base, of=ReferenceType(cls)):
+                oid = self.value(base, around)
+                return oid if oid in self.objects.classes[cls] else None
+            case CastTerm(base=base, of=of):
+                return cast_value(self.value(base, around), base.type.stored, of.stored)
             case RecordTerm(members=members):
                 return tuple(self.value(one, around) for _, one in members)
             case CollectionTerm(items=items, of=of):
@@ -169,6 +181,9 @@ class Direct:
             case GroupByTerm():
                 return self.groups(term, around)
         raise TypeError(term)
+
+    def included(self, part: Any, whole: Any) -> bool | None:
+        return None if part is None or whole is None else set(part) <= set(whole)
 
     def step(self, base: CalculusTerm, name: str, value: Any) -> Any:
         if value is None:

@@ -134,6 +134,34 @@ QUERIES = {
                           group by k: w.kind""",
     "from_group": "select g.k from g in (select k, n: count(*) from w in Wholes group by k: w.kind) where g.n > 1",
     "order": "select struct(a: w.id, b: w.kind) from w in Wholes order by w.kind desc, w.id",
+    "cast_down": "select struct(t: t.id, s: ((part) t).size, p: ((whole) t).paper.title) from t in Things",
+    "cast_is": "select t.id from t in Things where (part) t != nil and t.kind != nil",
+    "cast_up": "select struct(a: w.id, b: p.id) from w in Wholes, p in Parts where ((thing) w).kind = ((thing) p).kind",
+    "cast_in_join": "select struct(a: t.id, b: w.main.size) from t in Things, w in Wholes where (whole) t = w",
+    "cast_of_element": """select struct(w: w.id, k: ((thing) p).kind) from w in Wholes, p in w.parts
+                          where (thing) p != nil""",
+    "cast_nested": """select struct(w: w.id, ks: (select struct(k: ((thing) p).kind, i: p.id) from p in w.parts
+                      where ((thing) p).id >= 0)) from w in Wholes""",
+    "cast_grouped": "select k, n: count(*) from t in Things group by k: ((part) t).size",
+    "cast_of_number": "select struct(w: w.id, t: ((part) (w.id + 100)).size) from w in Wholes",
+    "cast_of_query": "struct(s: ((part) max(select t.id from t in Things)).size, n: (paper) nil)",
+    "cast_values": """select struct(s: (string) w.id || 'x', d: (double) w.id / 2, b: (boolean) w.id,
+                      c: (decimal<6, 2>) w.id, n: (short) '7', m: (unsigned long) (-w.id)) from w in Wholes""",
+    "cast_or_parentheses": "select struct(a: (w.id) + 1, b: (w.id) - 1, c: (id)) from w in Wholes, id in (w.sizes)",
+    "moments": """select struct(d: date '2024-02-29', t: timestamp "2024-01-01 10:00:00") from w in Wholes
+                  where date '2024-01-01' < (date) '2024-02-01' and year(date '2024-02-29') - 2024 < w.id""",
+    "compared_all": """select struct(w: w.id, a: w.id >= all (select p.size from p in w.parts), b: w.id != all w.sizes)
+                       from w in Wholes where w.id < all (select p.size + 2 from p in Parts)""",
+    "compared_any": """select struct(w: w.id, a: w.id > any (select p.size from p in w.parts), b: w.id = any(w.sizes),
+                       c: w.id <> some w.sizes) from w in Wholes where w.kind = some (select p.kind from p in Parts)""",
+    "compared_objects": "select p.id from p in Parts where p != all (select w.main from w in Wholes)",
+    "unique": """select struct(w: w.id, a: unique(w.parts), b: unique(select q from q in Papers where q.of = w))
+                 from w in Wholes""",
+    "exists_unique": "select w.id from w in Wholes where exists unique p in w.parts: p.size > 1",
+    "select_unique": "select unique w.kind from w in Wholes",
+    "called_unique": "select unique from unique in (select w.kind from w in Wholes)",
+    "inclusion": """select struct(w: w.id, a: w.tags <= set('a', 'b'), b: w.tags < set('a', 'b'), c: w.tags >= set('a'),
+                    d: w.chosen > (select distinct p from p in w.parts)) from w in Wholes""",
     "constant": "1 + 1",
     "extent": "Papers",
 }  # fmt: skip

@@ -19,6 +19,7 @@ ABOVE = {
     "whole_rows": "select v from v in kinds where v.s > 0",
     "nested": "select struct(k: v.k, ws: (select w.id from w in Wholes where w.kind = v.k)) from v in kinds",
     "nested_elements": "select struct(s: v.s, ls: (select l from l in v.links)) from v in kinds()",
+    "nested_casts": "select struct(s: v.s, ls: (select ((part) l).size from l in v.links)) from v in kinds()",
     "nested_rows": "select struct(w: w.id, vs: (select v from v in kinds where v.k = w.kind)) from w in Wholes",
     "nested_in_condition": """select struct(k: v.k, n: count(select u from u in kinds where u.k = v.k)) from v in kinds
                               where exists w in Wholes: w.id > v.s""",

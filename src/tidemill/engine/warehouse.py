@@ -171,12 +171,13 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.committed.require_own_rows(taken)
         self._engine.events.replay(taken, parse_event_order(order, taken))
 
-    def replay_late(self, table: str, where: str | None = None) -> LateReplay:
+    def replay_late(self, table: str, where: str | None = None, *, ahead: bool = False) -> LateReplay:
         """Apply late changes of a table or stream as one epoch: those for which the SQL condition ``where`` is true.
 
-        Changes of partitions that are no longer retained stay in the table of late changes; the result counts them.
+        Changes of partitions that are no longer retained stay in the table of late changes; the result counts them. So
+        do those that were set aside because they lie very far after all others, which are taken ``ahead``.
         """
-        condition = "" if where is None else f" WHERE {where}"
+        condition = f"{' AHEAD' if ahead else ''}{'' if where is None else f' WHERE {where}'}"
         (statement,) = parse(f"REPLAY LATE `{table}`{condition}", name="where")
         assert isinstance(statement, ReplayLate)
         return replay_late_changes(self._engine, statement)

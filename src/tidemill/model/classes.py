@@ -8,8 +8,10 @@ there, so that an extent has the objects of all subclasses and is still one tabl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
+from typing import Any
 
 from tidemill.model.schema import ReferentialConstraint, Table
 from tidemill.model.types import BIGINT, Array, Field, Struct, Type
@@ -52,28 +54,78 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class ObjectClass:
-    """A class: its own attributes, the class that it extends, the name of its extent, and the keys of its objects."""
+    """A class: its own attributes, the class that it extends, the name of its extent, and the keys of its objects.
+
+    An interface has no objects of its own: those of the classes with it among their ``interfaces`` are of it. To OQL a
+    view whose rows have identities is a class, too; ``identity`` is their type.
+    """
 
     name: str
     attributes: tuple[Attribute, ...]
     parent: str | None = None
     extent: str | None = None
     keys: tuple[tuple[str, ...], ...] = ()
+    interfaces: tuple[str, ...] = ()
+    is_interface: bool = False
+    module: str = ""
+    identity: Type = BIGINT
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The class that it extends, and its interfaces."""
+        return self.interfaces if self.parent is None else (self.parent, *self.interfaces)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A named value of a module."""
+
+    type: Type
+    value: Any
+    module: str = ""
 
 
 @dataclass(frozen=True)
 class ObjectSchema:
-    """The classes of a module, by name; parents come before those that extend them."""
+    """The classes of one or several modules, by name; those above others come before them.
+
+    ``name`` names the modules. A class has one name in all of them.
+    """
 
     name: str
     classes: Mapping[str, ObjectClass]
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The names of the modules."""
+        return tuple(self.name.split(", "))
 
     def line(self, name: str) -> Iterator[ObjectClass]:
-        """The class and those above it, nearest first."""
-        above: str | None = name
-        while above is not None:
-            yield self.classes[above]
-            above = self.classes[above].parent
+        """The class and those above it, each before those above itself."""
+        return iter(self._lines[name])
+
+    @cached_property
+    def _lines(self) -> dict[str, tuple[ObjectClass, ...]]:
+        lines: dict[str, tuple[ObjectClass, ...]] = {}
+        for name, found in self.classes.items():
+            line: list[ObjectClass] = []
+            for parent in found.above:  # what is above two of them comes after both
+                line = [*(one for one in line if one not in lines[parent]), *lines[parent]]
+            lines[name] = (found, *line)
+        return lines
+
+    def with_classes(self, classes: Mapping[str, ObjectClass]) -> ObjectSchema:
+        """The schema with further classes, such as those of views."""
+        return replace(self, classes={**self.classes, **classes}) if classes else self
+
+    def may_be_both(self, one: str, other: str) -> bool:
+        """True if an object may be of both classes."""
+        for line in self._lines.values():
+            names = {above.name for above in line}
+            if one in names and other in names:
+                return True
+        return False
 
     def below(self, name: str) -> Iterator[ObjectClass]:
         """The class and all that extend it."""
@@ -106,7 +158,7 @@ class ObjectSchema:
             for a in attributes
             if a.target is not None and a.collection is None
         )
-        fields = (Field(OID, BIGINT, nullable=False), *(a.field for a in attributes))
+        fields = (Field(OID, self.classes[name].identity, nullable=False), *(a.field for a in attributes))
         return Table(self.table_name(name), fields, (OID,), tuple(references))
 
     def struct(self, name: str) -> Struct:

@@ -39,7 +39,9 @@ def from_struct(name: str, structs: Mapping[str, Struct], keys: Mapping[str, Seq
                 )
     unique = {key.lower(): (tuple(attribute.lower() for attribute in names),) for key, names in keys.items()}
     classes = {
-        made.name: ObjectClass(made.name, made.attributes, None, f"{made.name}s", unique.get(made.name, ()))
+        made.name: ObjectClass(
+            made.name, made.attributes, None, f"{made.name}s", unique.get(made.name, ()), module=name.lower()
+        )
         for made in found.values()
     }
     return ObjectSchema(name.lower(), classes)

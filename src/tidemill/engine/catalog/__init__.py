@@ -20,5 +20,5 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``joined_rows``: views over joined rows, from which some can be held back
 - ``entries``: sources, feeds, constraints, functions, statistics and object classes
 - ``remote_subplans``: the subplans of a view that read sources, each with its protocol
-- ``unique_keys``: columns that identify the rows of a view
+- ``unique_keys``: columns that identify the rows of a view; ``view_instances``: views whose rows have identities
 """

@@ -137,7 +137,8 @@ class Catalog:
     @property
     def partitionings(self) -> dict[str, Partitioning]:
         """The partitionings of the tables and views that have one."""
-        return {name: entry.partitioning for name, entry in self._entries.items() if entry.partitioning is not None}
+        cuts = {name: entry.partitioning for name, entry in self._entries.items()}
+        return {name: cut for name, cut in cuts.items() if cut is not None and cut.is_cut}
 
     @property
     def remote(self) -> dict[str, tuple[Field, ...]]:

@@ -33,6 +33,7 @@ from tidemill.engine.catalog.seen_columns import (
 )
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view_instances import instance_classes, is_identified
 from tidemill.engine.catalog.view_options import (
     error_policy,
     optimization_goal,
@@ -80,10 +81,12 @@ def define_view(
     }
     meant = as_oql(tree or query, name)
     if isinstance(meant, OqlText):
-        translated = oql_view(meant, catalog.module, readable)
+        instances = instance_classes(catalog, meant.text, name)
+        translated = oql_view(meant, catalog.module, readable, instances, is_identified(name, options))
     else:
         named = replace(catalog.named, registered=catalog.registry.keys)
         translated = translate(meant, readable, name, catalog.registry.keys, cuts, named)
+        _require_no_identity(name, options)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
     relation = over_present_columns(translated.relation, columns, present)
@@ -132,6 +135,16 @@ def define_view(
     if (published := Publication.of(options)) is not None:
         require_publishable(view, key_of_view(view, catalog), published)
     return view
+
+
+def _require_no_identity(name: str, options: Mapping[str, str]) -> None:
+    """Refuse identities for the rows of a view in SQL."""
+    if is_identified(name, options):
+        raise Unsupported(
+            f'the rows of view "{name}" cannot have identities',
+            detail="They are made of the identities of objects, over which views are defined in OQL.",
+            hint=f"Say DEFINE {name} WITH (identity = 'lineage') AS select ..., or select a key as a column.",
+        )
 
 
 def _require_changes(catalog: Catalog, name: str, read: Iterable[str]) -> None:

@@ -80,12 +80,13 @@ class Alterations:
             self._altering.require_alterable(altered.table.name)
             return self._alter([altered], cascade=cascade, positions=positions)
 
-    def alter_owned(self, altered: Sequence[AlteredTable], also: ChangeCatalog) -> None:
-        """Alter the tables of objects in one commit, with what ``also`` changes of the catalog."""
+    def alter_owned(self, altered: Sequence[AlteredTable], also: ChangeCatalog, removed: Sequence[str] = ()) -> None:
+        """Alter the tables of objects in one commit, with what ``also`` changes of the catalog; it drops those
+        ``removed``, which nothing reads."""
         with self._settled():
             for one in altered:
                 self._altering.require_alterable(one.table.name, owned=True)
-            self._alter(altered, also=also)
+            self._alter(altered, also=also, removed=removed)
 
     def _alter(
         self,
@@ -94,9 +95,10 @@ class Alterations:
         cascade: bool = False,
         positions: Mapping[str, str] = NO_POSITIONS,
         also: ChangeCatalog | None = None,
+        removed: Sequence[str] = (),
     ) -> tuple[list[str], list[str]]:
-        """Alter several tables in one commit, and what ``also`` changes of the catalog; the caller has looked at what
-        does not allow it."""
+        """Alter several tables in one commit, with what ``also`` changes of the catalog, which drops those ``removed``;
+        the caller has looked at what does not allow it."""
         with self._settled(), ExitStack() as ending:
             before = self._state.catalog
             for one in altered:
@@ -106,12 +108,12 @@ class Alterations:
             if gone and not cascade:
                 raise _still_read(changed, gone, also is None)
             gone = before.with_readers(gone)
-            for ended in (*(one.table.name for one in changed), *gone):
+            for ended in (*(one.table.name for one in changed), *gone, *removed):
                 ending.enter_context(self._publisher.ending(ended))
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self._definitions.remove_all(catalog, gone)
                 made = altered_catalog(catalog, altered, also)
-                dropped, data = (*dropped, *made.dropped), made.data
+                dropped, data = (*dropped, *made.dropped, *removed), made.data
                 alterations = {one.table.name: one.alterations for one in changed if one.is_stored_otherwise}
                 moved = dict(positions)
                 for one in altered:

@@ -20,6 +20,7 @@ from tidemill.engine.definitions.prepared_views import PreparedFilter, PreparedR
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.partitions.change_bounds import forgetful_views
 from tidemill.program.changed_filters import ChangedFilter, changed_filter
 from tidemill.program.computed_columns import computed_columns
 from tidemill.program.reads import reads_state
@@ -81,10 +82,13 @@ def filter_step(catalog: Catalog, replaced: ReplacedView) -> ChangedFilter | Non
     """The filter in which a new view differs from the old one; None if more differs.
 
     Triggers for a relation that only grows are made for that: they keep one end of a MAX, and know that no row refers
-    to one that has just come. The rows between two filters may leave, and have been there for long.
+    to one that has just come. The rows between two filters may leave, and have been there for long. So they may be
+    older than what the view has not forgotten.
     """
     old, new = replaced.old, replaced.new
     if not replaced.keeps_columns or replaced.for_growth or any(map(is_registered, new.functions)):
+        return None
+    if old.name in forgetful_views(catalog):
         return None
     found = changed_filter(old.full_program, new.full_program)
     return None if found is None or found.relation not in catalog or catalog.only_grows(found.relation) else found

@@ -38,7 +38,8 @@ from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
 from tidemill.engine.epochs.state import EngineState
-from tidemill.engine.partitions.change_bounds import require_bounded
+from tidemill.engine.partitions.bounded_state import require_bounded_state
+from tidemill.engine.partitions.change_bounds import forgetful_views, require_bounded
 from tidemill.engine.refresh.fill import NO_CHANGES, ViewFiller
 from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import EpochGone, SqlError, Unsupported
@@ -222,6 +223,7 @@ class ViewReplacement:
             left, dropped = self._definitions.remove_all(catalog, gone)
             self._definitions.release_all(gone, dropped)
             require_bounded(catalog, replaced.new)
+            require_bounded_state(catalog, replaced.new)
             new = self._with_history(replaced, number) if staged else self._shared(replaced, number)
             if staged is None:
                 swap = self._made(replaced, number, step, prepared)
@@ -446,7 +448,8 @@ def why_anew(catalog: Catalog, old: View, new: View) -> str:
             return "It has on_error = 'quarantine', and rows that are held back belong to one query."
         if reason := catalog.unfillable(view):
             return reason
-    return ""
+    forgetful = set(forgetful_views(catalog)).intersection(catalog.with_readers([old.name])) - {old.name}
+    return f"{', '.join(sorted(forgetful))} has forgotten what cannot change any more." if forgetful else ""
 
 
 def _state_of(view: View) -> tuple[str, ...]:

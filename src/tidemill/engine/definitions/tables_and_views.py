@@ -29,7 +29,8 @@ from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS
 from tidemill.engine.maintenance.change_logs import ChangeLogs
-from tidemill.engine.partitions.change_bounds import require_bounded
+from tidemill.engine.partitions.bounded_state import require_bounded_state
+from tidemill.engine.partitions.change_bounds import forgetful_views, require_bounded
 from tidemill.engine.partitions.lateness import initial_head
 from tidemill.engine.refresh.fill import ViewFiller, cannot_replace
 from tidemill.engine.remote.source_views import SourceViews
@@ -146,6 +147,7 @@ class RelationDefinitions:
         with self._settled():
             self._state.require_writable()
             require_bounded(self._state.catalog, view)
+            require_bounded_state(self._state.catalog, view)
             if (staged := staged_for(self._state.catalog, view)) is not None:
                 self._take_from_stage(view, staged)
                 return
@@ -197,6 +199,7 @@ class RelationDefinitions:
                     left, dropped = self._remove(catalog, view.name)
                     self._release(view.name, dropped)
                     require_bounded(catalog, view)
+                    require_bounded_state(catalog, view)
                     # What is left to others is not stored yet, so it cannot be read.
                     view = self.sharing(view, {n: v for n, v in catalog.views.items() if v is before.get(n)})
                     catalog.add(view)
@@ -308,7 +311,8 @@ class RelationDefinitions:
         """A new view, without the stages that it shares with earlier ones; those that wait are not up to date."""
         catalog = self._state.catalog
         earlier = {name: other for name, other in earlier.items() if name not in catalog.waiting}
-        return share_stages(view, earlier, self._state.store, streams_of(catalog.tables | catalog.as_streams()))
+        unkept = {*streams_of(catalog.tables | catalog.as_streams()), *forgetful_views(catalog)}
+        return share_stages(view, earlier, self._state.store, unkept)
 
     def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
         """Remove a table or view from the catalog; returns contents to store for other views, and the maps to drop."""

@@ -46,9 +46,12 @@ def apply_changes(
     if not owned:
         catalog.require_own_rows(changes)
     moved = dict(positions or {})
-    if catalog.late and not late:
+    if catalog.late:
         gate = LatenessFilter(catalog.late, state.store.positions, number)
-        changes = gate.admit(changes)
+        if late:
+            gate.replay(changes)
+        else:
+            changes = gate.admit(changes)
         moved |= gate.moved
     run = partial(_run, state, epochs, number, changes)
     try:

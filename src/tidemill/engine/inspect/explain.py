@@ -12,6 +12,7 @@ from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.entries.oql_queries import object_events
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.view_instances import instance_classes
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
@@ -24,6 +25,7 @@ from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
 from tidemill.engine.inspect.relation_statistics import statistics_text
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
+from tidemill.engine.partitions.bounded_state import map_notes
 from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.quarantine.row_groups import why_whole
 from tidemill.engine.results import MapSize
@@ -126,7 +128,8 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         if users := shared_stage_users(view, engine.catalog.views.values()):
             facts["shared with"] = ", ".join(user.name for user in users)
         readable = engine.catalog.relations | engine.catalog.remote
-        if events := object_events(view.query, view.name, engine.catalog.module, readable):
+        instances = instance_classes(engine.catalog, view.query, view.name) if view.is_oql else {}
+        if events := object_events(view.query, view.name, engine.catalog.module, readable, instances):
             facts["object events"] = "\n".join(events)
         facts |= (
             over_sources
@@ -140,9 +143,12 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         figures = stored_figures(view, engine.catalog, engine.store)
         keys = known_keys(engine.catalog.tables, ())
-        told = explain(view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures)
+        expiry = {note.map: str(note) for note in map_notes(engine.catalog, view)}
+        told = explain(
+            view.program, facts=facts, sizes=sizes, comparison=comparison, keys=keys, figures=figures, expiry=expiry
+        )
         graph = partial(_graph, view.program, frozenset(engine.catalog.views))
-        parts = partial(explained_parts, view, facts, sizes, comparison, keys)
+        parts = partial(explained_parts, view, facts, sizes, comparison, keys, expiry)
         return Explanation(told, lambda: picture_of(graph(), _automata(view.program)), lambda: parts(graph()))
 
 

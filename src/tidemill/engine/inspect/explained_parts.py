@@ -24,6 +24,7 @@ def explained_parts(
     sizes: Mapping[str, int],
     comparison: Sequence[str],
     keys: DeclaredKeys,
+    expiry: Mapping[str, str],
     graph: ProgramGraph,
 ) -> dict[str, Any]:
     """The facts about a view, its stages with maps and triggers, its graph, and the plans that were considered."""
@@ -31,14 +32,16 @@ def explained_parts(
     return {
         "view": view.name,
         "facts": dict(facts),
-        "stages": [_stage(stage, program, sizes, keys) for stage in program.stages],
+        "stages": [_stage(stage, program, sizes, keys, expiry) for stage in program.stages],
         "graph": asdict(graph),
         "comparison": list(comparison),
         "decisions": [asdict(decision) for decision in view.plan.log],
     }
 
 
-def _stage(stage: Stage, program: Program, sizes: Mapping[str, int], keys: DeclaredKeys) -> dict[str, Any]:
+def _stage(
+    stage: Stage, program: Program, sizes: Mapping[str, int], keys: DeclaredKeys, expiry: Mapping[str, str]
+) -> dict[str, Any]:
     reason = reason_for(stage)
     return {
         "name": stage.name,
@@ -48,14 +51,14 @@ def _stage(stage: Stage, program: Program, sizes: Mapping[str, int], keys: Decla
         "inputs": list(stage.inputs),
         "columns": [field.name for field in stage.output],
         "rows": sizes.get(stage.name),
-        "maps": [_map(map_, sizes) for map_ in stage.maps],
+        "maps": [_map(map_, sizes, expiry) for map_ in stage.maps],
         "triggers": [_trigger(trigger, stage, program, keys) for trigger in stage.triggers],
     }
 
 
-def _map(map_: Map, sizes: Mapping[str, int]) -> dict[str, Any]:
+def _map(map_: Map, sizes: Mapping[str, int], expiry: Mapping[str, str]) -> dict[str, Any]:
     names = {"keys": [field.name for field in map_.keys], "values": [value.name for value in map_.values]}
-    return {"name": map_.name, **names, "entries": sizes.get(map_.name)}
+    return {"name": map_.name, **names, "entries": sizes.get(map_.name), "expiry": expiry.get(map_.name, "")}
 
 
 def _trigger(trigger: Trigger, stage: Stage, program: Program, keys: DeclaredKeys) -> dict[str, Any]:

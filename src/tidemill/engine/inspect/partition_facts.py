@@ -11,20 +11,24 @@ from tidemill.compiler.frontends.sql.expressions.intervals import format_duratio
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.partitions.change_bounds import changeable_from, forgettable_state, heads_of
-from tidemill.model.schema import LATE, Table
+from tidemill.engine.partitions.change_bounds import expiry_of, heads_of
+from tidemill.model.schema import LATE, Partitioning, Table
 
 __all__ = ["late_rule", "partition_facts"]
 
 
 def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) -> Iterator[tuple[str, str]]:
-    """The facts of EXPLAIN about a view by partitions: its partitioning, and the range that it reads of each feed.
+    """The facts of EXPLAIN about late rows, and of a view by partitions what it reads of each feed.
 
     The source lower and upper bound (SLB, SUB) are the first and the last partition of the feed that partition i needs.
     """
-    if view.partitioning is None:
-        return
-    yield "partitions", f"of {format_duration(view.partitioning.every)}, by {view.partitioning.column}"
+    if view.partitioning is not None:
+        yield from _partition_facts(view, view.partitioning)
+    yield from _retention_facts(catalog, positions, view)
+
+
+def _partition_facts(view: View, cut: Partitioning) -> Iterator[tuple[str, str]]:
+    yield "partitions", f"of {format_duration(cut.every)}, by {cut.column}"
     (partitioned,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))
     for feed in dict.fromkeys(slice_.feed for slice_ in partitioned.slices):
         slices = [slice_ for slice_ in partitioned.slices if slice_.feed == feed]
@@ -33,7 +37,6 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
     method = view.options.get("method", "auto")
     for choice in rewrite_sliding_windows(view.name, view.relation, method, view.plan.windows)[1].values():
         yield "window", f"made by method {choice.method}: {choice.reason}"
-    yield from _retention_facts(catalog, positions, view)
 
 
 def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View) -> Iterator[tuple[str, str]]:
@@ -41,18 +44,17 @@ def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View)
     late = [catalog.late[name] for name in sorted(catalog.ancestors(view)) if name in catalog.late]
     for table in late:
         yield f"late rows of {table.name}", late_rule(table)
-    if not late:
+    if not late or view.partitioning is None:
         return
-    heads = heads_of(catalog, positions)
-    known = changeable_from(catalog, positions, heads)
-    if view.name in known:
-        yield "can change", f"from {timestamp_of(known[view.name])} on"
+    known = expiry_of(catalog, positions, heads_of(catalog, positions))
+    if (first := known.changeable_from(view.name)) is not None:
+        yield "can change", f"from {timestamp_of(first)} on"
     else:
         yield "can change", "as a whole: not all that it reads has partitions that end, or has had rows yet"
-    found = {one.map for one in forgettable_state(catalog, view, known)}
+    found = {one.map for one in known.expired(view)}
     kept = [map_.name for stage in view.program.stages for map_ in stage.maps if map_.name not in found]
     yield "forgets", "what cannot change any more" + (f", but for all of {', '.join(kept)}" if kept else "")
-    if view.partitioning is not None and view.partitioning.retain is not None:
+    if view.partitioning.retain is not None:
         yield "retains", f"{format_duration(view.partitioning.retain)} of its rows"
 
 

@@ -3,6 +3,7 @@
 - ``database``: ``Objects``, the public class
 - ``draft``: the uncommitted changes of an epoch of objects; ``draft_commit``: its checks, and the rows it changes
 - ``class_changes``: classes declared anew: the tables that are altered, and what does not fit them
+- ``view_instances``: rows of views with identities, and their events
 - ``events``: the events of a committed epoch of objects
 - ``stored_objects``: objects as of the last epoch, by identity, key and reference
 - ``bulk_load``: many new objects at once; ``object_columns``: their columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tidemill.algebra.functions.comparison import order_key
 from tidemill.model.classes import Attribute, Collection
 from tidemill.model.coerce import coerce
 from tidemill.model.errors import BadValue, NullViolation
@@ -65,8 +66,10 @@ def _kind(attribute: Attribute) -> Collection:
     return attribute.collection
 
 
-def _rank(value: Any) -> tuple[bool, Any]:
-    """Sort key with the order of Spark's arrays: NaN is above all numbers."""
+def _rank(value: Any) -> Any:
+    """Sort key with the order of Spark's arrays: NaN is above all numbers, and structs go member by member."""
+    if isinstance(value, tuple):
+        return order_key(value)
     return (True, 0) if value != value else (False, value)
 
 

@@ -46,6 +46,7 @@ class BulkLoad:
         known = draft.last
         for cls, table in given.items():
             self._module.attributes_of(cls)
+            self._module.require_creatable(cls)
             part = columns_of(self._module, cls, table, draft.last + 1)
             draft.last = max(draft.last, int(part.oids.max(initial=0)))
             self._parts.append(part)

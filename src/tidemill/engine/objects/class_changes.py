@@ -2,12 +2,12 @@
 
 An object has every attribute of its class in the tables of that class and of those above it. So each stored class is a
 table that is altered: attributes come with one value for all objects, and go; values get a wider type. Stored rows stay
-as they are, as after ALTER TABLE.
+as they are, as after ALTER TABLE. Classes without objects may go, have another extent, and have others above them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,56 +26,79 @@ __all__ = ["ClassChange", "class_change"]
 
 @dataclass(frozen=True)
 class ClassChange:
-    """The tables of objects that are altered, and those that are new, when classes are declared anew."""
+    """The tables of objects that are altered, new and gone, when classes are declared anew."""
 
     module: ObjectModule
     altered: tuple[AlteredTable, ...]
     created: tuple[Table, ...]
+    removed: tuple[str, ...]
 
     def apply(self, catalog: Catalog) -> None:
         """Put the classes into a catalog whose tables are altered."""
-        for table in self.created:
-            if table.name not in catalog:  # the trial of an alteration is tried with it, too
-                catalog.add(table)
         catalog.module = self.module
+        for name in self.removed:
+            if name in catalog:  # the trial of an alteration is tried with it, too
+                catalog.drop(name)
+        for table in self.created:
+            if table.name not in catalog:
+                catalog.add(table)
 
 
-def class_change(catalog: Catalog, old: ObjectModule, new: ObjectModule, given: Mapping[str, Any]) -> ClassChange:
+def class_change(
+    catalog: Catalog, old: ObjectModule, new: ObjectModule, given: Mapping[str, Any], is_empty: Callable[[str], bool]
+) -> ClassChange:
     """The change from the classes of a warehouse to others; ``given`` has values of new attributes, by their names as
-    ``class.attribute``, for the objects that are there."""
-    _require_same_classes(old, new)
+    ``class.attribute``, for the objects that are there. ``is_empty`` is true for a class without any."""
+    _require_same_tables(old, new, is_empty)
+    removed = tuple(table.name for cls, table in old.stored.items() if _table_name(new, cls) != table.name)
+    for name in removed:
+        catalog.require_unread(name)
     values = {name.lower(): value for name, value in given.items()}
     known = {f"{cls.name}.{a.name}" for cls in new.schema.classes.values() for a in cls.attributes}
     before = {f"{cls.name}.{a.name}" for cls in old.schema.classes.values() for a in cls.attributes}
     for name in values.keys() - (known - before):
         new_ones = ", ".join(sorted(known - before)) or "none"
         raise UnknownName(f'there is no new attribute "{name}"', hint=f"New attributes: {new_ones}.")
-    altered = [_altered(catalog, old, new, cls, values) for cls in old.stored]
-    created = tuple(table for cls, table in new.stored.items() if cls not in old.stored)
+    staying = [cls for cls in old.stored if old.stored[cls].name not in removed]
+    altered = [_altered(catalog, old, new, cls, values, is_empty) for cls in staying]
+    created = tuple(table for cls, table in new.stored.items() if cls not in staying)
     for table in created:
         if table.name in catalog or table.name in catalog.named.queries:
             raise NameTaken(f'"{table.name}" exists already', hint="Drop it first, or give the extent another name.")
-    return ClassChange(new, tuple(one for one in altered if one is not None), created)
+    return ClassChange(new, tuple(one for one in altered if one is not None), created, removed)
 
 
-def _require_same_classes(old: ObjectModule, new: ObjectModule) -> None:
-    """Refuse classes that are gone, or of which other objects would be."""
-    for name, was in old.schema.classes.items():
-        now = new.schema.classes.get(name)
-        if now is None:
-            raise _refused(name, "is not declared any more", "Objects of it may be there.", "Declare it as it was.")
-        if was.parent != now.parent:
-            raise _refused(name, "extends another class", "Its objects are in the tables of those above it.")
-        if old.schema.is_stored(name) and old.schema.table_name(name) != new.schema.table_name(name):
-            raise _refused(name, "has another extent", "Its objects are in a table of that name.")
-        if old.schema.is_stored(name) != new.schema.is_stored(name):
-            reason = "A class is stored that has an extent, or that some attribute refers to."
-            if name in old.stored or any(below.name in old.stored for below in old.schema.below(name)):
-                raise _refused(name, "would be stored in other tables", reason)
+def _require_same_tables(old: ObjectModule, new: ObjectModule, is_empty: Callable[[str], bool]) -> None:
+    """Refuse other tables for objects that are there."""
+    for cls, table in old.stored.items():
+        if is_empty(cls):
+            continue
+        if cls not in new.schema.classes:
+            raise _refused(cls, "is not declared any more", "It has objects.", "Delete its objects first.")
+        if _table_name(new, cls) not in (table.name, None):
+            raise _refused(cls, "has another extent", "Its objects are in a table of that name.")
+        if old.schema.classes[cls].parent != new.schema.classes[cls].parent:
+            raise _refused(cls, "extends another class", "Its objects are in the tables of those above it.")
+        if _line_of_tables(old, cls) != _line_of_tables(new, cls):
+            reason = "Its objects are in the tables of all classes above it that have an extent, or are referred to."
+            raise _refused(cls, "would be stored in other tables", reason)
+
+
+def _table_name(module: ObjectModule, cls: str) -> str | None:
+    return module.stored[cls].name if cls in module.stored else None
+
+
+def _line_of_tables(module: ObjectModule, cls: str) -> set[str]:
+    return {module.stored[above].name for above in module.lines[cls]}
 
 
 def _altered(
-    catalog: Catalog, old: ObjectModule, new: ObjectModule, cls: str, values: Mapping[str, Any]
+    catalog: Catalog,
+    old: ObjectModule,
+    new: ObjectModule,
+    cls: str,
+    values: Mapping[str, Any],
+    is_empty: Callable[[str], bool],
 ) -> AlteredTable | None:
     """The table of a stored class with its new attributes; None if it stays as it is."""
     before, table = catalog.table(old.stored[cls].name), new.stored[cls]
@@ -84,7 +107,7 @@ def _altered(
     wider = [step for name in were if name in are and (step := _step(cls, were[name], are[name])) is not None]
     added = [_added(new, cls, attribute, values) for name, attribute in are.items() if name not in were]
     steps = (*(Alteration("drop", name) for name in gone), *wider, *added)
-    unique = tuple(_new_keys(old, new, cls))
+    unique = () if is_empty(cls) else tuple(_new_keys(old, new, cls, values))
     if table == before and not steps and not unique:
         return None
     return AlteredTable(before, table, steps, dropped=gone, constraints=unique)
@@ -92,7 +115,8 @@ def _altered(
 
 def _step(cls: str, was: Attribute, now: Attribute) -> Alteration | None:
     """What is done to the column of an attribute that stays; most often nothing."""
-    same = (was.target, was.collection, was.inverse) == (now.target, now.collection, now.inverse)
+    # A relationship without its other end is a plain reference, and refers to what it did.
+    same = (was.target, was.collection) == (now.target, now.collection) and now.inverse in (was.inverse, None)
     if not same or (was.collection is not None and was.type != now.type) or not is_wider(was.field, now.field):
         raise _refused(cls, f'has another attribute "{now.name}"', "Values that are there are not of that kind.")
     if not {*was.among} <= {*now.among} or (now.among and not was.among):
@@ -110,12 +134,15 @@ def _added(new: ObjectModule, cls: str, attribute: Attribute, values: Mapping[st
     return Alteration.add(attribute.field, attribute_value(attribute, values.get(place), place))
 
 
-def _new_keys(old: ObjectModule, new: ObjectModule, cls: str) -> Iterator[UniqueConstraint]:
-    """The keys of a class that it did not have, which its objects may violate."""
+def _new_keys(old: ObjectModule, new: ObjectModule, cls: str, values: Mapping[str, Any]) -> Iterator[UniqueConstraint]:
+    """The keys of a class that it did not have, which its objects may violate. Keys with NULL are not compared."""
     for key in new.schema.classes[cls].keys:
-        if key not in old.schema.classes[cls].keys and all(name in old.attributes[cls] for name in key):
+        added = [name for name in key if name not in old.attributes[cls]]
+        if key in old.schema.classes[cls].keys:
+            continue
+        if not added:
             yield UniqueConstraint(key, f"key {', '.join(key)}")
-        elif key not in old.schema.classes[cls].keys:
+        elif all(values.get(f"{new.schema.declares(cls, name)}.{name}") is not None for name in added):
             raise _refused(cls, f"has the key ({', '.join(key)})", "Objects that are there would be equal in it.")
 
 

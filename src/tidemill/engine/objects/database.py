@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.odl.resolve import modules_in
 from tidemill.compiler.frontends.odl.write import write_odl
 from tidemill.compiler.frontends.oql.statements import OqlView
 from tidemill.compiler.frontends.script.statements import OqlText
@@ -18,6 +19,7 @@ from tidemill.engine.boundary import public_class, public_function
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.oql_queries import read_oql
+from tidemill.engine.catalog.view_instances import instance_classes, is_identified
 from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle
 from tidemill.engine.inspect.explain import explanation_of
@@ -30,8 +32,10 @@ from tidemill.engine.objects.events import ObjectEvent, events_of
 from tidemill.engine.objects.nested_records import NestedRecords
 from tidemill.engine.objects.record_input import located_records
 from tidemill.engine.objects.stored_objects import StoredObjects
+from tidemill.engine.objects.view_instances import ViewInstances
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.results import Result
+from tidemill.engine.statements.parameters import markers_of_query, parameters_of, require_given
 from tidemill.engine.statements.select import select_oql
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.classes import OID, ObjectSchema
@@ -91,8 +95,7 @@ class Objects:
         return self._module.schema
 
     def alter(self, odl: str | Path, values: Mapping[str, Any] | None = None) -> None:
-        """Declare the classes anew, in one commit: attributes and classes may come, attributes may go, and get wider
-        types.
+        """Declare the classes anew, in one commit: attributes and classes come and go, and attributes get wider types.
 
         Objects that are there have NULL and empty collections in new attributes, or one of ``values``:
         ``{"part.weight": 1}``. Refused with the reason where objects or views would not fit.
@@ -106,13 +109,15 @@ class Objects:
         {'oid': 1, 'id': 1, 'size': 7}
         """
         name, text = (str(odl), odl.read_text(encoding="utf-8")) if isinstance(odl, Path) else ("odl", odl)
+        self._declare_anew(ObjectModule.of(text, name), values or {})
+
+    def _declare_anew(self, module: ObjectModule, values: Mapping[str, Any]) -> None:
         with self._engine.settled():
             if self._engine.object_epoch_open:
                 raise Unsupported("an epoch of objects is under way", hint="End it first.")
             self._engine.state.require_writable()
-            module = ObjectModule.of(text, name)
-            change = class_change(self._engine.catalog, self._module, module, values or {})
-            self._engine.altering.tables.alter_owned(change.altered, change.apply)
+            change = class_change(self._engine.catalog, self._module, module, values, self._stored.is_empty)
+            self._engine.altering.tables.alter_owned(change.altered, change.apply, change.removed)
 
     @property
     def text(self) -> str:
@@ -163,8 +168,18 @@ class Objects:
     @public_function
     def _commit(self, draft: ObjectDraft) -> None:
         check_draft(draft)
-        self._apply(changes_of_draft(draft), draft.last)
-        self._happened = lambda: events_of(draft)
+        before = self._engine.store.epoch
+        epoch = self._apply(changes_of_draft(draft), draft.last)
+        self._happened = partial(self._events, partial(events_of, draft), before, epoch)
+
+    def _events(self, own: Callable[[], Iterable[ObjectEvent]], before: int, epoch: int) -> Iterable[ObjectEvent]:
+        """The events of objects, and of rows of views unless nothing was committed."""
+        return own() if epoch == before else self._instances.with_events(list(own()), epoch)
+
+    @property
+    def _instances(self) -> ViewInstances:
+        """The rows of views that have identities."""
+        return ViewInstances(self._engine)
 
     def _apply(self, changes: Mapping[str, ChangeSet], last: int) -> int:
         """Commit checked rows of objects; ``last`` is the last identity given."""
@@ -175,7 +190,8 @@ class Objects:
 
     @property
     def events(self) -> list[ObjectEvent]:
-        """The net events of the last epoch of objects, including those of inverses of relationships."""
+        """The net events of the last epoch of objects, including those of inverses of relationships, and of rows of
+        views that have identities."""
         with self._engine.lock:
             if not isinstance(self._happened, list):
                 self._happened = list(self._happened())
@@ -186,7 +202,7 @@ class Objects:
     def create(self, cls: str, /, **values: Any) -> int:
         """Create an object; returns its identity. References are given as identities, collections as lists."""
         with self._drafting() as draft:
-            return draft.create(cls.lower(), values)
+            return draft.create(self._module.class_named(cls), values)
 
     def modify(self, oid: int, /, **values: Any) -> None:
         """Set attributes and relationships of an object."""
@@ -254,27 +270,30 @@ class Objects:
     def _class_called(self, name: str) -> str:
         """The class with this name or extent name."""
         found = self.schema.extents().get(name.lower())
-        cls = name.lower() if found is None else found.name
+        cls = self._module.class_named(name) if found is None else found.name
         self._module.attributes_of(cls)
         return cls
 
     def _take(self, draft: ObjectDraft, tables: Mapping[str, pa.Table]) -> int:
         bulk = BulkLoad(draft, tables)
+        before = self._engine.store.epoch
         epoch = self._apply(bulk.changes(), draft.last)
-        self._happened = bulk.events
+        self._happened = partial(self._events, bulk.events, before, epoch)
         return epoch
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def get(self, oid: int) -> dict[str, Any]:
-        """The attributes of an object, including changes of the open epoch."""
+    def get(self, oid: int | str) -> dict[str, Any]:
+        """The attributes of an object, including changes of the open epoch; or a row of a view by its identity."""
+        if isinstance(oid, str):
+            return self._instances.get(oid)
         values, cls = self._look(oid)
         kinds = self._module.attributes[cls]
         return {OID: oid} | {name: present(value, kinds[name].field.type) for name, value in values.items()}
 
-    def class_of(self, oid: int) -> str:
-        """The class that an object was created as."""
-        return self._look(oid)[1]
+    def class_of(self, oid: int | str) -> str:
+        """The class that an object was created as; or the view of a row with an identity."""
+        return self._look(oid)[1] if isinstance(oid, int) else self._instances.view_of(oid).name
 
     def _look(self, oid: int) -> tuple[Mapping[str, Any], str]:
         with self._engine.lock:
@@ -288,12 +307,13 @@ class Objects:
 
     def find(self, cls: str, /, **key: Any) -> int | None:
         """The identity of the object with these key values; None if there is none."""
-        attributes = self._module.attributes_of(cls.lower())
+        cls = self._module.class_named(cls)
+        attributes = self._module.attributes_of(cls)
         names = [name.lower() for name in key]
         for name in names:
             if name not in attributes:
                 raise UnknownName(f'class "{cls}" has no attribute "{name}"', hint=f"There is {', '.join(attributes)}.")
-        if not any(set(names) == set(known) for _, known in self._module.keys[cls.lower()]):
+        if not any(set(names) == set(known) for _, known in self._module.keys[cls]):
             raise Unsupported(
                 f'{", ".join(names) or "nothing"} is no key of class "{cls}"',
                 hint="Objects are found by a key; ask for others with query().",
@@ -303,11 +323,11 @@ class Objects:
         )
         with self._engine.lock:
             touched = self._open.records if self._open is not None else {}
-            rows = self._stored.rows(cls.lower(), names, [value]).get(value, [])
+            rows = self._stored.rows(cls, names, [value]).get(value, [])
             if rows and rows[0][0] not in touched:
                 return int(rows[0][0])
             for record in touched.values():
-                values = record.new if record.cls in self._below(cls.lower()) else None
+                values = record.new if record.cls in self._below(cls) else None
                 if values is not None and tuple(values[name] for name in names) == value:
                     return record.oid
             return None
@@ -337,9 +357,27 @@ class Objects:
     def define(self, text: str, **options: str) -> ViewHandle:
         """Create a materialized view from ``define name() as query``, in OQL; ``options`` are those of views in SQL.
 
-        The default strategy is ``lineage``. With several definitions the last view is returned.
+        The default strategy is ``lineage``. With several definitions the last view is returned. With
+        ``identity="lineage"`` rows have identities, which ``get`` reads and ``events`` names.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     db = objects(wh, "module m { class part (extent Parts) { attribute long id; attribute part of; }; }")
+        ...     text = "define pairs() as select struct(a: p.id, of: p.of) from p in Parts"
+        ...     view = db.define(text, identity="lineage")
+        ...     wheel = db.create("part", id=1)
+        ...     print(*view.rows(), db.get("pairs/1"))
+        ('pairs/1', 1, None) {'oid': 'pairs/1', 'a': 1, 'of': None}
         """
-        found = read_oql(OqlText(text, "oql"), self._module, self._engine.committed.relations)
+        committed = self._engine.committed
+        instances = instance_classes(committed, text)
+        found = read_oql(
+            OqlText(text, "oql"),
+            self._module,
+            committed.relations,
+            instances=instances,
+            identified=is_identified("oql", options),
+        )
         defined = [one for one in found if isinstance(one, OqlView)]
         if len(defined) < len(found):
             raise ParseError("only definitions were expected", where="oql", hint="Say define name() as query.")
@@ -349,9 +387,25 @@ class Objects:
             self._engine.definitions.create_view(view)
         return ViewHandle(self._engine, self._engine.committed.view(defined[-1].name))
 
-    def query(self, text: str) -> Result:
-        """The result of an OQL query, as of the last epoch."""
-        return noted(partial(select_oql, self._engine, OqlText(text, "oql")))
+    def query(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None, /, **parameters: Any) -> Result:
+        """The result of an OQL query, as of the last epoch.
+
+        ``parameters`` are the values of ``:name`` in the text, and so is a dictionary ``args``; a list has those of
+        ``$1``, ``$2`` or of each ``?``. Objects are given as identities.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     db = objects(wh, "module m { class part (extent Parts) { attribute long id; attribute part of; }; }")
+        ...     wheel = db.create("part", id=1)
+        ...     spoke = db.create("part", id=2, of=wheel)
+        ...     print(db.query("select p.id from p in Parts where p.of = $1 and p.id < $2", [wheel, 9]))
+        id
+        2
+        """
+        query, given = OqlText(text, "oql"), parameters_of(args, parameters)
+        require_given(markers_of_query(query), given, "query")
+        with self._engine.given(given):
+            return noted(partial(select_oql, self._engine, query))
 
     def explain(self, view: str) -> str:
         """Explain how a view is maintained, which events it listens to, and why."""
@@ -379,7 +433,8 @@ def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[
 def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
     """The objects of a warehouse, with the classes that ``odl`` declares: its text, or the path of a file.
 
-    The first call creates their tables. Later ``odl`` may be omitted; if given, it must declare the same classes.
+    The first call creates their tables. Later ``odl`` may be omitted; if given, it must declare the same classes, or
+    further modules, whose classes may refer to those that there are.
     """
     engine = wh._engine
     name = "odl"
@@ -391,16 +446,17 @@ def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
             if known is None:
                 raise UnknownName("the warehouse has no objects yet", hint="Declare their classes: objects(wh, odl).")
             return Objects(engine, known)
-        module = ObjectModule.of(odl, name)
         if known is None:
-            _declare(engine, module)
-            known = module
-        elif known.schema != module.schema:
+            known = ObjectModule.of(odl, name)
+            _declare(engine, known)
+        elif not {*modules_in(odl, name)} & {*known.schema.modules}:
+            known = known.with_modules(odl, name)
+            Objects(engine, known)._declare_anew(known, {})
+        elif not known.declares_same(odl, name):
             raise NameTaken(
                 f'the warehouse has objects of module "{known.schema.name}", and other classes were declared',
                 where=name,
-                detail="A warehouse has one module.",
-                hint="Leave the text out, and declare its classes anew: objects(wh).alter(odl).",
+                hint="Leave the text out, and declare all its classes anew: objects(wh).alter(odl).",
             )
         return Objects(engine, known)
 

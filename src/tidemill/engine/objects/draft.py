@@ -54,6 +54,7 @@ class ObjectDraft:
     def create(self, cls: str, given: Mapping[str, Any]) -> int:
         """Create an object of a class; attributes that are not given are NULL, collections empty."""
         attributes = self.module.attributes_of(cls)
+        self.module.require_creatable(cls)
         values = self._checked(cls, given, f"new {cls}")
         self.last += 1
         empty = {name: None if a.collection is None else () for name, a in attributes.items()}

@@ -16,14 +16,14 @@ __all__ = ["ObjectEvent", "events_of"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """An event: its kind and place, the object, and the element of a collection.
+    """An event: its kind and place, the object or row of a view, and the element of a collection.
 
     It is ``implicit`` if it follows from another event: of the inverse of a relationship, or of a modified element.
     """
 
     event: UpdateEvent
     place: str
-    oid: int
+    oid: int | str
     element: Any = None
     implicit: bool = False
 

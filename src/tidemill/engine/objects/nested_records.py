@@ -73,6 +73,7 @@ class NestedRecords:
         given = {str(name).lower(): value for name, value in record.items() if value is not None}
         cls = self._class(cls, given, where)
         attributes = self._module.attributes_of(cls)
+        self._module.require_creatable(cls)
         plain = self._plain(cls)
         self._last += 1
         row: dict[str, Any] = {OID: self._last}

@@ -25,6 +25,7 @@ from tidemill.model.types import Type
 __all__ = [
     "Parameters",
     "marker_named",
+    "markers_of_query",
     "markers_of_script",
     "parameters_of",
     "refuse_markers",
@@ -146,7 +147,19 @@ def markers_of_script(statements: Iterable[sql.Statement]) -> dict[str, TextLoca
     return found
 
 
+def markers_of_query(query: sql.OqlText) -> dict[str, TextLocation]:
+    """The markers of a query in OQL with their places."""
+    from tidemill.compiler.frontends.oql.syntax.parse import (
+        markers_of_oql,  # a front end of its own, which few warehouses need
+    )
+
+    return markers_of_oql(query.text, query.name)
+
+
 def _markers_of(statement: sql.Statement) -> dict[str, TextLocation]:
+    match statement:
+        case sql.SelectOql(query=text) | sql.CreateView(tree=sql.OqlText() as text):
+            return markers_of_query(text)
     return {marker: at for tree in sql.trees_of(statement) for marker, at in markers_in(tree).items()}
 
 
@@ -155,11 +168,11 @@ def refuse_parameters(statement: sql.CreateView) -> None:
     _refuse_in_definition("view", _markers_of(statement))
 
 
-def require_given(markers: Mapping[str, TextLocation], given: Parameters) -> None:
-    """Refuse a marker without a value, and a value without a marker."""
+def require_given(markers: Mapping[str, TextLocation], given: Parameters, call: str = "sql") -> None:
+    """Refuse a marker without a value, and a value without a marker; they were given with ``call``."""
     for marker, place in markers.items():
         if marker not in given:
-            how = f'sql(text, {{"{marker[1:]}": ...}})' if marker[0] == ":" else "sql(text, [...])"
+            how = f'{call}(text, {{"{marker[1:]}": ...}})' if marker[0] == ":" else f"{call}(text, [...])"
             raise UnknownName(
                 f'parameter "{marker}" has no value',
                 where=place,

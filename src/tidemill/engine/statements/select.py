@@ -20,6 +20,7 @@ from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.entries.oql_queries import read_oql
+from tidemill.engine.catalog.view_instances import instance_classes
 from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS, with_information
@@ -76,7 +77,8 @@ def select_oql(engine: Engine, query: OqlText) -> Result:
         OqlAnswer,  # a front end of its own, which few warehouses need
     )
 
-    found = read_oql(query, engine.catalog.module, engine.catalog.relations)
+    instances = instance_classes(engine.catalog, query.text)
+    found = read_oql(query, engine.catalog.module, engine.catalog.relations, engine.parameters, instances=instances)
     if len(found) != 1 or not isinstance(found[0], OqlAnswer):
         raise ParseError("one query was expected", where=query.name, hint="A view is made by define().")
     asked = TranslatedQuery(found[0].relation, found[0].visible, found[0].order)

@@ -14,9 +14,9 @@ from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import Program, Stage
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key, check_unique
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf

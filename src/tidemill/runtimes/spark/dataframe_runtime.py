@@ -33,6 +33,7 @@ from tidemill.program.stages import (
 from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.arrow_frames import frame_of_arrow
+from tidemill.runtimes.spark.execution.base_reads import READS, BaseReads
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_settings import is_small, plan_for
 from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
@@ -92,6 +93,7 @@ class DataFrameRuntime(StateInStore):
         self._rows: dict[str, int] = defaultdict(int)
         self._replacing: dict[str, dict[str, Replace]] = defaultdict(dict)
         self._changes: dict[str, ChangeSet] = {}
+        self._reads = BaseReads()
 
     def _fields_of(self, outer: Callable[[str], tuple[Field, ...]]) -> Callable[[str], tuple[Field, ...]]:
         return lambda name: map_fields(self._maps[name]) if name in self._maps else outer(name)
@@ -185,6 +187,9 @@ class DataFrameRuntime(StateInStore):
                     size = self._size(change)
                     small = self._is_small(statement.query, size)
                     self._add(stage, target.name, lower_add(statement, target, bind, size, single_task=small))
+                    for counted in self._reads.counting(stage, statement.query):
+                        bind = self._binding(counted, change)
+                        self._reads.queries[stage.name].append(lower_add(Add(READS.name, counted), READS, bind, size))
 
     def _add(self, stage: Stage, target: str, rows: str) -> None:
         self._added[target].append(rows)
@@ -207,7 +212,14 @@ class DataFrameRuntime(StateInStore):
             self._touched.settle()
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
+            if counting := self._reads.queries.pop(stage.name, ()):
+                sql = stages.lower_linear(counting, READS.keys)
+                self._reads.note(stage.name, self._collector.collect_change(sql, READS.name, READS.keys, 0))
             return self._collect(stage, rows, stored=True)
+
+    def base_reads(self, stage: str) -> Mapping[str, int]:
+        """The number of rows of each relation that were read to maintain a stage with lineage, since first asked."""
+        return self._reads.of(stage)
 
     def load(self, stage: Stage) -> ChangeSet:
         """Fill an empty ``stage`` from the whole contents of its inputs."""
@@ -494,6 +506,7 @@ class DataFrameRuntime(StateInStore):
         self._added.clear()
         self._rows.clear()
         self._replacing.clear()
+        self._reads.queries.clear()
         self._changes = {}
 
 

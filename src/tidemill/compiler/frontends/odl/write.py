@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tidemill.compiler.frontends.odl.parse import PRIMITIVE_TYPES
 from tidemill.model import types as t
@@ -33,23 +34,42 @@ def write_odl(schema: ObjectSchema) -> str:
       };
     };
     """
-    lines = [line for found in schema.classes.values() for line in _class(found)]
-    return "\n".join([f"module {schema.name} {{", *lines, "};"])
+    return "\n".join(line for name in schema.modules for line in _module(schema, name))
+
+
+def _module(schema: ObjectSchema, name: str) -> Iterator[str]:
+    yield f"module {name} {{"
+    for called, constant in schema.constants.items():
+        if constant.module == name:
+            yield f"  const {_spelled(constant.type)} {called} = {_constant(constant.value)};"
+    for found in schema.classes.values():
+        if found.module == name:
+            yield from _class(found)
+    yield "};"
+
+
+def _constant(value: Any) -> str:
+    if not isinstance(value, str):
+        return str(value).lower()
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _class(found: ObjectClass) -> Iterator[str]:
     extends = f" extends {found.parent}" if found.parent is not None else ""
+    extends += f" : {', '.join(found.interfaces)}" if found.interfaces else ""
     keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in found.keys)
     told = [f"extent {found.extent}"] if found.extent is not None else []
     told += [f"{'key' if len(found.keys) == 1 else 'keys'} {keys}"] if keys else []
-    yield f"  class {found.name}{extends}{' (' + ' '.join(told) + ')' if told else ''} {{"
+    word = "interface" if found.is_interface else "class"
+    yield f"  {word} {found.name}{extends}{' (' + ' '.join(told) + ')' if told else ''} {{"
     for attribute in found.attributes:
         yield f"    {_member(attribute)};"
     yield "  };"
 
 
 def _member(attribute: Attribute) -> str:
-    kind = attribute.target or (_enum(attribute) if attribute.among else _spelled(attribute.type))
+    kind = attribute.target or (_enum(attribute) if attribute.among else _kind(attribute.name, attribute.type))
     if attribute.collection is not None:
         kind = f"{attribute.collection.value}<{kind}>"
     if attribute.inverse is None:
@@ -60,6 +80,14 @@ def _member(attribute: Attribute) -> str:
 def _enum(attribute: Attribute) -> str:
     """An enum, named after its attribute."""
     return f"enum {attribute.name}_names {{{', '.join(attribute.among)}}}"
+
+
+def _kind(name: str, type_: Type) -> str:
+    """The type of a value; a struct, named after what has it, with its members."""
+    if not isinstance(type_, t.Struct):
+        return _spelled(type_)
+    members = " ".join(f"{_kind(f.name, f.type)} {f.name};" for f in type_.fields)
+    return f"struct {name}_members {{{members}}}"
 
 
 def _spelled(type_: Type) -> str:

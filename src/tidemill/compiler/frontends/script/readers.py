@@ -50,7 +50,7 @@ from tidemill.compiler.frontends.sql.grammar.statement_cursor import (
 )
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
-from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_partitioning
+from tidemill.compiler.frontends.viewdf.partition_by import at_partitioning, read_partitioning
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
@@ -95,12 +95,12 @@ def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.Statem
         return read_create_table_as(cursor, place)
     if kept and is_lake_table(cursor):
         return read_lake_table(cursor, place)
-    while cursor.rest and not at_partition_by(cursor) and not cursor.sees(*APPEND_ONLY):
+    while cursor.rest and not at_partitioning(cursor) and not cursor.sees(*APPEND_ONLY):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
     refuse_unsupported_arguments(tree, cursor.source)
     table = replace(read_table(tree, cursor.source, kept), append_only=cursor.accept(*APPEND_ONLY))
-    if at_partition_by(cursor):
+    if at_partitioning(cursor):
         table = replace(table, partitioning=read_partitioning(cursor, table.fields, kept))
     return st.CreateTable(place, table, bool(tree.args.get("exists")))
 
@@ -288,10 +288,11 @@ def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView
 
 
 def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayLate:
-    """``REPLAY LATE name [WHERE condition]``."""
+    """``REPLAY LATE name [AHEAD] [WHERE condition]``."""
     name = cursor.name("table or stream")
+    ahead = cursor.accept("AHEAD")
     where = ParsedText(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
-    return st.ReplayLate(place, name, where)
+    return st.ReplayLate(place, name, where, ahead)
 
 
 def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:

@@ -87,6 +87,8 @@ def require_unbound(table: Table, column: str, done: str) -> None:
     cut = table.partitioning
     if bound is None and cut is not None and cut.column == column:
         bound = f"The table is partitioned by it, EVERY {format_duration(cut.every)}."
+        if not cut.is_cut:
+            bound = "Late changes of the table are judged by it."
         hint = "Create another table, and INSERT the rows of this one."
     if bound:
         raise Unsupported(f'column "{column}" of "{table.name}" cannot be {done}', detail=bound, hint=hint)

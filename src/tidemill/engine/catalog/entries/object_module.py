@@ -24,8 +24,37 @@ class ObjectModule:
 
     @classmethod
     def of(cls, text: str, name: str = "odl") -> ObjectModule:
-        """Parse a module; errors call the text ``name``."""
+        """Parse modules; errors call the text ``name``."""
         return cls(text, read_odl(text, name))
+
+    def with_modules(self, text: str, name: str) -> ObjectModule:
+        """These modules, and those of a text, which may refer to them."""
+        return ObjectModule(f"{self.text.rstrip()}\n{text}", read_odl(text, name, beside=self.text))
+
+    def declares_same(self, text: str, name: str) -> bool:
+        """True if the modules of a text have the classes and constants that they have here."""
+        other = read_odl(text, name, beside=self.text)
+        return (other.classes, other.constants) == (self.schema.classes, self.schema.constants)
+
+    def class_named(self, name: str) -> str:
+        """The name of a class, which may be given as ``module::class``."""
+        module, scoped, cls = name.lower().rpartition("::")
+        known = self.schema.classes.get(cls)
+        return cls if not scoped or (known is not None and known.module == module) else name.lower()
+
+    def require_creatable(self, cls: str) -> None:
+        """Refuse objects of an interface alone."""
+        if self.schema.classes[cls].is_interface:
+            below = [one.name for one in self.schema.below(cls) if not one.is_interface and one.name in self.stored]
+            raise Unsupported(
+                f'"{cls}" is an interface, and has no objects of its own',
+                hint=f"Create an object of a class that has it: {', '.join(below) or 'there is none'}.",
+            )
+
+    @cached_property
+    def instance_classes(self) -> dict[tuple[str, tuple[ObjectClass, ...]], ObjectClass]:
+        """The classes of views whose rows have identities, by their text and the classes of views that it reads."""
+        return {}
 
     @cached_property
     def stored(self) -> dict[str, Table]:
@@ -69,7 +98,11 @@ class ObjectModule:
         found: dict[str | None, list[str]] = {None: []} | {name: [] for name in self.stored}
         for name in self.stored:
             above = self.lines[name][1:]
-            found[above[0] if above else None].append(name)
+            nearest = [one for one in above if not any(one in self.lines[other][1:] for other in above)]
+            for parent in nearest:
+                found[parent].append(name)
+            if not nearest:
+                found[None].append(name)
         return {name: tuple(below) for name, below in found.items()}
 
     @cached_property
@@ -110,10 +143,10 @@ class ObjectModule:
         """The stored classes that together hold each object of a class once: itself, or its nearest subclasses."""
         if found.name in self.stored:
             yield found.name
-        else:
-            for below in self.schema.classes.values():
-                if below.parent == found.name:
-                    yield from self.homes(below)
+            return
+        # Not the interfaces: an object may be of several of them.
+        below = [one.name for one in self.schema.below(found.name) if not one.is_interface and one.name in self.stored]
+        yield from (name for name in below if not any(other in self.lines[name][1:] for other in below))
 
     def referring_to(self, name: str) -> Iterator[tuple[str, Attribute]]:
         """The references without an inverse that may refer to objects of a class."""

@@ -8,6 +8,7 @@
 - ``temporary_views``: relations, maps and changes of an epoch as temporary views.
 - ``results``: results of jobs as changes: small ones collected as Arrow, large ones written to files of the store.
 - ``ad_hoc_queries``: queries over current contents, Spark's own answers, relations as DataFrames.
+- ``base_reads``: counts of the rows that stages with a lineage read.
 - ``time_partitions``: time partitions of a stage, recomputed from the partitions that they read.
 - ``ingest``: DataFrames and streaming queries that users hand over, as changes of a table; ``nested_records``: records
   of nested files.

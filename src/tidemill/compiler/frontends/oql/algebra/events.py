@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from tidemill.compiler.frontends.oql.algebra.attributes_read import CollectionUse, attributes_read, collection_roles
 from tidemill.compiler.frontends.oql.algebra.operators import Get, Operator, walk
+from tidemill.compiler.frontends.oql.calculus.terms import CastTerm
+from tidemill.compiler.frontends.oql.calculus.terms import walk as terms_of
+from tidemill.compiler.frontends.oql.calculus.types import ReferenceType
 from tidemill.model.classes import Attribute, ObjectSchema
 from tidemill.model.update_events import Listening, UpdateEvent
 
@@ -15,7 +18,7 @@ ELEMENTS = (UpdateEvent.INSERT_ELEMENT, UpdateEvent.DELETE_ELEMENT)
 
 def monitored_events(tree: Operator, schema: ObjectSchema) -> frozenset[Listening]:
     """The events that can change a view, and the classes and attributes where they occur."""
-    return frozenset((*_of_scans(tree), *_of_paths(tree, schema)))
+    return frozenset((*_of_scans(tree), *_of_paths(tree, schema), *_of_casts(tree, schema)))
 
 
 def _of_scans(tree: Operator) -> Iterator[Listening]:
@@ -23,6 +26,15 @@ def _of_scans(tree: Operator) -> Iterator[Listening]:
     for get in walk(tree):
         if isinstance(get, Get):
             yield from _all(MEMBERSHIP, get.extent.name)
+
+
+def _of_casts(tree: Operator, schema: ObjectSchema) -> Iterator[Listening]:
+    """Objects of a class to which something is cast: they may come after what refers to them as a number."""
+    for operator in walk(tree):
+        for term in (one for each in operator.terms for one in terms_of(each)):
+            if isinstance(term, CastTerm) and isinstance(term.of, ReferenceType):
+                extent = schema.classes[term.of.of].extent
+                yield from _all(MEMBERSHIP, extent) if extent is not None else ()
 
 
 def _of_paths(tree: Operator, schema: ObjectSchema) -> Iterator[Listening]:

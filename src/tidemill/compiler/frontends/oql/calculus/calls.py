@@ -19,6 +19,7 @@ from tidemill.compiler.frontends.oql.calculus.terms import (
     CalculusTerm,
     CollectionTerm,
     Comprehension,
+    ConstantTerm,
     MergeTerm,
     Monoid,
     Operation,
@@ -27,7 +28,7 @@ from tidemill.compiler.frontends.oql.calculus.terms import (
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, ReferenceType, ValueType
 from tidemill.compiler.frontends.oql.syntax import nodes as s
 from tidemill.model.classes import Collection
-from tidemill.model.errors import ParseError, TypeMismatch
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN
 
 
@@ -37,6 +38,8 @@ def from_apply(context: TermContext, node: s.ApplyNode, scope: VariableScope) ->
         return from_aggregate(context, node, scope)
     arguments = [context.term(argument, scope) for argument in node.arguments]
     check_classes(context, node.function, arguments)
+    if node.function in INCLUSIONS and any(isinstance(one.type, CollectionType) for one in arguments):
+        return from_inclusion(node.function, *arguments)
     special = COLLECTION_FUNCTIONS.get(node.function)
     if special is None:
         return operation(node.function, *arguments)
@@ -46,12 +49,38 @@ def from_apply(context: TermContext, node: s.ApplyNode, scope: VariableScope) ->
     return function(context, *arguments)
 
 
+def from_compared(context: TermContext, node: s.ComparedNode, scope: VariableScope) -> CalculusTerm:
+    """``x > all e`` and ``x = any e``: ``for all`` and ``exists`` elements of ``e``."""
+    value, collection = context.term(node.left, scope), context.term(node.right, scope)
+    if node.function == "eq" and not node.every:
+        return from_in(context, value, collection)
+    generator = context.over(collection)
+    check_classes(context, node.function, [value, generator.variable])
+    test = operation(node.function, value, generator.variable)
+    return Comprehension(Monoid.ALL if node.every else Monoid.SOME, test, (generator,), ValueType(BOOLEAN))
+
+
+def from_inclusion(function: str, left: CalculusTerm, right: CalculusTerm) -> CalculusTerm:
+    """``<=`` of two sets is inclusion, and ``<`` that of a smaller set."""
+    common_oql_type([element_type(left), element_type(right)])
+    for one in (left, right):
+        if isinstance(one.type, CollectionType) and one.type.collection is not Collection.SET:
+            raise Unsupported(
+                f"{one.type} cannot be compared by inclusion",
+                detail="The inclusion of bags would have to count equal elements, and lists have no order.",
+                hint="Compare sets: distinct(e).",
+            )
+    part, whole = (left, right) if function in ("le", "lt") else (right, left)
+    included = operation("is_subset", part, whole)
+    return included if function in ("le", "ge") else operation("and", included, operation("ne", part, whole))
+
+
 def check_classes(context: TermContext, function: str, arguments: Sequence[CalculusTerm]) -> None:
     """Refuse to compare objects of unrelated classes."""
     if function not in ("eq", "ne") or not all(isinstance(one.type, ReferenceType) for one in arguments):
         return
-    one, other = ([above.name for above in context.schema.line(k.of)] for k in classes_of(arguments))
-    if one[0] not in other and other[0] not in one:
+    one, other = (kind.of for kind in classes_of(arguments))
+    if not context.schema.may_be_both(one, other):
         raise TypeMismatch(f"{arguments[0].type} is never {arguments[1].type}", hint="Compare their attributes.")
 
 
@@ -123,7 +152,8 @@ def from_exists(context: TermContext, collection: CalculusTerm) -> CalculusTerm:
 
 def from_in(context: TermContext, value: CalculusTerm, collection: CalculusTerm) -> CalculusTerm:
     """``x in e``: a membership test on a stored or given collection, else a comprehension."""
-    if isinstance(collection, PathTerm | CollectionTerm):
+    check_classes(context, "eq", [value, context.over(collection).variable])
+    if isinstance(collection, PathTerm | CollectionTerm | ConstantTerm):
         element_type(collection)
         return operation("in_collection", value, collection)
     generator = context.over(collection)
@@ -139,6 +169,16 @@ def converting_to(monoid: Monoid) -> Callable[[TermContext, CalculusTerm], Calcu
         return Comprehension(monoid, generator.variable, (generator,), of)
 
     return rule
+
+
+def from_unique(context: TermContext, collection: CalculusTerm) -> CalculusTerm:
+    """``unique(e)``: true for a collection of one element."""
+    if isinstance(collection, PathTerm) and not is_partition(context, collection):
+        element_type(collection)
+        return operation("eq", operation("count_elements", collection), integer(1))
+    generator = context.over(collection)
+    found = Comprehension(Monoid.COUNT, generator.variable, (generator,), ValueType(BIGINT))
+    return operation("eq", found, integer(1))
 
 
 def from_flatten(context: TermContext, collection: CalculusTerm) -> CalculusTerm:
@@ -191,6 +231,9 @@ def defined(function: str) -> Callable[[TermContext, CalculusTerm], CalculusTerm
     return rule
 
 
+INCLUSIONS = ("lt", "le", "gt", "ge")
+"""Comparisons that ask for inclusion where both sides are sets."""
+
 COLLECTION_FUNCTIONS: dict[str, tuple[Callable[..., CalculusTerm], int]] = {
     "distinct": (converting_to(Monoid.SET), 1),
     "element": (from_element, 1),
@@ -206,5 +249,6 @@ COLLECTION_FUNCTIONS: dict[str, tuple[Callable[..., CalculusTerm], int]] = {
     "last": (first_or_last(-1), 1),
     "listtoset": (converting_to(Monoid.SET), 1),
     "union": (merging("union"), 2),
+    "unique": (from_unique, 1),
 }
 """Functions of OQL that the algebra does not have, and their number of arguments."""

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.compiler.frontends.oql.calculus.functions import condition, element_type
 from tidemill.compiler.frontends.oql.calculus.terms import (
     CalculusTerm,
@@ -39,6 +40,8 @@ class TermContext(ABC):
     source: SourceText
     schema: ObjectSchema
     views: RelationFields
+    parameters: Mapping[str, Literal] | None = None
+    """The values of parameters by marker; None in a definition, which has none."""
     names: NameAllocator = field(default_factory=NameAllocator)
     grouped: GroupScope | None = None
 

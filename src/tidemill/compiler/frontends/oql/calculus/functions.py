@@ -7,15 +7,16 @@ from functools import reduce
 
 from tidemill.algebra.aggregates.registry import aggregate_type
 from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.conversions import cast, convert, typed
 from tidemill.algebra.expressions.scalars import Case, Column, Literal, Scalar
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, ConstantTerm, Monoid, Operation
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, OqlType, RecordType, ReferenceType, ValueType
+from tidemill.compiler.frontends.sql.expressions.function_calls import special_moment
 from tidemill.compiler.frontends.sql.expressions.literals import from_integer
 from tidemill.model.classes import Collection
 from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Date, Timestamp, Type
 
 TRUE = ConstantTerm(Literal(True, BOOLEAN))
 
@@ -34,7 +35,7 @@ def operation(function: str, *arguments: CalculusTerm) -> Operation:
         other = arguments[0] if _is_nil(arguments[1]) else arguments[1]
         return operation("is_null" if function == "eq" else "is_not_null", other)
     _check_objects(function, arguments)
-    of = apply_function(function, [_probe(argument) for argument in arguments]).type
+    of = apply_function(function, [probe(argument) for argument in arguments]).type
     return Operation(function, arguments, ValueType(of))
 
 
@@ -48,9 +49,16 @@ def _check_objects(function: str, arguments: Sequence[CalculusTerm]) -> None:
         raise TypeMismatch(f"{function} takes values, not {classes[0]}", hint="Name one of its attributes after a dot.")
 
 
-def _probe(term: CalculusTerm) -> Scalar:
+def probe(term: CalculusTerm) -> Scalar:
     """An expression of the same type, from which the type of a call is inferred."""
     return term.literal if isinstance(term, ConstantTerm) else Column("?", term.type.stored)
+
+
+def apply_cast(value: Scalar, target: Type) -> Scalar:
+    """A value as another type, by the rules of CAST; a constant is converted at once."""
+    if isinstance(target, Date | Timestamp) and isinstance(value, Literal) and value.of == STRING:
+        value = special_moment(value, target)
+    return typed(cast(value, target))
 
 
 def apply_function(function: str, arguments: Sequence[Scalar]) -> Scalar:
@@ -75,6 +83,11 @@ def element(array: Scalar) -> Scalar:
     return call("get_item", array, Case(((one, Literal(0, INT)),), Literal(-1, INT), INT))
 
 
+def is_subset(part: Scalar, whole: Scalar) -> Scalar:
+    """True if all elements of a set are in another one."""
+    return call("eq", call("size", call("array_except", part, whole)), Literal(0, INT))
+
+
 def sorted_of(function: str) -> Callable[..., Scalar]:
     """A function of two arrays with a sorted result, so that equal collections are equal arrays."""
 
@@ -92,6 +105,7 @@ OQL_SCALARS: dict[str, Callable[..., Scalar]] = {
     "count_elements": count_elements,
     "element": element,
     "in_collection": in_collection,
+    "is_subset": is_subset,
 }
 
 
@@ -144,5 +158,5 @@ def _common(one: OqlType, other: OqlType) -> OqlType:
         case RecordType(a), RecordType(b) if [name for name, _ in a] == [name for name, _ in b]:
             return RecordType(tuple((name, _common(x, y)) for (name, x), (_, y) in zip(a, b, strict=True)))
         case (ReferenceType(), ValueType()) | (ValueType(), ReferenceType()) | (ReferenceType(), ReferenceType()):
-            return ValueType(BIGINT)
+            return ValueType(common_type([one.stored, other.stored]))
     raise TypeMismatch(f"{one} and {other} cannot be elements of one collection")

@@ -14,7 +14,13 @@ from enum import Enum
 
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.text import text_of
-from tidemill.compiler.frontends.oql.calculus.types import CollectionType, OqlType, RecordType, ValueType
+from tidemill.compiler.frontends.oql.calculus.types import (
+    CollectionType,
+    OqlType,
+    RecordType,
+    ReferenceType,
+    column_type,
+)
 from tidemill.model.classes import Collection
 
 
@@ -95,7 +101,7 @@ class ConstantTerm(CalculusTerm):
 
     @property
     def type(self) -> OqlType:
-        return ValueType(self.literal.of)
+        return column_type(self.literal.of)
 
     def __str__(self) -> str:
         return "nil" if self.literal.value is None else text_of(self.literal)
@@ -132,6 +138,21 @@ class Operation(CalculusTerm):
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
+class CastTerm(CalculusTerm):
+    """A value converted to another type, or an object as one of a class: nil if it is none of that class."""
+
+    base: CalculusTerm
+    of: OqlType
+
+    @property
+    def type(self) -> OqlType:
+        return self.of
+
+    def __str__(self) -> str:
+        return f"cast({self.base}, {self.of.of if isinstance(self.of, ReferenceType) else self.of})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +264,7 @@ class GroupByTerm(CalculusTerm):
 def subterms(term: CalculusTerm) -> tuple[CalculusTerm, ...]:
     """The terms of which ``term`` is made; of a comprehension the domains and predicates, head and order."""
     match term:
-        case PathTerm(base=base):
+        case PathTerm(base=base) | CastTerm(base=base):
             return (base,)
         case Operation(arguments=arguments):
             return arguments
@@ -267,7 +288,7 @@ def _inside(qualifier: Qualifier) -> CalculusTerm:
 def map_subterms(term: CalculusTerm, change: Callable[[CalculusTerm], CalculusTerm]) -> CalculusTerm:
     """``term`` with the terms right below it changed."""
     match term:
-        case PathTerm(base=base):
+        case PathTerm(base=base) | CastTerm(base=base):
             return replace(term, base=change(base))
         case Operation(arguments=arguments):
             return replace(term, arguments=tuple(map(change, arguments)))

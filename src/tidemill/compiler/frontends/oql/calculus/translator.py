@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidemill.compiler.frontends.oql.calculus.calls import from_apply, from_star
+from tidemill.algebra.expressions.scalars import Literal
+from tidemill.compiler.frontends.oql.calculus.calls import from_apply, from_compared, from_star
+from tidemill.compiler.frontends.oql.calculus.casts import from_cast
 from tidemill.compiler.frontends.oql.calculus.context import GroupScope, TermContext, VariableScope
-from tidemill.compiler.frontends.oql.calculus.functions import common_oql_type
+from tidemill.compiler.frontends.oql.calculus.functions import common_oql_type, integer, operation
 from tidemill.compiler.frontends.oql.calculus.terms import (
     PARTITION,
     CalculusTerm,
@@ -35,8 +37,8 @@ from tidemill.compiler.frontends.oql.syntax import nodes as s
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.compiler.frontends.text.source import locating_errors
 from tidemill.model.classes import Collection
-from tidemill.model.errors import ParseError, TypeMismatch
-from tidemill.model.types import BOOLEAN
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, BOOLEAN
 
 
 class TermTranslator(TermContext):
@@ -54,15 +56,31 @@ class TermTranslator(TermContext):
             return scope[name]
         extents = self.schema.extents()
         if name in extents:
-            return Extent(name, CollectionType(Collection.SET, ReferenceType(extents[name].name)), node.text)
+            members = ReferenceType(extents[name].name, extents[name].identity)
+            return Extent(name, CollectionType(Collection.SET, members), node.text)
         if name in self.views:
             row = RecordType(tuple((f.name, column_type(f.type)) for f in self.views[name]))
             return Extent(name, CollectionType(Collection.BAG, row), node.text)
+        if name in self.schema.constants:
+            constant = self.schema.constants[name]
+            return ConstantTerm(Literal(constant.value, constant.type))
         raise unknown_name("variable, extent or view", node.text, [*scope, *extents, *self.views])
 
     def from_constant(self, node: s.ConstantNode, scope: VariableScope) -> CalculusTerm:
         """A constant."""
         return ConstantTerm(node.literal)
+
+    def from_parameter(self, node: s.ParameterNode, scope: VariableScope) -> CalculusTerm:
+        """The value of a parameter."""
+        if self.parameters is None:
+            raise Unsupported(
+                f'the definition of a view cannot hold the parameter "{node.marker}"',
+                detail="It is stored as it is written, and a parameter has a value for one call only.",
+                hint="Write the value itself, or let the view have a column for it and filter what you read.",
+            )
+        if node.marker not in self.parameters:
+            raise unknown_name("value for parameter", node.marker, self.parameters)
+        return ConstantTerm(self.parameters[node.marker])
 
     def from_dot(self, node: s.DotNode, scope: VariableScope) -> CalculusTerm:
         """A step along a path."""
@@ -105,6 +123,13 @@ class TermTranslator(TermContext):
         generator = self.over(self.term(node.domain, scope), node.variable)
         test = self.condition(node.condition, {**scope, node.variable: generator.variable})
         return Comprehension(Monoid.ALL if node.every else Monoid.SOME, test, (generator,), ValueType(BOOLEAN))
+
+    def from_unique(self, node: s.UniqueNode, scope: VariableScope) -> CalculusTerm:
+        """``exists unique x in e: p``: a count of one."""
+        generator = self.over(self.term(node.domain, scope), node.variable)
+        test = self.condition(node.condition, {**scope, node.variable: generator.variable})
+        found = Comprehension(Monoid.COUNT, generator.variable, (generator, test), ValueType(BIGINT))
+        return operation("eq", found, integer(1))
 
     def from_select(self, node: s.SelectNode, scope: VariableScope) -> CalculusTerm:
         """A query: a comprehension with FROM and WHERE as qualifiers."""
@@ -179,12 +204,16 @@ def _with_head(scope: VariableScope, head: CalculusTerm) -> VariableScope:
 
 TERM_RULES: dict[type[s.SyntaxNode], Callable[[TermTranslator, Any, VariableScope], CalculusTerm]] = {
     s.ApplyNode: from_apply,
+    s.CastNode: from_cast,
+    s.ComparedNode: from_compared,
     s.ConstantNode: TermTranslator.from_constant,
     s.StructNode: TermTranslator.from_struct,
     s.DotNode: TermTranslator.from_dot,
     s.StarNode: from_star,
     s.CollectionNode: TermTranslator.from_collection,
     s.NameNode: TermTranslator.from_name,
+    s.ParameterNode: TermTranslator.from_parameter,
+    s.UniqueNode: TermTranslator.from_unique,
     s.QuantifiedNode: TermTranslator.from_quantified,
     s.SelectNode: TermTranslator.from_select,
 }

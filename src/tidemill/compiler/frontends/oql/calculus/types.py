@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemill.model.classes import Attribute, Collection, ObjectSchema
-from tidemill.model.types import BIGINT, Array, Field, Struct, Type
+from tidemill.model.classes import Attribute, Collection, ObjectClass, ObjectSchema
+from tidemill.model.types import BIGINT, STRING, Array, Field, Struct, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,14 @@ class ValueType(OqlType):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceType(OqlType):
-    """An object of a class, or nil."""
+    """An object of a class, or a row of a view with identities; or nil."""
 
     of: str
+    identity: Type = BIGINT
 
     @property
     def stored(self) -> Type:
-        return BIGINT
+        return self.identity
 
     def __str__(self) -> str:
         return f"an object of class {self.of}"
@@ -87,7 +88,9 @@ class RecordType(OqlType):
 
 def attribute_type(attribute: Attribute) -> OqlType:
     """The type of a property of a class."""
-    element: OqlType = ValueType(attribute.type) if attribute.target is None else ReferenceType(attribute.target)
+    element: OqlType = (
+        column_type(attribute.type) if attribute.target is None else ReferenceType(attribute.target, attribute.type)
+    )
     return element if attribute.collection is None else CollectionType(attribute.collection, element)
 
 
@@ -99,6 +102,19 @@ def column_type(of: Type) -> OqlType:
         case Struct(fields):
             return RecordType(tuple((f.name.lower(), column_type(f.type)) for f in fields))
     return ValueType(of)
+
+
+def instance_class(name: str, members: Mapping[str, OqlType]) -> ObjectClass:
+    """The class that a view with identities is to OQL."""
+    attributes = (_attribute(member, oql_type) for member, oql_type in members.items())
+    return ObjectClass(name, tuple(attributes), extent=name, identity=STRING)
+
+
+def _attribute(name: str, oql_type: OqlType) -> Attribute:
+    collection = oql_type.collection if isinstance(oql_type, CollectionType) else None
+    one = oql_type.element if isinstance(oql_type, CollectionType) else oql_type
+    target = one.of if isinstance(one, ReferenceType) else None
+    return Attribute(name, one.stored, target, collection)
 
 
 def member_types(oql_type: OqlType, schema: ObjectSchema) -> Mapping[str, OqlType]:

@@ -35,38 +35,43 @@ from tidemill.compiler.frontends.oql.calculus.terms import (
     RecordTerm,
     VariableTerm,
 )
-from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType
+from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType, ValueType
 from tidemill.compiler.frontends.oql.lowering.bindings import (
     BoundRows,
+    BoundValue,
     Demand,
     demands_of,
     of_columns,
     of_value,
     struct_member,
 )
+from tidemill.compiler.frontends.oql.lowering.identity import identity_of, keys_of
 from tidemill.compiler.frontends.oql.lowering.lower_terms import ONE_EMPTY_ROW, TermLowering
 from tidemill.compiler.frontends.oql.lowering.monoid_aggregates import aggregate_argument, monoid_aggregate
 from tidemill.compiler.frontends.oql.lowering.nest import from_nest
 from tidemill.compiler.frontends.sql.names.projections import all_columns, cast_columns
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
-from tidemill.model.classes import Collection, ObjectSchema
-from tidemill.model.errors import Unsupported
+from tidemill.model.classes import OID, Collection, ObjectSchema
+from tidemill.model.errors import NameTaken, Unsupported
 from tidemill.model.schema import RelationFields
-from tidemill.model.types import Array, Field
+from tidemill.model.types import VOID, Array, Field
 
 ColumnOrders = tuple[ColumnOrder, ...]
 
 
-def lower(tree: Operator, schema: ObjectSchema, views: RelationFields) -> Relation:
-    """The rows of ``tree``: a column for each member of a struct, or one column."""
-    return Lowering(schema, views, tree).elements(tree, "")
+def lower(tree: Operator, schema: ObjectSchema, views: RelationFields, identity: str = "") -> Relation:
+    """The rows of ``tree``: a column for each member of a struct, or one column; first their identities, as those of
+    a view of name ``identity``, if there is one."""
+    return Lowering(schema, views, tree, identity).root(tree)
 
 
-def lower_ordered(tree: Operator, schema: ObjectSchema, views: RelationFields) -> tuple[Relation, ColumnOrders]:
+def lower_ordered(
+    tree: Operator, schema: ObjectSchema, views: RelationFields, identity: str = ""
+) -> tuple[Relation, ColumnOrders]:
     """The rows of a query that is answered once, and their order; columns for the order alone follow those it shows."""
     if not (isinstance(tree, Reduce) and tree.order):
-        return lower(tree, schema, views), ()
-    return Lowering(schema, views, tree).ordered(tree)
+        return lower(tree, schema, views, identity), ()
+    return Lowering(schema, views, tree, identity).ordered(tree)
 
 
 class Lowering(TermLowering):
@@ -149,14 +154,6 @@ class Lowering(TermLowering):
         is_set = isinstance(oql_type, CollectionType) and oql_type.collection is Collection.SET
         return tree.variable.name in self.grouped and not is_set
 
-    def with_subquery_column(self, relation: Relation, scalar: Scalar, alias: str) -> tuple[Relation, Scalar]:
-        """A scalar with a subquery is computed first, as a column."""
-        if not subqueries(scalar):
-            return relation, scalar
-        name = self.names.take(f"{alias}_made")
-        relation = r.Project(relation, (*all_columns(relation), Named(name, scalar)))
-        return relation, column(relation.fields[-1])
-
     def reduced(self, tree: Reduce | Combine, above: frozenset[Demand]) -> BoundRows:
         """The elements of an uncorrelated tree."""
         alias = self.names.take(tree.variable.name.lower())
@@ -167,6 +164,38 @@ class Lowering(TermLowering):
         return rows if bound.members else rows.filtered([call("is_not_null", bound.value)])
 
     # --------------------------------------------------------------------------------------------------------- results
+
+    def root(self, tree: Operator) -> Relation:
+        """The rows of the query."""
+        if not self.identity:
+            return self.elements(tree, "")
+        if isinstance(tree, Reduce) and tree.monoid in COLLECTIONS and tree.monoid is not Monoid.SET:
+            rows = self.reduce_input(tree)
+            return r.Project(rows.relation, tuple(self.identified(self.outputs(tree.head, rows, ""), rows)))
+        relation = self.elements(tree, "")
+        if isinstance(tree, Combine) and tree.of.collection is not Collection.SET:
+            raise Unsupported(
+                f'the rows of view "{self.identity}" have no identities',
+                detail=f"The {tree.function} of two bags may have equal elements.",
+                hint="Use sets: select distinct ...",
+            )
+        return self.identified_by_values(relation, isinstance(tree, Reduce) and tree.monoid not in COLLECTIONS)
+
+    def identified(self, outputs: list[Named], rows: BoundRows) -> list[Named]:
+        """The columns of the result after the identity of a row, if it has one."""
+        if not self.identity:
+            return outputs
+        if any(output.name == OID for output in outputs):
+            raise NameTaken(f'view "{self.identity}" has a column "{OID}" already', hint="Select it as another one.")
+        return [Named(OID, identity_of(self.identity, keys_of(self.identity, rows))), *outputs]
+
+    def identified_by_values(self, relation: Relation, single: bool = False) -> Relation:
+        """Rows of which no two are equal, or a ``single`` one, with identities."""
+        columns = [column(f) for f in relation.fields]
+        values = BoundRows(
+            relation, {"": BoundValue(ValueType(VOID), columns[0], {}, () if single else tuple(columns))}
+        )
+        return r.Project(relation, tuple(self.identified(list(all_columns(relation)), values)))
 
     def elements(self, tree: Operator, prefix: str) -> Relation:
         """The elements of a tree, or its one value, in columns whose names begin with ``prefix``."""
@@ -199,8 +228,12 @@ class Lowering(TermLowering):
                     )
                 outputs.append(Named(f"order_{position}", by))
             orders.append((position, descending, not descending))
-        relation: Relation = r.Project(rows.relation, tuple(outputs))
-        return r.Distinct(relation) if tree.monoid is Monoid.SET else relation, tuple(orders)
+        if self.identity:
+            orders = [(place + 1, descending, first) for place, descending, first in orders]  # after the identity
+        if tree.monoid is Monoid.SET:
+            distinct = r.Distinct(r.Project(rows.relation, tuple(outputs)))
+            return self.identified_by_values(distinct) if self.identity else distinct, tuple(orders)
+        return r.Project(rows.relation, tuple(self.identified(outputs, rows))), tuple(orders)
 
     def aggregate_value(self, tree: Reduce, name: str) -> Relation:
         """The value of a global aggregate or of a whole collection, as column ``name``."""

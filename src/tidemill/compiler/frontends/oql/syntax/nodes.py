@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.model.classes import Collection
+from tidemill.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,22 @@ class ConstantNode(SyntaxNode):
     """A number, a text, true, false or nil."""
 
     literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterNode(SyntaxNode):
+    """``:name``, ``$1`` or ``?``: a value that is given with the text; ``?1`` is the marker of the last two."""
+
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class CastNode(SyntaxNode):
+    """``(type) operand``: of a ``value`` type, or else of the class called ``name``."""
+
+    value: Type | None
+    name: str
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +98,25 @@ class QuantifiedNode(SyntaxNode):
     variable: str
     domain: SyntaxNode
     condition: SyntaxNode
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueNode(SyntaxNode):
+    """``exists unique x in domain: condition``: true where just one element meets the condition."""
+
+    variable: str
+    domain: SyntaxNode
+    condition: SyntaxNode
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNode(SyntaxNode):
+    """``left > all right``, or with ``any`` or ``some`` where not ``every``: a comparison with each element."""
+
+    function: str
+    every: bool
+    left: SyntaxNode
+    right: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,19 @@ from collections.abc import Callable
 
 from tidemill.algebra.expressions.scalars import Literal
 from tidemill.compiler.frontends.oql.syntax import nodes as s
+from tidemill.compiler.frontends.oql.syntax.casts import MOMENT_TYPES, accept_cast
 from tidemill.compiler.frontends.oql.syntax.tokens import OqlCursor
 from tidemill.compiler.frontends.sql.expressions.literals import from_number
+from tidemill.compiler.frontends.text.cursor import PatternToken
 from tidemill.compiler.frontends.text.source import SourceText
 from tidemill.model.classes import Collection
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import TextLocation, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID
 
 COMPARISONS = {"=": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 SUMS = {"+": "add", "-": "subtract", "||": "concat", "union": "union", "except": "except"}
 PRODUCTS = {"*": "multiply", "/": "divide", "mod": "remainder", "intersect": "intersect"}
+QUANTIFIERS = ("all", "any", "some")
 COLLECTIONS = {collection.value: collection for collection in Collection}
 CONSTANT_WORDS = {
     "true": Literal(True, BOOLEAN),
@@ -31,11 +34,24 @@ def parse_statements(source: SourceText) -> list[s.OqlStatement]:
     return OqlParser(OqlCursor.over(source)).statements()
 
 
+def markers_of_oql(text: str, name: str) -> dict[str, TextLocation]:
+    """The parameters of a text with their places.
+
+    >>> sorted(markers_of_oql("select p from p in Parts where p.id = :id and p.size > $1", "oql"))
+    [':id', '?1']
+    """
+    parser = OqlParser(OqlCursor.over(SourceText(name, text)))
+    parser.statements()
+    return parser.markers
+
+
 class OqlParser:
-    """Reads from ``cursor``."""
+    """Reads from ``cursor``; ``marked`` counts the parameters written ``?``, ``markers`` has the places of all."""
 
     def __init__(self, cursor: OqlCursor) -> None:
         self.cursor = cursor
+        self.marked = 0
+        self.markers: dict[str, TextLocation] = {}
 
     def statements(self) -> list[s.OqlStatement]:
         """All statements."""
@@ -86,7 +102,7 @@ class OqlParser:
         left = self._sum()
         for sign, function in COMPARISONS.items():
             if self.cursor.accept(sign):
-                return self._both(function, left, self._sum())
+                return self._compared(function, left)
         if self.cursor.accept("in"):
             return self._both("in", left, self._sum())
         if self.cursor.accept("not", "in"):
@@ -94,6 +110,16 @@ class OqlParser:
         if self.cursor.accept("like"):
             return self._both("like", left, self._sum())
         return left
+
+    def _compared(self, function: str, left: s.SyntaxNode) -> s.SyntaxNode:
+        """What ``left`` is compared with: a value, or ``all``, ``any`` or ``some`` elements of a collection."""
+        for word in QUANTIFIERS:
+            quantified = self.cursor.sees("(", after=1) or self.cursor.sees_name(after=1)
+            if self.cursor.sees(word) and (word == "all" or quantified):
+                self.cursor.accept(word)
+                right = self._sum()
+                return s.ComparedNode((left.span[0], right.span[1]), function, word == "all", left, right)
+        return self._both(function, left, self._sum())
 
     def _sum(self) -> s.SyntaxNode:
         return self._chain(SUMS, lambda: self._chain(PRODUCTS, self._sign))
@@ -107,7 +133,16 @@ class OqlParser:
                 return s.ConstantNode((start, token.end), from_number(f"-{token.text}"))
             return self._made(start, "negate", self._sign())
         self.cursor.accept("+")
-        return self._path()
+        return self._cast()
+
+    def _cast(self) -> s.SyntaxNode:
+        """``(type) path``."""
+        start = self.cursor.start
+        found = accept_cast(self.cursor)
+        if found is None:
+            return self._path()
+        operand = self._cast()
+        return s.CastNode((start, self.cursor.end), *found, operand)
 
     def _path(self) -> s.SyntaxNode:
         """A primary and what follows it: attributes, places in a list."""
@@ -134,6 +169,10 @@ class OqlParser:
             inner = self.query()
             self.cursor.expect(")")
             return inner
+        marker = self._marker(token)
+        if marker is not None:
+            self.markers.setdefault(marker, self.cursor.source.span(start, self.cursor.end))
+            return s.ParameterNode((start, self.cursor.end), marker)
         self.cursor.position += 1
         if token.kind == "number":
             return s.ConstantNode((start, token.end), from_number(token.text))
@@ -141,10 +180,24 @@ class OqlParser:
             return s.ConstantNode((start, token.end), Literal(_unquoted(token.text), STRING))
         if token.kind == "name" and token.text.lower() in CONSTANT_WORDS:
             return s.ConstantNode((start, token.end), CONSTANT_WORDS[token.text.lower()])
+        moment = MOMENT_TYPES.get(token.text.lower()) if token.kind == "name" else None
+        if moment is not None and self.cursor.token is not None and self.cursor.token.kind == "text":
+            return s.CastNode((start, self.cursor.token.end), moment, token.text, self._primary())
         self.cursor.position -= 1
         if not self.cursor.sees_name():
             raise self.cursor.expected("a query")
         return self._named(self.cursor.name("a variable or extent"), start)
+
+    def _marker(self, token: PatternToken) -> str | None:
+        """The marker of a parameter, if one comes next: ``$1``, ``?`` or ``:name``."""
+        if token.kind == "marker":
+            self.cursor.position += 1
+            self.marked += token.text == "?"
+            return f"?{self.marked if token.text == '?' else int(token.text[1:])}"
+        if self.cursor.sees(":") and self.cursor.sees_name(after=1):
+            self.cursor.position += 1
+            return f":{self.cursor.name('a parameter').lower()}"
+        return None
 
     def _readers(self) -> dict[str, Callable[[], s.SyntaxNode]]:
         return {
@@ -195,10 +248,19 @@ class OqlParser:
         """``exists x in e: p``, perhaps in parentheses, or ``exists(query)``."""
         start = self.cursor.start
         self.cursor.expect("exists")
+        if self.cursor.sees("unique") and not self.cursor.sees("(", after=1):
+            return self._exists_unique(start)
         parenthesized = self.cursor.sees("(")
         if self.cursor.sees_name(after=int(parenthesized)) and self.cursor.sees("in", after=1 + int(parenthesized)):
             return self._quantified(start, parenthesized, every=False)
         return self._made(start, "exists", self._path())
+
+    def _exists_unique(self, start: int) -> s.SyntaxNode:
+        """``exists unique x in e: p``."""
+        self.cursor.expect("unique")
+        found = self._quantified(start, parenthesized=False, every=False)
+        assert isinstance(found, s.QuantifiedNode)
+        return s.UniqueNode(found.span, found.variable, found.domain, found.condition)
 
     def _for_all(self) -> s.SyntaxNode:
         start = self.cursor.start
@@ -220,10 +282,10 @@ class OqlParser:
     # --------------------------------------------------------------------------------------------------------- queries
 
     def select(self) -> s.SyntaxNode:
-        """``select [distinct] ... from ... [where] [group by [having]] [order by]``."""
+        """``select [distinct | unique] ... from ... [where] [group by [having]] [order by]``."""
         cursor, start = self.cursor, self.cursor.start
         cursor.expect("select")
-        distinct = cursor.accept("distinct")
+        distinct = cursor.accept("distinct") or self._accept_unique()
         members = () if cursor.accept("*") else self._members()
         cursor.expect("from")
         froms = tuple(cursor.separated(self._from))
@@ -232,6 +294,11 @@ class OqlParser:
         having = self.query() if cursor.accept("having") else None
         order = tuple(cursor.separated(self._term)) if cursor.accept("order", "by") else ()
         return s.SelectNode((start, cursor.end), distinct, members, froms, where, groups, having, order)
+
+    def _accept_unique(self) -> bool:
+        """Read ``unique`` before what is selected; ``select unique from v`` selects a member of that name."""
+        follows = self.cursor.sees_name(after=1) or any(self.cursor.sees(word, after=1) for word in ("struct", "*"))
+        return follows and not self.cursor.sees("unique", "as") and self.cursor.accept("unique")
 
     def _members(self) -> tuple[s.NamedNode, ...]:
         return tuple(self.cursor.separated(self._member))
@@ -256,6 +323,8 @@ class OqlParser:
             return s.FromNode(self.cursor.name("a variable").lower(), domain)
         if isinstance(domain, s.NameNode | s.DotNode):
             return s.FromNode((domain.text if isinstance(domain, s.NameNode) else domain.name).lower(), domain)
+        if isinstance(domain, s.CastNode) and isinstance(domain.operand, s.NameNode):  # (Parts) p
+            return s.FromNode(domain.operand.text.lower(), s.NameNode(domain.span, domain.name))
         raise self.cursor.expected("the name of a variable")
 
     def _term(self) -> s.OrderTerm:

@@ -12,6 +12,7 @@ TOKEN_PATTERN = re.compile(
       | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
       | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<name>[A-Za-z_]\w*)
+      | (?P<marker>\$\d+|\?)
       | (?P<sign><=|>=|!=|<>|->|\|\||[-+*/=<>().,:;\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
