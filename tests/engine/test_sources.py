@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidemill
+from tidemill.engine.catalog.define_view import define_view
+from tidemill.engine.definitions import planning
 from tidemill.model.errors import (
     ArithmeticFault,
     EpochGone,
@@ -42,7 +44,13 @@ GROUPS = """SELECT o.customer, COUNT(*) AS n, SUM(o.amount) AS total
 OUTER = "SELECT o.id, i.part FROM {0}.orders o LEFT JOIN {1}.items i ON i.order_id = o.id"
 SELF = """SELECT a.id, b.id AS other
     FROM {0}.orders a JOIN {1}.orders b ON a.customer = b.customer WHERE a.amount < b.amount"""
-QUERIES = {"join": JOIN, "groups": GROUPS, "outer": OUTER, "self": SELF}
+SEMI = """SELECT o.amount FROM {0}.orders o WHERE o.id IN (SELECT i.order_id FROM {1}.items i) AND o.amount < 9"""
+FULL = """SELECT a.id, b.id AS other FROM {0}.orders a FULL JOIN {1}.orders b
+    ON a.customer = b.customer AND a.amount < b.amount"""
+MOST = """SELECT o.customer, MAX(o.amount) AS most, AVG(o.amount) AS mean, COUNT(i.part) AS n
+    FROM {0}.orders o JOIN {1}.items i ON i.order_id = o.id GROUP BY o.customer"""
+QUERIES = {"join": JOIN, "groups": GROUPS, "outer": OUTER, "self": SELF, "semi": SEMI, "full": FULL, "most": MOST}
+ANTI = "SELECT o.id FROM {0}.orders o WHERE NOT EXISTS (SELECT 1 FROM {1}.items i WHERE i.order_id = o.id)"
 
 
 class Shop:
@@ -104,6 +112,62 @@ def test_views_follow_their_source(shop: Shop, query: str, protocol: str | None)
             warehouse.sync("v")
             assert shown(warehouse) == shop.answer(QUERIES[query])
         assert warehouse.view("v").verify().ok
+
+
+def test_copies_are_refused_unless_they_are_allowed(shop: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "warehouse"
+    with tidemill.open(folder, runtime="native") as warehouse:
+        connect(warehouse, shop)
+        warehouse.sql("CREATE TABLE customers (id BIGINT PRIMARY KEY, name STRING)")
+        refused = {
+            ANTI.format("shop", "shop"): "have a partner now",
+            "SELECT c.name, o.id FROM shop.orders o JOIN customers c ON c.id = o.customer": "a join with it",
+            "SELECT id FROM shop.orders WHERE amount > (SELECT AVG(amount) FROM shop.orders)": "a subquery about",
+        }
+        for query, why in refused.items():
+            with pytest.raises(Unsupported, match="would copy shop.orders") as error:
+                warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+            assert why in str(error.value.detail) and "copy = 'allowed'" in str(error.value.hint)
+            assert error.value.where == "shop.orders"
+        with pytest.raises(Unsupported, match="no copy = "):
+            warehouse.sql("CREATE MATERIALIZED VIEW v WITH (copy = 'perhaps') AS SELECT id FROM shop.orders")
+        with pytest.raises(Unsupported, match="has the option copy, and reads no source"):
+            warehouse.sql("CREATE MATERIALIZED VIEW v WITH (copy = 'allowed') AS SELECT id FROM customers")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (copy = 'allowed') AS {ANTI.format('shop', 'shop')}")
+        assert "asked" not in str(warehouse.sql("SHOW CREATE VIEW v").rows())
+    shop.change(10)
+    with tidemill.open(folder, runtime="native") as warehouse:
+        warehouse.sync()
+        assert shown(warehouse) == shop.answer(ANTI)
+        held = shop.connection.execute("SELECT COUNT(*) FROM orders").fetchone()[0]
+        told = warehouse.view("v").explain()
+        assert f"v@2: {held} rows" in told and "a copy of shop.orders, since rows of it that have a partner" in told
+
+
+def test_a_view_of_an_older_warehouse_keeps_its_subplans(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before groups were asked, the rows of a join were held: what is stored stays what it is."""
+    folder = tmp_path / "warehouse"
+
+    def defined_before(catalog: Any, name: str, query: str, options: Any, *others: Any, **named: Any) -> Any:
+        plain = {option: value for option, value in options.items() if option != planning.ASKED}
+        return define_view(catalog, name, query, plain, *others, **named)
+
+    with monkeypatch.context() as before:
+        before.setattr(planning, "define_view", defined_before)
+        before.setattr(planning, "require_copies_allowed", lambda *given: None)
+        with tidemill.open(folder, runtime="native") as warehouse:
+            connect(warehouse, shop)
+            warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {ANTI.format('shop', 'shop')}")
+            warehouse.sql(f"CREATE MATERIALIZED VIEW w AS {GROUPS.format('shop', 'shop')}")
+            assert {len(row) for row in warehouse.table("w@1").rows()} == {2}
+    shop.change(10)
+    with tidemill.open(folder, runtime="native") as warehouse:
+        warehouse.sync()
+        assert shown(warehouse, "v") == shop.answer(ANTI)
+        assert shown(warehouse, "w") == shop.answer(GROUPS)
+        assert {len(row) for row in warehouse.table("w@1").rows()} == {2}
 
 
 def test_keys_make_it_cheaper(shop: Shop) -> None:
@@ -169,7 +233,7 @@ def test_sources_and_tables_of_the_warehouse_together(shop: Shop) -> None:
         connect(warehouse, shop)
         warehouse.sql("CREATE TABLE customers (id BIGINT PRIMARY KEY, name STRING)")
         warehouse.sql(
-            "CREATE MATERIALIZED VIEW v AS"
+            "CREATE MATERIALIZED VIEW v WITH (copy = 'allowed') AS"
             " SELECT c.name, COUNT(*) AS n FROM shop.orders o JOIN customers c ON c.id = o.customer GROUP BY c.name"
         )
         warehouse.sql("CREATE MATERIALIZED VIEW w WITH (strategy = 'viewlet') AS SELECT MAX(n) AS most FROM v")
@@ -397,12 +461,17 @@ def test_explain_tells_protocol_reason_and_questions(shop: Shop, tmp_path: Path)
         assert "v@1 by eca_local; consistency strong" in told
         assert 'the cheapest that is "strong"; eca_key needs the primary key of every relation' in told
         assert "in batches of all that waits; sync manual" in told
-        assert "shop when shop.orders changes: WITH b1(w, c0, c1, c2) AS (VALUES (?1, ?2, ?3, ?4)) SELECT" in told
+        assert (
+            "shop when shop.orders changes: WITH b1(w, c0, c1, c2) AS (VALUES (?1, ?2, ?3, ?4)), answer(w, k0, k1)"
+            in told
+        )
+        assert "shop: here: SUM(o.amount)" in told and "groups with sums" in told
         told = warehouse.view("w").explain()
         assert "w@1 by sweep; consistency strong" in told and "eca_local needs all relations of the view in one" in told
         assert "shop: there: o.amount > 2" in told
         assert "other when shop changes: WITH b1" in told
         told = warehouse.view("c").explain()
+        assert "a copy of shop.orders, as protocol = 'copies' asks for" in told
         assert "asked for by name" in told and "each update as it comes" in told and "changes: WITH" not in told
         other.path.unlink()
         assert "cannot be told now" in warehouse.view("w").explain()
@@ -421,7 +490,7 @@ def test_a_change_that_was_refused_is_not_lost(shop: Shop) -> None:
         shop.connection.execute("INSERT INTO orders VALUES (4, 3, 1)")
         warehouse.sync()
         assert shown(warehouse) == Counter([(1, 2.0), (2, 5.0), (3, 10.0)])
-        assert sorted(warehouse.table("v@1").rows()) == [(1, 5), (2, 2), (3, 0), (3, 1)]
+        assert sorted(warehouse.table("v@1").rows()) == [(1, 1, 5, 1), (2, 1, 2, 1), (3, 2, 1, 2)]
 
 
 def test_a_view_can_be_dropped_though_its_source_is_gone(shop: Shop, tmp_path: Path) -> None:

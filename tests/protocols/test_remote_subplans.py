@@ -8,6 +8,7 @@ from tests.sources.oracle import answer
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.model.types import BIGINT, STRING, Field
 from tidemill.protocols.remote_subplans import extract_remote_subplans
 
@@ -35,6 +36,89 @@ QUERIES = {
     "two of a name": ("SELECT o.id, p.id FROM shop.orders o CROSS JOIN shop.orders p WHERE o.amount < p.amount", 1),
     "no source": ("SELECT name FROM customers", 0),
 }
+
+
+KEYS = {"shop.orders": ("id",)}
+"""The primary keys of tables of the source; an item may be there twice."""
+
+PARTNERS = "rows of it that have a partner now are shown once they have none"
+ASKED: dict[str, tuple[str, list[str] | None]] = {
+    "groups": ("SELECT customer, SUM(amount) AS total, COUNT(*) AS n FROM shop.orders GROUP BY customer", [""]),
+    "of a join": (
+        """SELECT i.part, AVG(o.amount) AS a, COUNT(o.customer) AS n, MIN(o.id) AS first, SUM(o.amount) FILTER (
+        WHERE o.id > 1) AS some FROM shop.orders o JOIN shop.items i ON i.order_id = o.id GROUP BY i.part""",
+        [""],
+    ),
+    "all rows": ("SELECT COUNT(*) AS n, SUM(amount) AS total, MAX(id) AS last FROM shop.orders", [""]),
+    "no rows": ("SELECT COUNT(*) AS n, SUM(amount) AS total FROM shop.orders WHERE amount > 99", [""]),
+    "no rows in no group": (
+        "SELECT customer, COUNT(*) AS n, SUM(amount) AS t FROM shop.orders WHERE amount > 99 GROUP BY 1",
+        [""],
+    ),
+    "having": ("SELECT customer, SUM(amount) AS t FROM shop.orders GROUP BY customer HAVING SUM(amount) > 10", [""]),
+    "multiplicities matter": ("SELECT MEDIAN(amount) AS m, SUM(amount) AS t FROM shop.orders", [""]),
+    "exists": (
+        """SELECT o.amount FROM shop.orders o WHERE o.id > 0 AND EXISTS (
+        SELECT 1 FROM shop.items i WHERE i.order_id = o.id AND i.part <> 'cog')""",
+        [""],
+    ),
+    "exists by inequality": (
+        "SELECT o.id FROM shop.orders o WHERE EXISTS (SELECT 1 FROM shop.orders p WHERE p.amount > o.amount)",
+        [""],
+    ),
+    "in": ("SELECT id, customer FROM shop.orders WHERE id IN (SELECT order_id FROM shop.items)", [""]),
+    "not exists": (
+        "SELECT id FROM shop.orders o WHERE NOT EXISTS (SELECT 1 FROM shop.items i WHERE i.order_id = o.id)",
+        ["", PARTNERS],
+    ),
+    "left": ("SELECT o.customer, i.part FROM shop.orders o LEFT JOIN shop.items i ON i.order_id = o.id", [""] * 2),
+    "right": ("SELECT o.customer, i.part FROM shop.items i RIGHT JOIN shop.orders o ON i.order_id = o.id", [""] * 2),
+    "full": (
+        """SELECT o.id, p.id AS q, p.amount FROM shop.orders o FULL JOIN shop.orders p
+        ON o.amount = p.amount AND p.id > 1""",
+        [""] * 3,
+    ),
+    "left, grouped": (
+        """SELECT o.customer, COUNT(i.part) AS n FROM shop.orders o LEFT JOIN shop.items i ON i.order_id = o.id
+        GROUP BY o.customer""",
+        [""] * 2,
+    ),
+    "no key": (
+        "SELECT i.part, o.amount FROM shop.items i LEFT JOIN shop.orders o ON i.order_id = o.id",
+        ["an outer join with it is evaluated here"] * 2,
+    ),
+    "a table": (
+        "SELECT c.name, o.amount FROM shop.orders o JOIN customers c ON c.id = o.customer",
+        ["a join with it is evaluated here"],
+    ),
+    "groups and a table": (
+        """SELECT c.name, t.s FROM (SELECT customer, SUM(amount) AS s FROM shop.orders GROUP BY 1) t
+        JOIN customers c ON c.id = t.customer""",
+        [""],
+    ),
+    "two subqueries": (
+        """SELECT id FROM shop.orders o WHERE EXISTS (SELECT 1 FROM shop.items i WHERE i.order_id = o.id)
+        AND id NOT IN (SELECT customer FROM shop.orders)""",
+        None,
+    ),
+}
+"""What is asked of a source where keys are known: the query, and for each subplan why it is a copy; None: some are."""
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_groups_semi_joins_and_outer_joins_are_asked(name: str) -> None:
+    query, copied = ASKED[name]
+    keyed = ROWS | {"shop.orders": ZSet(dict.fromkeys(ROWS["shop.orders"], 1))}
+    relation = translate(query, TABLES, name="v").relation
+    rest, subplans = extract_remote_subplans("v", push_down_filters(relation), REMOTE, keys=KEYS)
+    if copied is None:
+        assert any(subplan.copied for subplan in subplans)
+    else:
+        assert [subplan.copied for subplan in subplans] == copied
+    rows = keyed | {subplan.name: answer(subplan.product.query, keyed) for subplan in subplans}
+    assert evaluate(rest, rows) == evaluate(relation, keyed)
+    assert [f.name for f in rest.fields] == [f.name for f in relation.fields]
+    assert [f.type for f in rest.fields] == [f.type for f in relation.fields]
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
+from tests.sources.mariadb import MariaDb
 from tests.sources.server import PASSWORD, NoServer, Server
 from tests.sources.shop import Shop
 
@@ -17,6 +19,19 @@ def server() -> Iterator[Server]:
         running = Server()
     except NoServer as reason:
         pytest.skip(f"no PostgreSQL: {reason}")
+    yield running
+    running.remove()
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDb]:
+    """A real MariaDB, or the exact reason why there is none."""
+    if find_spec("pymysqlreplication") is None:
+        pytest.skip("no MariaDB: the package mysql-replication is not installed")
+    try:
+        running = MariaDb()
+    except NoServer as reason:
+        pytest.skip(f"no MariaDB: {reason}")
     yield running
     running.remove()
 

@@ -29,20 +29,20 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.definition_changes import DefinitionChanges
 from tidemill.engine.definitions.planning import Planner
-from tidemill.engine.definitions.replacement import ViewReplacement
+from tidemill.engine.definitions.replacing.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import apply_changes
-from tidemill.engine.epochs.apply_each import SentChanges, SeparateEpochs
-from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
 from tidemill.engine.epochs.commit import EpochCommitter
-from tidemill.engine.epochs.events import EventWriter
+from tidemill.engine.epochs.concurrent_changes.apply_each import SentChanges, SeparateEpochs
+from tidemill.engine.epochs.concurrent_changes.combining import CommittedEpoch, EpochCombiner
+from tidemill.engine.epochs.concurrent_changes.post_keys import PostKeys
 from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
 from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.engine.epochs.placement import Placement
-from tidemill.engine.epochs.post_keys import PostKeys
-from tidemill.engine.epochs.reader import WarehouseReader
+from tidemill.engine.epochs.reading.reader import WarehouseReader
+from tidemill.engine.epochs.single_events.events import EventWriter
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.engine.following import POLL_SECONDS, WriterFollower

@@ -21,8 +21,8 @@ from tidemill.engine.catalog.entries.user_functions import (
 )
 from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
-from tidemill.engine.epochs.post_keys import is_post_key
+from tidemill.engine.epochs.concurrent_changes.post_keys import is_post_key
+from tidemill.engine.epochs.single_events.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, replay_late_changes
@@ -33,6 +33,7 @@ from tidemill.engine.refresh.healing import Release
 from tidemill.engine.relation_reads import RelationReads
 from tidemill.engine.row_changes import RowChanges
 from tidemill.engine.sessions.session import Session
+from tidemill.engine.streams.debezium_intake import DebeziumIntake
 from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
@@ -156,7 +157,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
         Every view is fresh after each event. Events share an open epoch until the next access (see
-        ``engine.epochs.events``). If everything that reads a stream can be compiled, the entry is machine code.
+        ``engine.epochs.single_events``). If everything that reads a stream can be compiled, the entry is machine code.
         """
         self._engine.committed.require_own_rows([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))
@@ -189,7 +190,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
 
     def stream(
         self,
-        table: str | Mapping[str, BatchPart],
+        table: str | Sequence[str] | Mapping[str, BatchPart],
         frame: DataFrame,
         *,
         name: str | None = None,
@@ -207,23 +208,37 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         folder for the query, by default one within the warehouse. ``trigger`` are the arguments of
         ``DataStreamWriter.trigger``, such as ``availableNow=True``.
 
+        With ``mode="debezium"`` rows are records of Spark's Kafka source, each a change record of Debezium in JSON of
+        one of the tables: one name, or a list of them.
+
         With ``mode="upsert"`` a row replaces the one with its primary key: of several the one with the greatest
         ``sequence_by``; a row for which the SQL condition ``delete_where`` is true deletes it. With
         ``on_error="quarantine"`` rows that the table cannot take go to the table ``<table>_errors``.
         """
         from tidemill.runtimes.spark.execution.ingest import StreamBatches, computed_once, start_stream
 
-        parts: Mapping[str, BatchPart] = {table: lambda batch: batch} if isinstance(table, str) else table
+        if isinstance(table, str) or not isinstance(table, Mapping):
+            named = [table] if isinstance(table, str) else list(table)
+            parts: Mapping[str, BatchPart] = {one: lambda batch: batch for one in named}
+        else:
+            parts = table
         targets = {self._engine.committed.table(given).name: part for given, part in parts.items()}
         if not targets:
             raise InvalidArgument("a stream needs a table that takes it in", hint='Use {"orders": function}.')
         name = name or ", ".join(targets)
         options = StreamOptions(mode, on_error, sequence_by, delete_where)
-        intake = StreamIntake(self._engine, name, targets, options, self._take)
+        if len(targets) > 1 and options.mode != "debezium" and not isinstance(table, Mapping):
+            raise InvalidArgument("each of several tables needs its part of a batch", hint='Use {"orders": function}.')
+        intake: StreamIntake | DebeziumIntake = (
+            DebeziumIntake(self._engine, name, targets)
+            if options.mode == "debezium"
+            else StreamIntake(self._engine, name, targets, options, self._take)
+        )
         intake.prepare()
 
         def take(batch: DataFrame, source: str, position: str) -> None:
-            with computed_once(batch, len(targets) + options.sets_aside) as rows:
+            reads = 1 if options.mode == "debezium" else len(targets) + options.sets_aside
+            with computed_once(batch, reads) as rows:
                 intake.take(rows, source, position)
 
         if checkpoint is None:

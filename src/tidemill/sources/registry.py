@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidemill.model.errors import Unsupported
-from tidemill.sources.secrets import POSTGRES, Secrets
+from tidemill.sources.secrets import MYSQL, POSTGRES, Secrets
 from tidemill.sources.source import Source
 
 __all__ = ["SOURCE_TYPES", "open_source"]
@@ -45,7 +45,23 @@ def _postgres(name: str, options: dict[str, str], secrets: Secrets) -> Source:
     return PostgresSource(name, Address(options, variable), **given)
 
 
-SOURCE_TYPES: dict[str, Callable[[str, dict[str, str], Secrets], Source]] = {"postgres": _postgres, "sqlite": _sqlite}
+def _mysql(name: str, options: dict[str, str], secrets: Secrets) -> Source:
+    from tidemill.sources.mysql.connection import MySqlAddress
+    from tidemill.sources.mysql.source import MySqlSource
+
+    given = _taken(options, (*_SHARED, "held", "zero_dates"))
+    for option in ("setup", "reader"):
+        given.pop(option, None)  # nothing is made in the server, and it keeps its log for nobody in particular
+    variable = secrets.require(options.pop("password_env", MYSQL))
+    return MySqlSource(name, MySqlAddress(options, variable), **given)
+
+
+SOURCE_TYPES: dict[str, Callable[[str, dict[str, str], Secrets], Source]] = {
+    "mariadb": _mysql,
+    "mysql": _mysql,
+    "postgres": _postgres,
+    "sqlite": _sqlite,
+}
 """The function that opens each type of source."""
 
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -55,6 +71,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "patience": float,
     "query_timeout": float,
     "held": int,
+    "zero_dates": lambda text: {"refuse": "refuse", "null": "null"}[text],
 }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tidemill.model.errors import Unsupported
 
-__all__ = ["POSTGRES", "PREFIX", "VARIABLE", "Secrets"]
+__all__ = ["MYSQL", "POSTGRES", "PREFIX", "VARIABLE", "Secrets"]
 
 PREFIX = "TIDEMILL_SECRET_"
 """Prefix of variables that any source may name."""
@@ -22,12 +22,17 @@ VARIABLE = "TIDEMILL_SECRETS"
 POSTGRES = "PGPASSWORD"
 """The variable that PostgreSQL's own client reads by itself."""
 
+MYSQL = "MYSQL_PWD"
+"""The variable that MySQL's own client reads by itself."""
+
+_OWN = frozenset({POSTGRES, MYSQL})
+
 
 @dataclass(frozen=True)
 class Secrets:
     """The variables that are allowed besides those that begin with ``PREFIX``."""
 
-    allowed: frozenset[str] = frozenset({POSTGRES})
+    allowed: frozenset[str] = _OWN
 
     @classmethod
     def of(cls, names: Iterable[str] = ()) -> Secrets:
@@ -41,7 +46,7 @@ class Secrets:
         ...
         """
         named = os.environ.get(VARIABLE, "").split(",")
-        return cls(frozenset({POSTGRES, *names, *(name.strip() for name in named if name.strip())}))
+        return cls(frozenset({*_OWN, *names, *(name.strip() for name in named if name.strip())}))
 
     def require(self, variable: str) -> str:
         """The name of an allowed variable; any other is refused."""

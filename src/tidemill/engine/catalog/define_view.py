@@ -23,7 +23,7 @@ from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.joined_rows import requested_strategy
 from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
 from tidemill.engine.catalog.refresh_mode import RefreshMode
-from tidemill.engine.catalog.remote_subplans import extract_maintained_subplans
+from tidemill.engine.catalog.remote_subplans import ASKED, extract_maintained_subplans
 from tidemill.engine.catalog.seen_columns import (
     EVERYTHING,
     SeenColumns,
@@ -70,7 +70,7 @@ def define_view(
     run ``on_spark`` or here, which keeps the methods for sliding windows of a ``plan`` that is given.
     ``session_stages`` is an option of ``compile_view``; ``columns`` are those that the view sees of altered tables.
     """
-    require_known_options(name, (option for option in options if option != OWNER))
+    require_known_options(name, (option for option in options if option not in (OWNER, ASKED)))
     # A view that replaces one of its name cannot read the old one.
     present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
     readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
@@ -118,7 +118,7 @@ def define_view(
     view = View(
         name,
         query,
-        dict(options),
+        {option: value for option, value in options.items() if subplans or option != ASKED},
         relation,
         program,
         epoch,

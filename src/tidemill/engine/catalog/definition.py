@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.engine.catalog.ddl import options_clause
 from tidemill.engine.catalog.publication import OWNER
+from tidemill.engine.catalog.remote_subplans import ASKED
 from tidemill.engine.catalog.view import View
 
 __all__ = ["view_definition"]
@@ -12,7 +13,7 @@ __all__ = ["view_definition"]
 
 def view_definition(view: View) -> str:
     """The statement that creates a view, over the tables as they are now."""
-    options = {name: value for name, value in view.options.items() if name != OWNER}
+    options = {name: value for name, value in view.options.items() if name not in (OWNER, ASKED)}
     clause = f" WITH {options_clause(options)}" if options else ""
     if view.query[:6].lower() == "define":
         define, name, rest = view.query.split(maxsplit=2)

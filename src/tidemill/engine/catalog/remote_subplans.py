@@ -15,6 +15,12 @@ from tidemill.protocols.choose_protocol import PROTOCOLS, choose_protocol, expla
 from tidemill.protocols.protocol import InitialView, Level, ViewMaintainer
 from tidemill.protocols.remote_subplans import RemoteSubplan, extract_remote_subplans
 
+ASKED = "asked"
+"""The option that records that groups, semi joins and outer joins are asked of sources.
+
+Views of older warehouses do not have it: their rows are those of other subplans.
+"""
+
 COPY_PROTOCOL = "copies"
 """The protocol with which each source table that a view reads is a subplan of its own, so no queries are needed."""
 
@@ -36,6 +42,11 @@ class MaintainedSubplan:
     def table(self) -> Table:
         """The table that holds its rows."""
         return Table(self.subplan.name, self.subplan.fields)
+
+    @property
+    def copied(self) -> str:
+        """The reason why it is a copy, which no query of the view shows; empty if it is none."""
+        return "" if self.protocol == COPY_PROTOCOL else self.subplan.copied
 
     @property
     def homes(self) -> frozenset[str]:
@@ -62,9 +73,11 @@ def extract_maintained_subplans(
     protocol = options.get("protocol")
     if not remote.isdisjoint(scans(relation)):
         relation = push_down_filters(relation)  # so that only columns that the view needs are fetched
-    rest, subplans = extract_remote_subplans(view, relation, remote, single=protocol == COPY_PROTOCOL)
+    asked = keys if ASKED in options else None
+    rest, subplans = extract_remote_subplans(view, relation, remote, single=protocol == COPY_PROTOCOL, keys=asked)
+    require_known_copy(options, view)
     if not subplans:
-        for option in ("protocol", "consistency"):
+        for option in ("protocol", "consistency", "copy"):
             if option in options:
                 raise Unsupported(
                     f'view "{view}" has the option {option}, and reads no source', hint="Leave the option out."
@@ -77,11 +90,34 @@ def _maintained(
 ) -> MaintainedSubplan:
     wanted, named = options.get("consistency"), options.get("protocol")
     homes = {relation: source_name_of(relation) for relation in subplan.product.relations}
+    if subplan.product.sums:
+        keys = {}  # a row is a group, of which no key of a table says that it is gone
     protocol = choose_protocol(wanted, subplan.product, keys, homes, named)
     # A complete protocol that is named without a weaker consistency is run completely.
     complete = wanted == "complete" or (wanted is None and named is not None and PROTOCOLS[named].level > Level.STRONG)
     why = "asked for by name" if named is not None else explain_choice(protocol, wanted, subplan.product, keys, homes)
     return MaintainedSubplan(subplan, protocol, keys, complete, why)
+
+
+def require_known_copy(options: Mapping[str, str], view: str) -> None:
+    """Refuse a value of the option ``copy`` that there is none of."""
+    if options.get("copy", "refused") not in ("refused", "allowed"):
+        raise Unsupported(
+            f'view "{view}" has no copy = "{options["copy"]}"', hint="Use copy = 'allowed', or leave the option out."
+        )
+
+
+def require_copies_allowed(view: str, subplans: Iterable[MaintainedSubplan], options: Mapping[str, str]) -> None:
+    """Refuse a view that would hold rows of a source that it does not show, unless its options allow copies."""
+    copied = [kept for kept in subplans if kept.copied]
+    if copied and options.get("copy") != "allowed":
+        ((tables, why), *_) = [(", ".join(kept.subplan.product.relations), kept.copied) for kept in copied]
+        raise Unsupported(
+            f'view "{view}" would copy {tables}',
+            where=tables,
+            detail=f"The source cannot be asked for what the view needs of it: {why}.",
+            hint="Create the view WITH (copy = 'allowed'), or let a smaller view over the source be joined instead.",
+        )
 
 
 def source_name_of(relation: str) -> str:

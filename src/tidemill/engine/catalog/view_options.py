@@ -26,6 +26,7 @@ VIEW_OPTIONS = {
     "weight": "how much its staleness counts beside that of other scheduled views",
     "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies or recompute",
     "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
+    "copy": "refused or allowed: rows of sources that the view does not show may be held here",
     "optimize": "what strategy auto looks for: balanced, latency or memory",
     "publish": "delta or iceberg: the view is published as such a table",
     "location": "where it is published",
@@ -54,6 +55,7 @@ FIXED_OPTIONS = {
     "identity": "It says which columns the view has.",
     "protocol": _FIRST_ROWS,
     "consistency": _FIRST_ROWS,
+    "copy": _FIRST_ROWS,
 }
 """The options that ALTER VIEW cannot change, with the reasons."""
 

@@ -21,6 +21,7 @@ from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.define_view import ViewTree, define_view
 from tidemill.engine.catalog.equal_views import equal_view
 from tidemill.engine.catalog.joined_rows import requested_strategy
+from tidemill.engine.catalog.remote_subplans import ASKED, require_copies_allowed
 from tidemill.engine.catalog.seen_columns import EVERYTHING, SeenColumns
 from tidemill.engine.catalog.staged_view import staged_for
 from tidemill.engine.catalog.view import RuntimeNeeds, View
@@ -59,6 +60,8 @@ def planned_view(
     """
     if (staged := _planned_in_stage(state, name, query, options, tree)) is not None:
         return staged
+    if cause == CREATED:
+        options = {**options, ASKED: "yes"}
     view = define_view(
         state.catalog,
         name,
@@ -71,6 +74,8 @@ def planned_view(
         on_spark=state.placement.is_on_spark(0, RuntimeNeeds(options.get("runtime", "auto"))),
         columns=columns,
     )
+    if cause == CREATED:
+        require_copies_allowed(name, view.remote_subplans, options)
     equal = equal_view(view, {one.name: one for one in state.catalog.running()})
     if equal is None:
         return _looked_at(state, _logged(state, view, cause))

@@ -24,11 +24,12 @@ from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.named_definitions import require_readable, words_in, words_of
 from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program_of, users_of, with_text_of
+from tidemill.engine.catalog.remote_subplans import ASKED, require_copies_allowed
 from tidemill.engine.catalog.replaced_view import has_columns_of, made_for_growth
 from tidemill.engine.catalog.seen_columns import EVERYTHING
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.alterations import altered_catalog
-from tidemill.engine.definitions.replacement import why_anew
+from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.compare import compared, replacing
@@ -353,15 +354,18 @@ def _define(trial: Catalog, statement: sql.Statement) -> None:
 
 def _compiled(engine: Engine, trial: Catalog, statement: sql.CreateView) -> View:
     """A view over the trial catalog, as it would be planned by what is stored now."""
-    return define_view(
+    options = {**statement.options, ASKED: "yes"}
+    view = define_view(
         trial,
         statement.name,
         statement.query,
-        statement.options,
+        options,
         engine.store.epoch,
         statement.tree,
         statistics=stored_statistics(engine.committed, engine.store),
     )
+    require_copies_allowed(view.name, view.remote_subplans, options)
+    return view
 
 
 def _estimated(engine: Engine, trial: Catalog, step: DeployStep, view: View) -> DeployStep:

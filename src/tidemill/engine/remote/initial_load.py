@@ -10,6 +10,7 @@ from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
 from tidemill.model.errors import SourceSlow
+from tidemill.sources.remote_queries.group_sums import add_groups
 from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
 from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Answered, Position, Source
@@ -56,7 +57,8 @@ class InitialLoad:
         """The rows of a remote subplan, once everything is fetched."""
         product = kept.subplan.product
         if product in self._found:
-            return self._found[product]
+            found = self._found[product]
+            return add_groups(found.items(), len(product.outputs)) if product.sums else found
         contents = {part.leaves[0].relation: self._found[part] for part in _initial_queries(kept)}
         return IndexedRelations(contents).answer(product.query)
 

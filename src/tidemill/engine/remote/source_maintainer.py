@@ -24,6 +24,7 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.remote.initial_load import InitialLoad, in_source_names
 from tidemill.protocols.batched_source import BatchedSource
 from tidemill.protocols.protocol import Action, AskSource, InitialView, InstallChange, Level, ViewMaintainer
+from tidemill.sources.remote_queries.group_sums import GroupSums
 from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Answered, Committed, Message, Position, Source
 
@@ -72,6 +73,7 @@ class SourceMaintainer:
         self._told: Counter[str] = Counter()
         self._installed: Counter[str] = Counter()
         self._pending: dict[str, ZSet] = {}
+        self._groups: dict[str, GroupSums] = {}
         self._positions: dict[str, Position] = {}
         self._committed = self._rested = self._forgot = -math.inf
         self.taken = 0
@@ -100,6 +102,9 @@ class SourceMaintainer:
             own = {source: positions[source] for source in kept.homes}
             start = InitialView(kept.subplan.product, rows[kept.subplan.name], own, kept.keys, homes)
             self._maintainers[kept.subplan.name] = kept.maintainer(start)
+            if kept.subplan.product.sums:
+                width = len(kept.subplan.product.outputs)
+                self._groups[kept.subplan.name] = GroupSums(width, rows[kept.subplan.name].items())
 
     def _hear(self, source: Source, position: Position) -> Source | BatchedSource:
         first, *others = self._view.remote_subplans
@@ -220,7 +225,9 @@ class SourceMaintainer:
                     self._asked[source, asked] = kept.subplan.name, number
                 case InstallChange(change=change, positions=positions):
                     self._installed[kept.subplan.name] += 1
-                    self._pending[kept.subplan.name] = self._pending.get(kept.subplan.name, ZSet()) + change
+                    groups = self._groups.get(kept.subplan.name)
+                    added = change if groups is None else groups.add(change.items())
+                    self._pending[kept.subplan.name] = self._pending.get(kept.subplan.name, ZSet()) + added
                     self._positions |= positions
                     if len(self._view.remote_subplans) == 1:
                         self._commit()

@@ -18,6 +18,7 @@ from functools import partial
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
+from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
@@ -187,6 +188,11 @@ class SourceViews:
     def _positions(self, view: View) -> dict[str, str]:
         stored = self._state.store.positions
         return {name: stored[source_position_name(view.name, name)] for name in self.entries_of(view)}
+
+    def held(self, kept: MaintainedSubplan) -> tuple[int, int]:
+        """The number of different rows of a remote subplan that are held here, and their bytes."""
+        store = self._state.store
+        return store.rows(kept.subplan.name), store.bytes(kept.subplan.name)
 
     def is_filled(self, view: View) -> bool:
         """True if a view has had its initial load; always true for a view that reads no source."""

@@ -11,7 +11,7 @@ from tidemill.model.types import BIGINT, STRING, Field
 
 __all__ = ["ERROR_FIELDS", "StreamOptions", "errors_table"]
 
-MODES = ("append", "upsert")
+MODES = ("append", "upsert", "debezium")
 ON_ERROR = ("refuse", "quarantine")
 
 ERROR_FIELDS = (
@@ -27,6 +27,8 @@ ERROR_FIELDS = (
 class StreamOptions:
     """The rows of a stream are inserted (``append``), or replace the rows with their primary key (``upsert``).
 
+    With ``debezium`` they are records of Kafka, which are decoded here.
+
     Of several upserts of a key the one with the greatest ``sequence_by`` counts. Rows for which the SQL condition
     ``delete_where`` is true delete the row of their key.
     """
@@ -39,6 +41,12 @@ class StreamOptions:
     def __post_init__(self) -> None:
         for option, value, known in (("mode", self.mode, MODES), ("on_error", self.on_error, ON_ERROR)):
             require_choice(option, value, known)
+        if self.mode == "debezium" and self.sets_aside:
+            raise Unsupported(
+                "records of Debezium cannot be set aside",
+                detail="Each builds on those before it: without one, rows would differ from those of the database.",
+                hint="Leave on_error out.",
+            )
         if not self.upserts and (self.sequence_by or self.delete_where):
             raise InvalidArgument("sequence_by and delete_where are for upserts", hint="Give mode='upsert', too.")
 

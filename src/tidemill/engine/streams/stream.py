@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.engine.boundary import public_class
 from tidemill.engine.intake_counts import IntakeCounts
+from tidemill.engine.streams.debezium_intake import DebeziumIntake
 from tidemill.engine.streams.intake import StreamIntake
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ class Stream:
     """
 
     def __init__(
-        self, query: StreamingQuery, intake: StreamIntake, batches: StreamBatches, trigger: Mapping[str, Any]
+        self,
+        query: StreamingQuery,
+        intake: StreamIntake | DebeziumIntake,
+        batches: StreamBatches,
+        trigger: Mapping[str, Any],
     ) -> None:
         self.query = query
         self._intake, self._batches = intake, batches

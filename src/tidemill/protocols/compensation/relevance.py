@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tidemill.algebra.expressions.scalars import Named, column
-from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
@@ -23,11 +22,10 @@ def changes_read_by(view: SpjView, changes: Mapping[str, ZSet]) -> dict[str, ZSe
 
     Rows that agree in these columns become one of them, with their weights summed.
     """
-    read = set[str]().union(*map(columns_in, view.conditions), *(columns_in(output.scalar) for output in view.outputs))
     result = {}
     for relation in view.relations:
         leaves = [leaf for leaf in view.leaves if leaf.relation == relation]
-        places = {place for leaf in leaves for place, field in enumerate(leaf.fields) if field.name in read}
+        places = {place for leaf in leaves for place, field in enumerate(leaf.fields) if field.name in view.read}
         result[relation] = _net(changes.get(relation, ZSet()), sorted(places))
     return result
 

@@ -11,6 +11,7 @@ rows up, the deleted row is therefore the stored one, not the one in the record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tidemill.changes.changeset import ChangeSet
@@ -21,7 +22,7 @@ from tidemill.model.schema import Table
 from tidemill.sources.ingest.kafka_connect import columns_of, decode
 from tidemill.sources.ingest.text_records import parse_json
 
-__all__ = ["RowLookup", "read_debezium"]
+__all__ = ["DebeziumReader", "KafkaRecord", "RowLookup", "read_debezium"]
 
 RowLookup = Callable[[str, Row], Row | None]
 """The stored row of a table with this primary key; None if there is none."""
@@ -38,7 +39,7 @@ def read_debezium(
     >>> read_debezium([record], {"days": days})["days"].zset()
     ZSet({(datetime.date(1970, 1, 1),): -1, (datetime.date(2024, 1, 1),): 1})
     """
-    reader = _DebeziumReader(tables, lookup)
+    reader = DebeziumReader(tables, lookup)
     for number, line in enumerate(lines, start=1):
         try:
             reader.take(parse_json(line) if line.strip() else None)
@@ -48,12 +49,27 @@ def read_debezium(
     return reader.changes()
 
 
-class _DebeziumReader:
-    """Collects changes, and keeps the rows of this input by key: a later record may update a row of an earlier one."""
+@dataclass(frozen=True)
+class KafkaRecord:
+    """A record of a topic: its key and value, parsed, and where it is, for errors."""
 
-    def __init__(self, tables: Mapping[str, Table], lookup: RowLookup | None) -> None:
+    topic: str
+    key: Any
+    value: Any
+    where: str
+
+
+class DebeziumReader:
+    """Collects changes, and keeps the rows of this input by key: a later record may update a row of an earlier one.
+
+    With ``replaces`` records may come again: a row of a table with a primary key replaces the one that is there, and
+    one that is not there cannot leave. ``lookup`` finds stored rows.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], lookup: RowLookup | None, *, replaces: bool = False) -> None:
         self._tables = {name.lower(): table for name, table in tables.items()}
-        self._lookup = lookup
+        self.lookup = lookup
+        self._replaces = replaces
         self._pairs: dict[str, list[tuple[Row, int]]] = {}
         self._latest: dict[tuple[str, Row], Row | None] = {}
 
@@ -61,19 +77,56 @@ class _DebeziumReader:
         """The changes of all records so far."""
         return {name: ChangeSet.of(pairs, self._tables[name].fields) for name, pairs in self._pairs.items()}
 
-    def take(self, message: Any) -> None:
-        """Add one record's change."""
+    def take_record(self, record: KafkaRecord) -> None:
+        """Add the change of a record of a topic; its errors say where it is."""
+        try:
+            self.take({"topic": record.topic, "value": record.value}, key=_payload(record.key))
+        except TidemillError as error:
+            error.where = f"{record.where}, {error.where}" if error.where else record.where
+            raise
+
+    def keys_of(self, records: Iterable[KafkaRecord]) -> dict[str, set[Row]]:
+        """The primary keys that records name, by table: those whose stored rows may be replaced or leave."""
+        found: dict[str, set[Row]] = {}
+        for one in records:
+            try:
+                record, schema, topic = _open({"topic": one.topic, "value": one.value})
+                table = None if record is None or record.get("op") == "m" else self._table_of(record, topic)
+                if record is None or table is None or not table.primary_key:
+                    continue
+                for side in (record.get("before"), record.get("after"), _payload(one.key)):
+                    if isinstance(side, Mapping):
+                        key = self._key_of(table, side, schema, None)
+                        found.setdefault(table.name, set()).add(key or ())
+            except TidemillError as error:
+                error.where = f"{one.where}, {error.where}" if error.where else one.where
+                raise
+        return found
+
+    def take(self, message: Any, *, key: Any = None) -> None:
+        """Add one record's change; ``key`` is that of its row, where the message has it apart."""
         record, schema, topic = _open(message)
         if record is None:
             return
         table = self._table_of(record, topic)
+        if record.get("before") is None and isinstance(key, Mapping) and record.get("op") in ("u", "d"):
+            record = {**record, "before": key}
         match record.get("op"):
             case "c" | "r":
-                self._add(table, self._row(table, record, "after", schema))
+                after = self._row(table, record, "after", schema)
+                if self._replaces and table.primary_key:
+                    self._remove_known(table, _key(table, after))
+                self._add(table, after)
             case "u":
                 after = self._row(table, record, "after", schema)
-                self._remove(table, self._leaving(table, record, schema, after))
+                if self._replaces and table.primary_key:
+                    self._remove_known(table, self._key_of(table, record.get("before"), schema, after))
+                    self._remove_known(table, _key(table, after))
+                else:
+                    self._remove(table, self._leaving(table, record, schema, after))
                 self._add(table, after)
+            case "d" if self._replaces and table.primary_key:
+                self._remove_known(table, self._key_of(table, record.get("before"), schema, None))
             case "d":
                 self._remove(table, self._leaving(table, record, schema, None))
             case "m":  # a message that the database's users wrote to its log: no row of any table
@@ -130,12 +183,20 @@ class _DebeziumReader:
         values = {f.name: decode(named.get(f.name), f.type, schema.get(f.name, {})) for f in fields}
         return row_coercer(fields, table.name)(values)
 
+    def _remove_known(self, table: Table, key: Row | None) -> None:
+        """Remove the row with this key, if there is one."""
+        if key is None:
+            raise BadValue("the record does not say which row leaves", where=table.name, hint="It needs a key.")
+        known = self._held(table, key)
+        if known is not None:
+            self._remove(table, known)
+
     def _held(self, table: Table, key: Row | None) -> Row | None:
         if key is None:
             return None
         if (table.name, key) in self._latest:
             return self._latest[table.name, key]
-        return self._lookup(table.name, key) if self._lookup is not None else None
+        return self.lookup(table.name, key) if self.lookup is not None else None
 
     def _add(self, table: Table, row: Row) -> None:
         self._pairs.setdefault(table.name, []).append((row, 1))
@@ -146,6 +207,11 @@ class _DebeziumReader:
         self._pairs.setdefault(table.name, []).append((row, -1))
         if table.primary_key:
             self._latest[table.name, _key(table, row)] = None
+
+
+def _payload(key: Any) -> Any:
+    """The columns of a record's key, which may lie beside their schema."""
+    return key.get("payload", key) if isinstance(key, Mapping) and "schema" in key else key
 
 
 def _key(table: Table, row: Row) -> Row:

@@ -9,13 +9,12 @@ text.
 from __future__ import annotations
 
 import os
-import random
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from tidemill.model.errors import SetupError, SourceLost, Unsupported
+from tidemill.model.errors import SetupError, Unsupported
+from tidemill.sources.reconnecting import Reconnecting
 from tidemill.sources.remote_queries.dialects import quoted_text
 
 try:
@@ -28,7 +27,6 @@ except ImportError as missing:
 __all__ = ["Address", "Connection", "ReconnectingConnection", "execute", "trigger_function"]
 
 Connection = psycopg.Connection[Any]
-WorkResult = TypeVar("WorkResult")
 
 _ALLOWED: tuple[str, ...] = ("host", "hostaddr", "port", "dbname", "user", "service", "passfile", "channel_binding")
 _ALLOWED += (
@@ -51,7 +49,6 @@ _SETTINGS = {
     "synchronous_commit": "local",
     "standard_conforming_strings": "on",
 }
-_LONGEST_PAUSE = 2.0
 
 
 @dataclass(frozen=True)
@@ -99,62 +96,36 @@ class Address:
         return text
 
 
-@dataclass
-class ReconnectingConnection:
-    """A connection that is reopened when it breaks, with growing pauses, until ``patience`` seconds have passed."""
+class ReconnectingConnection(Reconnecting[Connection]):
+    """A connection to PostgreSQL that is reopened when it breaks."""
 
-    name: str
-    address: Address
-    patience: float = 60.0
-    prepare: Callable[[Connection], None] = field(default=lambda connection: None)
-    _connection: Connection | None = field(default=None, repr=False)
+    BROKEN = (psycopg.OperationalError, psycopg.InterfaceError)
+    ERRORS = (psycopg.Error,)
 
-    def run(self, work: Callable[[Connection], WorkResult]) -> WorkResult:
-        """The result of ``work``, which may be retried and must leave nothing behind when it fails."""
-        deadline = time.monotonic() + self.patience
-        pause = 0.02
-        while True:
-            try:
-                return work(self.connection())
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                self.close()
-                if time.monotonic() + pause > deadline:
-                    raise self.lost(error) from None
-            except psycopg.Error as error:
-                self.close()
-                raise self.lost(error) from None
-            except BaseException:
-                self._undo()
-                raise
-            time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+    def __init__(self, name: str, address: Address, patience: float = 60.0) -> None:
+        super().__init__(name, patience)
+        self.address = address
 
-    def connection(self) -> Connection:
-        """The connection, opened if there is none."""
-        if self._connection is None or self._connection.closed:
-            self._connection = self.address.open(f"tidemill {self.name}")
-            self.prepare(self._connection)
-        return self._connection
+    @property
+    def where(self) -> str:
+        """The options of the address."""
+        return str(self.address)
 
-    def _undo(self) -> None:
-        """End the transaction of ``work``; a connection on which that fails is closed."""
-        try:
-            if self._connection is not None:
-                self._connection.rollback()
-        except psycopg.Error:
-            self.close()
+    def hidden(self, text: str) -> str:
+        """``text`` with the password removed, if it is in it."""
+        return self.address.hidden(text)
 
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _open(self) -> Connection:
+        return self.address.open(f"tidemill {self.name}")
 
-    def lost(self, error: Exception) -> SourceLost:
-        """The error that users see."""
-        text = self.address.hidden(str(error).strip())
-        where = self.address.hidden(str(self.address)) or None
-        return SourceLost(f'source "{self.name}" cannot be read', where=where, detail=text)
+    def _is_closed(self, connection: Connection) -> bool:
+        return bool(connection.closed)
+
+    def _roll_back(self, connection: Connection) -> None:
+        connection.rollback()
+
+    def _close(self, connection: Connection) -> None:
+        connection.close()
 
 
 def execute(connection: Connection, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

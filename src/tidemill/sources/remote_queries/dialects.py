@@ -1,4 +1,4 @@
-"""The SQL of two databases, and the expressions that have the same meaning there as here.
+"""The SQL of databases, and the expressions that have the same meaning there as here.
 
 A source evaluates only what cannot differ: comparisons of columns and constants of one kind, tests for NULL, and AND,
 OR and NOT over them. Everything else is evaluated here over the fetched columns
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue
 from tidemill.model.types import Type
@@ -23,6 +23,7 @@ from tidemill.sources.remote_queries.remote_tables import RemoteColumn
 __all__ = ["POSTGRES", "SQLITE", "Dialect", "quoted", "quoted_text"]
 
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPERATORS = {"add": "+", "subtract": "-", "multiply": "*"}
 _ORDERS = ("lt", "le", "gt", "ge")
 _KINDS: dict[type[Type], str] = {
     t.TinyInt: "exact",
@@ -76,11 +77,32 @@ class Dialect:
     encode: Callable[[Any], Any]
     most_parameters: int
     most_terms: int
+    sums: bool = False
+    """True if a column has values of its type alone, so that the source may add them up unseen by us."""
+    only: str = ""
+    """A word before a table in FROM, for its own rows alone."""
 
     def parameter(self, number: int, sql: str) -> str:
         """The text of parameter ``number``, of type ``sql`` there."""
         text = f"{self.placeholder}{number}"
-        return f"{text}::{sql}" if self.casts else text
+        return self.cast(text, sql) if self.casts else text
+
+    def cast(self, text: str, sql: str) -> str:
+        """``text`` as a value of type ``sql`` there."""
+        return f"{text}::{sql}"
+
+    def exact(self, text: str, of: Type) -> str:
+        """A number of type ``of``, in a type of the source in which sums and products keep all digits."""
+        return f"({text})::numeric"
+
+    def rows(self, lines: Sequence[str]) -> str:
+        """A table of these rows, each of which is a list of values."""
+        return f"VALUES {', '.join(f'({line})' for line in lines)}"
+
+    def group(self, name: str, of: Type) -> str:
+        """A column by which rows are grouped that are equal here."""
+        bare = self.casts or not isinstance(of, t.String)
+        return name if bare else f"{name} COLLATE {self.collation}"
 
     def takes(self, scalar: Scalar, columns: RemoteColumns) -> bool:
         """True if the condition ``scalar`` has the same meaning there as here, and cannot fail there."""
@@ -111,14 +133,38 @@ class Dialect:
                 alike = column is not None and (column.ordered if function in _ORDERS else column.equal)
                 return self._allowed(scalar.type) if alike else None
             case Literal(value=value):
-                spelled = not isinstance(value, str) or "\0" not in value  # PostgreSQL's text cannot contain it
-                return self._allowed(scalar.type) if spelled else None
+                return self._allowed(scalar.type) if self.spells(value) else None
         return None
+
+    def spells(self, value: Any) -> bool:
+        """True if the source has such a value: PostgreSQL's text cannot contain a zero byte."""
+        return not isinstance(value, str) or "\0" not in value
 
     def _allowed(self, type_: Type) -> str | None:
         kind = _KINDS.get(type(type_))
         whole = kind == "exact" and not isinstance(type_, t.Decimal)
         return kind if kind in self.kinds or (whole and "whole" in self.kinds) else None
+
+    def computes(self, scalar: Scalar, columns: RemoteColumns) -> bool:
+        """True if the source computes the number ``scalar`` exactly as we do, and neither fails where it does not."""
+        if not self.sums:
+            return False
+        match scalar:
+            case Column(name=name):
+                known = name in columns and columns[name].equal
+                return known and "exact" in self.kinds and _KINDS.get(type(scalar.type)) == "exact"
+            case Literal(value=value):
+                return value is None or _KINDS.get(type(scalar.type)) == "exact"
+            case Cast(input=input_, of=of, lenient=False):
+                return widens(input_.type, of) and self.computes(input_, columns)
+            case Call(function="add" | "subtract" | "multiply", arguments=arguments, of=t.Decimal(precision=digits)):
+                # With fewer digits than the most there are, no digit of the result was cut.
+                return digits < t.MAX_PRECISION and all(self.computes(part, columns) for part in arguments)
+            case Case(branches=branches, default=default):
+                values = (*(value for _, value in branches), default)
+                conditions = all(self.takes(condition, columns) for condition, _ in branches)
+                return conditions and all(self.computes(value, columns) for value in values)
+        return False
 
     def write(self, scalar: Scalar, column: Callable[[str], str], constant: Callable[[Any, Type], str]) -> str:
         """The text of a condition that ``takes`` has allowed."""
@@ -130,7 +176,13 @@ class Dialect:
                 case Literal(value=value, of=of):
                     return constant(value, of)
                 case Cast(input=input_):
-                    return text(input_)  # it only widens, and both sides are compared exactly
+                    return text(input_)  # it only widens, and both sides are compared or computed exactly
+                case Case(branches=branches, default=default):
+                    written = " ".join(f"WHEN {text(test)} THEN {text(value)}" for test, value in branches)
+                    return f"CASE {written} ELSE {text(default)} END"
+                case Call(function="add" | "subtract" | "multiply" as function, arguments=(left, right)):
+                    one, other = (self.exact(text(part), part.type) for part in (left, right))
+                    return f"({one} {_OPERATORS[function]} {other})"
                 case Call(function="and" | "or" as function, arguments=arguments):
                     return f"({f' {function.upper()} '.join(map(text, arguments))})"
                 case Call(function="not", arguments=(argument,)):
@@ -140,10 +192,12 @@ class Dialect:
                 case Call(function="is_not_null", arguments=(argument,)):
                     return f"({text(argument)} IS NOT NULL)"
                 case Call(function="in", arguments=(first, *others)):
-                    return f"({self._collated('eq', first, text)} IN ({', '.join(map(text, others))}))"
+                    those = ", ".join(self._compared("eq", other, text) for other in others)
+                    return f"({self._collated('eq', first, text)} IN ({those}))"
                 case Call(function=function, arguments=(left, right)):
                     symbol = self.same if function == "null_safe_eq" else _SYMBOLS[function]
-                    return f"({self._collated(function, left, text)} {symbol} {text(right)})"
+                    one, other = self._collated(function, left, text), self._compared(function, right, text)
+                    return f"({one} {symbol} {other})"
             raise TypeError(f"no SQL for {part!r}")
 
         return text(scalar)
@@ -152,6 +206,10 @@ class Dialect:
         """A text operand with code-point collation. Equality is left alone if it agrees, so that indexes are used."""
         wanted = isinstance(scalar.type, t.String) and (function in _ORDERS or not self.casts)
         return f"{text(scalar)} COLLATE {self.collation}" if wanted else text(scalar)
+
+    def _compared(self, function: str, scalar: Scalar, text: Callable[[Scalar], str]) -> str:
+        """The operand that is compared with a collated one, and takes over its collation."""
+        return text(scalar)
 
 
 def widens(type_: Type, of: Type) -> bool:
@@ -212,6 +270,8 @@ POSTGRES = Dialect(
     encode=_as_text,
     most_parameters=60_000,  # the protocol counts them in 16 bits
     most_terms=1_000,
+    sums=True,
+    only="ONLY ",  # without it, a table that others inherit from would include their rows
 )
 """PostgreSQL compares all of these as we do: NaN is one value and the greatest, -0.0 is 0.0."""
 

@@ -6,15 +6,19 @@ each change maintains.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.scalars import Call, Column
+from tidemill.algebra.expressions.scalars import Call, Column, Scalar
 from tidemill.algebra.node import memoized
 from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import names_of
+from tidemill.model.types import Decimal, Type
+from tidemill.sources.remote_queries.group_sums import add_groups
 from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm, SpjView
 
 RowIndex = Mapping[Row, ZSet]
@@ -140,12 +144,39 @@ def _equal_columns(view: SpjView) -> list[tuple[tuple[int, int], tuple[int, int]
 
 def _finish(view: SpjView, found: Iterable[tuple[dict[int, Row], int]]) -> ZSet:
     """The outputs of the combinations for which all conditions are true: indexes check only the equalities."""
-    result, leaves, names = ZSet(), range(len(view.leaves)), names_of(view.fields)
-    for rows, weight in found:
-        values = dict(zip(names, [value for leaf in leaves for value in rows[leaf]], strict=True))
-        if all(evaluate_scalar(condition, values) is True for condition in view.conditions):
-            result.add(tuple([evaluate_scalar(output.scalar, values) for output in view.outputs]), weight)
-    return result
+    leaves, names = range(len(view.leaves)), names_of(view.fields)
+    return answer_rows(
+        view,
+        view.conditions,
+        ((dict(zip(names, [v for leaf in leaves for v in rows[leaf]], strict=True)), n) for rows, n in found),
+    )
+
+
+def answer_rows(view: SpjView, conditions: Sequence[Scalar], found: Iterable[tuple[Mapping[str, Any], int]]) -> ZSet:
+    """The rows of a view from weighted combinations of its leaves, of which ``conditions`` are yet to be checked."""
+    result = ZSet()
+    for values, weight in found:
+        if all(evaluate_scalar(condition, values) is True for condition in conditions):
+            shown = [evaluate_scalar(output.scalar, values) for output in view.outputs]
+            result.add((*shown, *_numbers(view, values)), weight)
+    return add_groups(result.items(), len(view.outputs)) if view.sums else result
+
+
+def _numbers(view: SpjView, values: Mapping[str, Any]) -> list[Any]:
+    """The numbers that a row adds to its group."""
+    if not view.sums:
+        return []
+    found = [(evaluate_scalar(one.scalar, values), one.scalar.type) for one in view.sums]
+    return [1, *(no_sum(of) if value is None else value for value, of in found)]
+
+
+def no_sum(of: Type) -> Any:
+    """The sum over no rows.
+
+    >>> no_sum(Decimal(38, 2))
+    Decimal('0.00')
+    """
+    return decimal.Decimal(0).scaleb(-of.scale) if isinstance(of, Decimal) else 0
 
 
 def evaluate_locally(query: SignedQuery) -> ZSet:

@@ -7,32 +7,43 @@ others are the columns that the view needs, the same for all terms. Bound tuples
     SELECT 1 * "c".w, "o"."amount" FROM ONLY "shop"."orders" AS "o", b1 AS "c" WHERE ("o"."customer" = "c".c1)
     UNION ALL ...
 
+Rows that may be equal are grouped there, so that each travels once, with its weight; a view with sums is grouped by its
+outputs, and only the sums travel::
+
+    WITH b1 ..., answer(w, k0, s0) AS (... UNION ALL ...) SELECT SUM(w), k0, SUM(w * s0) FROM answer GROUP BY k0
+
 A database limits the number of parameters and terms of a statement. A larger query is sent as several statements of one
 read transaction; a term is linear in each of its bound sets, so a large set is sent in pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice, product
 from typing import Any
 
-from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.conditions import conjuncts
-from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Call, Column, Literal, Named, Scalar
 from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import columns_in, walk
 from tidemill.algebra.text import text_of
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
+from tidemill.model.coerce import coercer
 from tidemill.model.errors import DataError
 from tidemill.model.types import Type
 from tidemill.sources.remote_queries.dialects import Dialect, quoted
+from tidemill.sources.remote_queries.group_sums import add_groups, sum_type
+from tidemill.sources.remote_queries.local_evaluation import answer_rows
 from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTable, table_named
 from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm, SpjView
 
 __all__ = ["AnswerReader", "RemotePlan", "SqlStatement", "describe_remote_plan", "plan_remote"]
+
+ANSWER = "answer"
+"""Name of the table of all rows, which are then grouped."""
 
 _SQL_OF: dict[type[Type], str] = {
     t.TinyInt: "int8",
@@ -62,8 +73,10 @@ class SqlStatement:
 
 @dataclass(frozen=True)
 class RemotePlan:
-    """The remote evaluation of a view: the conditions evaluated there, those evaluated here, and the columns to
-    fetch."""
+    """The remote evaluation of a view: the conditions evaluated there, those evaluated here, and the columns to fetch.
+
+    ``grouped``: rows that are equal in these columns come as one. ``summed`` are the sums that are computed there.
+    """
 
     dialect: Dialect
     view: SpjView
@@ -71,6 +84,8 @@ class RemotePlan:
     pushed: tuple[Scalar, ...]
     kept: tuple[Scalar, ...]
     fetched: tuple[str, ...]
+    grouped: bool = False
+    summed: tuple[Named, ...] = ()
 
     @property
     def columns(self) -> dict[str, RemoteColumn]:
@@ -105,22 +120,22 @@ class RemotePlan:
 
     @property
     def _constants(self) -> list[Scalar]:
-        return [part for condition in self.pushed for part in _literals(condition)]
+        return [part for one in (*self.pushed, *(s.scalar for s in self.summed)) for part in _literals(one)]
 
     def finish(self, rows: Iterable[tuple[int, Row]]) -> ZSet:
         """The answer, given the weights and the fetched columns of the received rows, in internal form."""
         scalars = [output.scalar for output in self.view.outputs]
-        total = ZSet()
-        if not self.kept and all(isinstance(scalar, Column) for scalar in scalars):
+        if self.summed or (not self.view.sums and not self.kept and all(isinstance(one, Column) for one in scalars)):
             places = [self.fetched.index(scalar.name) for scalar in scalars if isinstance(scalar, Column)]
-            for weight, row in rows:
-                total.add(tuple([row[place] for place in places]), weight)
-            return total
-        for weight, row in rows:
-            values = dict(zip(self.fetched, row, strict=True))
-            if all(evaluate_scalar(condition, values) is True for condition in self.kept):
-                total.add(tuple([evaluate_scalar(scalar, values) for scalar in scalars]), weight)
-        return total
+            return self._groups(rows, places) if self.summed else _picked(rows, places)
+        found = ((dict(zip(self.fetched, row, strict=True)), weight) for weight, row in rows)
+        return answer_rows(self.view, self.kept, found)
+
+    def _groups(self, rows: Iterable[tuple[int, Row]], places: Sequence[int]) -> ZSet:
+        """Groups that the source has summed up: the sums are behind the fetched columns."""
+        width = len(self.fetched)
+        found = (((*(row[place] for place in places), weight, *row[width:]), 1) for weight, row in rows)
+        return add_groups(found, len(places))
 
 
 def plan_remote(view: SpjView, dialect: Dialect, tables: Mapping[str, RemoteTable], source: str) -> RemotePlan:
@@ -133,8 +148,43 @@ def plan_remote(view: SpjView, dialect: Dialect, tables: Mapping[str, RemoteTabl
     conditions = [part for condition in view.conditions for part in conjuncts(condition)]
     pushed = tuple(condition for condition in conditions if dialect.takes(condition, columns))
     kept = tuple(condition for condition in conditions if not dialect.takes(condition, columns))
-    read = set().union(*map(columns_in, (*kept, *(output.scalar for output in view.outputs))))
-    return RemotePlan(dialect, view, known, pushed, kept, tuple(name for name in columns if name in read))
+    plain = all(isinstance(output.scalar, Column) and _groupable(output.scalar, columns) for output in view.outputs)
+    there = not kept and plain and all(dialect.computes(one.scalar, columns) for one in view.sums)
+    shown = view.outputs if there else (*view.outputs, *view.sums)
+    read = set().union(*map(columns_in, (*kept, *(output.scalar for output in shown))))
+    fetched = tuple(name for name in columns if name in read)
+    alike = bool(fetched) and all(columns[name].equal and not columns[name].widened for name in fetched)
+    grouped = alike and not _are_unique(view, known, read)
+    return RemotePlan(dialect, view, known, pushed, kept, fetched, grouped, view.sums if there else ())
+
+
+def _groupable(scalar: Column, columns: Mapping[str, RemoteColumn]) -> bool:
+    return columns[scalar.name].equal and not columns[scalar.name].widened
+
+
+def _are_unique(view: SpjView, tables: Mapping[str, RemoteTable], read: Set[str]) -> bool:
+    """True if ``read`` determines the key of every leaf, so that no two rows are equal."""
+    known, left = set(read), list(view.leaves)
+    while found := [leaf for leaf in left if _has_key(leaf, tables[leaf.relation], known)]:
+        left = [leaf for leaf in left if leaf not in found]
+        known.update(field.name for leaf in found for field in leaf.fields)
+        for condition in view.conditions:
+            match condition:
+                case Call("eq", (Column(one), Column(other))) if not known.isdisjoint((one, other)):
+                    known.update((one, other))
+    return not left
+
+
+def _has_key(leaf: Scan, table: RemoteTable, known: Set[str]) -> bool:
+    names = {table.column(one.name).name: field.name for field, one in zip(leaf.fields, leaf.columns, strict=True)}
+    return bool(table.key) and all(names.get(part) in known for part in table.key)
+
+
+def _picked(rows: Iterable[tuple[int, Row]], places: Sequence[int]) -> ZSet:
+    total = ZSet()
+    for weight, row in rows:
+        total.add(tuple([row[place] for place in places]), weight)
+    return total
 
 
 def describe_remote_plan(asked: RemotePlan, query: SignedQuery) -> str:
@@ -142,12 +192,20 @@ def describe_remote_plan(asked: RemotePlan, query: SignedQuery) -> str:
     lines = [
         f"asked of {asked.dialect.name}: {len(query.remote.terms)} terms, {', '.join(asked.fetched) or 'no columns'}"
     ]
+    lines += [f"  there: SUM({text_of(one.scalar)})" for one in asked.summed]
     lines += [f"  there: {text_of(condition)}" for condition in asked.pushed]
     lines += [f"  here: {text_of(condition)}" for condition in asked.kept]
     computed = [output for output in asked.view.outputs if not isinstance(output.scalar, Column)]
     lines += [f"  here: {text_of(output.scalar)} AS {output.name}" for output in computed]
+    lines += [f"  here: SUM({text_of(one.scalar)})" for one in asked.view.sums if not asked.summed]
     lines += [f"  {statement.sql}" for statement in asked.statements(query)]
     return "\n".join(lines)
+
+
+def _sum_decoder(of: Type) -> Decoder:
+    """The function that reads a sum of ``of``, whose text may have trailing zeros or a point."""
+    convert = coercer(sum_type(of))
+    return lambda value: convert(Decimal(value.decode() if isinstance(value, bytes) else str(value)))
 
 
 class AnswerReader:
@@ -160,7 +218,7 @@ class AnswerReader:
         self.total = ZSet()
         self.received = 0
         self._plan = asked
-        self._decoders = decoders
+        self._decoders = (*decoders, *(_sum_decoder(one.scalar.type) for one in asked.summed))
         self._measure = measure
 
     def take(self, records: Iterable[Sequence[Any]]) -> None:
@@ -181,7 +239,8 @@ class AnswerReader:
 
     def _culprit(self, values: Sequence[Any]) -> str:
         """The column whose value was refused."""
-        for name, decode, value in zip(self._plan.fetched, self._decoders, values, strict=True):
+        names = (*self._plan.fetched, *(one.name for one in self._plan.summed))
+        for name, decode, value in zip(names, self._decoders, values, strict=True):
             try:
                 _ = None if value is None else decode(value)
             except DataError:
@@ -199,20 +258,36 @@ class _StatementWriter:
         self._parameters: list[Any] = []
         self._tables: dict[tuple[int, str], str] = {}
         self._bound: list[str] = []
-        read = {name for condition in asked.pushed for name in columns_in(condition)}
+        computed = (*asked.pushed, *(one.scalar for one in asked.summed))
+        read = {name for scalar in computed for name in columns_in(scalar)}
         self._needed = read.union(asked.fetched)
 
     def write(self, terms: Sequence[SignedTerm]) -> SqlStatement:
         """The statement of ``terms``."""
         body = "\nUNION ALL\n".join([self._select(term) for term in terms])
+        if self._plan.grouped or self._plan.summed:
+            body = self._grouped(body)
         front = f"WITH {', '.join(self._bound)}\n" if self._bound else ""
         return SqlStatement(front + body, tuple(self._parameters))
+
+    def _grouped(self, body: str) -> str:
+        """The sums of weights, and of weighted values, of the rows of ``body`` that are equal otherwise."""
+        keys = [f"k{number}" for number in range(len(self._plan.fetched))]
+        sums = [f"s{number}" for number in range(len(self._plan.summed))]
+        self._bound.append(f"{ANSWER}({', '.join(['w', *keys, *sums])}) AS ({body})")
+        weight = "COALESCE(SUM(w), 0)" if sums else "SUM(w)"
+        shown = ", ".join([weight, *keys, *(f"COALESCE(SUM(w * {one}), 0)" for one in sums)])
+        cleared = "" if sums else " HAVING SUM(w) <> 0"
+        types = [self._columns[name].field.type for name in self._plan.fetched]
+        places = list(map(self._dialect.group, keys, types))
+        return f"SELECT {shown} FROM {ANSWER}" + (f" GROUP BY {', '.join(places)}" if places else "") + cleared
 
     def _select(self, term: SignedTerm) -> str:
         leaves = self._plan.view.leaves
         places = {name: text for leaf in leaves for name, text in self._places(leaf, term)}
         weight = " * ".join([str(term.sign), *(f"{_alias(leaf)}.w" for leaf in leaves if leaf.alias in term.bound)])
         values = [self._read(name, places[name]) for name in self._plan.fetched]
+        values += [self._number(one.scalar, places) for one in self._plan.summed]
         items = [self._from_item(leaf, term) for leaf in leaves]
         conditions = [
             self._dialect.write(condition, places.__getitem__, self._constant) for condition in self._plan.pushed
@@ -230,15 +305,17 @@ class _StatementWriter:
 
     def _read(self, name: str, text: str) -> str:
         widened = self._columns[name].widened
-        return f"{text}::{widened}" if widened else text
+        return self._dialect.cast(text, widened) if widened else text
+
+    def _number(self, scalar: Scalar, places: Mapping[str, str]) -> str:
+        """A number that is summed up, in a type in which it can be multiplied with weights."""
+        return self._dialect.exact(self._dialect.write(scalar, places.__getitem__, self._constant), scalar.type)
 
     def _from_item(self, leaf: Scan, term: SignedTerm) -> str:
         if leaf.alias in term.bound:
             return f"{self._table_of(leaf, term.bound[leaf.alias])} AS {_alias(leaf)}"
         remote = self._plan.tables[leaf.relation]
-        # Without ONLY, a table of PostgreSQL that others inherit from would include their rows.
-        only = "ONLY " if self._dialect.casts else ""
-        return f"{only}{quoted(remote.schema)}.{quoted(remote.name)} AS {_alias(leaf)}"
+        return f"{self._dialect.only}{quoted(remote.schema)}.{quoted(remote.name)} AS {_alias(leaf)}"
 
     def _table_of(self, leaf: Scan, rows: ZSet) -> str:
         """The table of parameters that holds ``rows``: sent once, however many terms read it."""
@@ -250,11 +327,11 @@ class _StatementWriter:
             types = [remote.column(leaf.columns[place].name).sql for place in places]
             lines = [self._line((weight, *(row[p] for p in places)), types) for row, weight in rows.items()]
             names = ", ".join(["w", *(f"c{place}" for place in places)])
-            self._bound.append(f"{name}({names}) AS (VALUES {', '.join(lines)})")
+            self._bound.append(f"{name}({names}) AS ({self._dialect.rows(lines)})")
         return self._tables[key]
 
     def _line(self, values: Sequence[Any], types: Sequence[str]) -> str:
-        return f"({', '.join(map(self._parameter, values, ['int8', *types]))})"
+        return ", ".join(map(self._parameter, values, ["int8", *types]))
 
     def _parameter(self, value: Any, sql: str) -> str:
         self._parameters.append(self._dialect.encode(value))

@@ -25,11 +25,15 @@ class SpjView:
 
     A relation may occur among the leaves under several aliases. Scalars are over ``alias.column``. A leaf of the
     relation ``""`` does not belong to the source: it is bound in every term, to rows that are sent with the query.
+
+    A view with ``sums`` is grouped by its outputs: its rows are these, the number of rows of the group, and the sum of
+    each of ``sums`` over them, in which NULL adds nothing (see ``group_sums``).
     """
 
     leaves: tuple[Scan, ...]
     conditions: tuple[Scalar, ...]
     outputs: tuple[Named, ...]
+    sums: tuple[Named, ...] = ()
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -41,6 +45,12 @@ class SpjView:
         """For each condition, the aliases of the leaves that it reads."""
         owners = {field.name: leaf.alias for leaf in self.leaves for field in leaf.fields}
         return tuple(frozenset(owners[name] for name in columns_in(condition)) for condition in self.conditions)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The columns that conditions, outputs and sums read."""
+        scalars = (*self.conditions, *(output.scalar for output in (*self.outputs, *self.sums)))
+        return frozenset[str]().union(*map(columns_in, scalars))
 
     @property
     def relations(self) -> tuple[str, ...]:

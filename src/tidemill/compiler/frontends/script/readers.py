@@ -10,11 +10,15 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.alter_readers import read_alter_stream, read_alter_table, read_cascade
-from tidemill.compiler.frontends.script.alter_view_reader import read_alter_view, take_cascade
-from tidemill.compiler.frontends.script.build_statements import read_change_build
-from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
-from tidemill.compiler.frontends.script.definition_readers import (
+from tidemill.compiler.frontends.script.definitions.alter_readers import (
+    read_alter_stream,
+    read_alter_table,
+    read_cascade,
+)
+from tidemill.compiler.frontends.script.definitions.alter_view_reader import read_alter_view, take_cascade
+from tidemill.compiler.frontends.script.definitions.build_statements import read_change_build
+from tidemill.compiler.frontends.script.definitions.create_table import read_table, refuse_table_clauses, table_name
+from tidemill.compiler.frontends.script.definitions.definition_readers import (
     read_create_function,
     read_declare,
     read_drop_function,
@@ -24,20 +28,24 @@ from tidemill.compiler.frontends.script.definition_readers import (
     read_set_variable,
     refuse_set,
 )
-from tidemill.compiler.frontends.script.dml_readers import (
+from tidemill.compiler.frontends.script.definitions.lake_tables import is_lake_table, read_lake_table
+from tidemill.compiler.frontends.script.definitions.options import read_options
+from tidemill.compiler.frontends.script.definitions.stage_statements import (
+    ShowStages,
+    read_drop_stage,
+    read_promote_stage,
+)
+from tidemill.compiler.frontends.script.grants import GRANT_READERS
+from tidemill.compiler.frontends.script.listings.show_readers import SHOW_READERS, read_view_name
+from tidemill.compiler.frontends.script.row_changes.dml_readers import (
     read_delete,
     read_insert,
     read_query,
     read_truncate,
     read_update,
 )
-from tidemill.compiler.frontends.script.grants import GRANT_READERS
-from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
-from tidemill.compiler.frontends.script.merge_reader import read_merge
-from tidemill.compiler.frontends.script.options import read_options
-from tidemill.compiler.frontends.script.release_reader import read_release_errors
-from tidemill.compiler.frontends.script.show_readers import SHOW_READERS, read_view_name
-from tidemill.compiler.frontends.script.stage_statements import ShowStages, read_drop_stage, read_promote_stage
+from tidemill.compiler.frontends.script.row_changes.merge_reader import read_merge
+from tidemill.compiler.frontends.script.row_changes.release_reader import read_release_errors
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels

@@ -6,9 +6,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.frontends.script.check_conditions import check_condition
-from tidemill.compiler.frontends.script.constraints import declared_constraints, read_constraints, read_primary_key
-from tidemill.compiler.frontends.script.create_table import declaration_of, table_name
+from tidemill.compiler.frontends.script.definitions.check_conditions import check_condition
+from tidemill.compiler.frontends.script.definitions.constraints import (
+    declared_constraints,
+    read_constraints,
+    read_primary_key,
+)
+from tidemill.compiler.frontends.script.definitions.create_table import declaration_of, table_name
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.text.names import unknown_name
