@@ -16,7 +16,6 @@ from tidemill.engine.catalog.view_instances import instance_classes
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
-<<<<<<< HEAD:src/tidemill/engine/inspect/explanation/explain.py
 from tidemill.engine.inspect.explanation.automaton_picture import draw_automaton
 from tidemill.engine.inspect.explanation.explained_parts import explained_parts
 from tidemill.engine.inspect.explanation.graph_picture import Drawing, picture_of
@@ -26,18 +25,7 @@ from tidemill.engine.inspect.explanation.program_graph import ProgramGraph, grap
 from tidemill.engine.inspect.explanation.source_explain import source_facts
 from tidemill.engine.inspect.explanation.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.inspect.measures.relation_statistics import statistics_text
-=======
-from tidemill.engine.inspect.automaton_picture import draw_automaton
-from tidemill.engine.inspect.explained_parts import explained_parts
-from tidemill.engine.inspect.graph_picture import Drawing, picture_of
-from tidemill.engine.inspect.partition_facts import partition_facts
-from tidemill.engine.inspect.pattern_facts import matches_of, pattern_facts
-from tidemill.engine.inspect.program_graph import ProgramGraph, graph_of
-from tidemill.engine.inspect.relation_statistics import statistics_text
-from tidemill.engine.inspect.source_explain import source_facts
-from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies, stored_figures
 from tidemill.engine.partitions.bounded_state import map_notes
->>>>>>> ready/bounded:src/tidemill/engine/inspect/explain.py
 from tidemill.engine.quarantine.notes import quarantine_note
 from tidemill.engine.quarantine.row_groups import why_whole
 from tidemill.engine.results import MapSize
