@@ -73,7 +73,7 @@ class GroupTail:
         >>> GroupTail((), rows=1).kept([(10, 10), (20, 20), (30, 30)], below=100)
         (10, 30)
         >>> GroupTail((), link=5).kept([(10, 15), (20, 25), (24, 29), (40, 45)], below=27)
-        (-1, 20)
+        (9, 20)
         >>> GroupTail((), taken=RowCondition(Literal(True, BOOLEAN), ())).kept(
         ...     [(10, 9), (20, OPEN), (30, 29), (40, 39), (50, OPEN)], below=100)
         (10, 40)

@@ -54,9 +54,9 @@ def order_path(rows: TopK | Window | Match) -> Path | None:
 def reach_of(rows: TopK | Window | Match) -> RowReach | str:
     """The reach along the first term of the order, which is a time; or the reason why there is no limit."""
     if isinstance(rows, Match):
-        found = taken_rows(rows)
+        taken = taken_rows(rows)
         descends = bool(rows.order) and rows.order[0].descending
-        return found if isinstance(found, str) else "its rows are in the other order" if descends else RowReach()
+        return taken if isinstance(taken, str) else "its rows are in the other order" if descends else RowReach()
     if isinstance(rows, TopK):
         if rows.limit is None:
             return "the rows after an offset are all rows"
