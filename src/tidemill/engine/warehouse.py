@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.algebra.user_functions import Accumulator
@@ -38,7 +40,10 @@ from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.warehouse_costs import WarehouseCosts
+from tidemill.model.clocks import is_clock_position
+from tidemill.model.coerce import coerce
 from tidemill.model.errors import InvalidArgument, SetupError
+from tidemill.model.types import TIMESTAMP
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
@@ -71,7 +76,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch, as given to ``apply``."""
-        inner = (is_mark, is_head, is_error_mark, is_post_key)
+        inner = (is_mark, is_head, is_error_mark, is_post_key, is_clock_position)
         return {name: at for name, at in self._engine.store.positions.items() if not any(test(name) for test in inner)}
 
     def before_spark(self, tell: Callable[[str], None]) -> None:
@@ -332,8 +337,46 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.poll()
         return self.epoch
 
+    @property
+    def clocks(self) -> Mapping[str, datetime]:
+        """The instant of each clock that views read: ``wall``, and event clocks by the column that they follow."""
+        return self._engine.clocks.instants
+
+    def advance_clock(self, to: datetime | str | None = None, *, clock: str = "wall") -> int:
+        """Advance a clock of views, by default the wall clock to the present, as one epoch; returns the epoch.
+
+        Rows that conditions on ``now()`` compare with it come and go. A clock never goes back: an instant that it has
+        passed changes nothing. ``to`` is in UTC, unless it has a time zone.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     _ = wh.advance_clock("2024-05-01 10:00:00")
+        ...     _ = wh.sql("CREATE TABLE logins (who STRING, at TIMESTAMP)")
+        ...     _ = wh.sql(
+        ...         "CREATE MATERIALIZED VIEW recent AS SELECT who FROM logins WHERE at > now() - INTERVAL 1 HOUR"
+        ...     )
+        ...     _ = wh.sql("INSERT INTO logins VALUES ('ann', TIMESTAMP '2024-05-01 09:30:00')")
+        ...     before = wh.view("recent").rows()
+        ...     _ = wh.advance_clock("2024-05-01 10:30:00")
+        ...     before, wh.view("recent").rows()
+        ([('ann',)], [])
+        """
+        instant = None if to is None else coerce(to, TIMESTAMP)
+        return self._engine.clocks.advance(clock.lower(), instant)
+
+    def tick_clock(self, every: float = 1.0) -> None:
+        """Advance the wall clock in a thread, every so many seconds, until the warehouse is closed.
+
+        A tick is an epoch if a row comes or goes, else once in a minute. ``follow`` does it, too.
+        """
+        self._engine.state.require_writable()
+        if not 0 < every < TIMEOUT_MAX:
+            raise InvalidArgument(f"a clock cannot tick every {every} seconds")
+        self._engine.ticker.start(every)
+
     def follow(self, limit: int | None = None) -> None:
-        """Start background threads for all sources, feeds and lake tables, also manual ones, and for scheduled views.
+        """Start background threads for all sources, feeds and lake tables, also manual ones, for scheduled views, and
+        for the wall clock.
 
         They run until the warehouse is closed. ``troubles`` reports their failures. ``limit`` is that of ``schedule``.
         A read-only warehouse follows its writer instead.
@@ -346,6 +389,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.lakes.follow_all()
         self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
+        self._engine.ticker.start()
 
     def release(self, view: str, *, skip: bool = False) -> Release:
         """Try the rows again that a view with ``on_error = 'quarantine'`` does not show; returns how many it took.

@@ -25,6 +25,7 @@ from tidemill.engine.catalog.shared_stages import (
 )
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import View
+from tidemill.engine.clocks.clocks import Clocks
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS
@@ -53,6 +54,7 @@ class RelationDefinitions:
         source_views: SourceViews,
         publisher: Publisher,
         logs: ChangeLogs,
+        clocks: Clocks,
     ) -> None:
         self._state = state
         self._epochs = epochs
@@ -61,6 +63,7 @@ class RelationDefinitions:
         self._source_views = source_views
         self._publisher = publisher
         self._logs = logs
+        self._clocks = clocks
 
     def alone(self, name: str) -> AbstractContextManager[object]:
         """Context in which nobody else maintains, replaces or drops a view; a joint commit has the whole warehouse, so
@@ -148,6 +151,7 @@ class RelationDefinitions:
             self._state.require_writable()
             require_bounded(self._state.catalog, view)
             require_bounded_state(self._state.catalog, view)
+            self._clocks.begin_for(view)
             if (staged := staged_for(self._state.catalog, view)) is not None:
                 self._take_from_stage(view, staged)
                 return
@@ -192,6 +196,7 @@ class RelationDefinitions:
             self._state.catalog.require_unread(view.name, "replaced")
             if view.remote_subplans:
                 raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
+            self._clocks.begin_for(view)
             pending = self._filler.retained_rows(view)
             before = self._state.catalog.views
             try:
@@ -268,6 +273,9 @@ class RelationDefinitions:
             views = [view for one in gone if (view := self._state.catalog.views.get(one)) is not None]
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
+                clocks = catalog.unread_clocks()
+                catalog.drop_clocks(clocks)
+                dropped = (*dropped, *clocks)
                 self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self.release_all(gone, dropped))
                 self._state.catalog.note_changed(gone, caught_up=name)
             self._epochs.after(partial(self.stop_following, views))

@@ -6,6 +6,7 @@
 - ``single_events``: events one at a time, gathered in an open epoch
 - ``pipeline``: changes propagated through the stages of all views, in topological order
 - ``table_checks``: changes compared with their tables and constraints
+- ``clock_advance``: the event clocks that the rows of an epoch advance
 - ``isolation``: finds rows that views cannot compute, and runs the epoch without them
 - ``recomputation``: views that a large change computes again, the difference propagated
 - ``spark_ways``: the runtimes of the views that an epoch runs on Spark, by what each is predicted to take

@@ -97,7 +97,7 @@ class LatenessFilter:
             table = self.tables.get(name)
             if table is not None and table.partitioning is not None and change.rows:
                 cut = table.partitioning
-                last = pc.max(_times(change, names_of(table.fields).index(cut.column))).as_py()
+                last = pc.max(times_of(change, names_of(table.fields).index(cut.column))).as_py()
                 head = head_of(self.before, name)
                 if last is not None and head is not None:
                     self._move(name, head, last // cut.head_unit)
@@ -105,7 +105,7 @@ class LatenessFilter:
     def _split(self, table: Table, change: ChangeSet) -> tuple[ChangeSet, list[tuple[tuple[object, ...], int]]]:
         cut = table.partitioning
         assert cut is not None and cut.lateness is not None
-        times = _times(change, names_of(table.fields).index(cut.column))
+        times = times_of(change, names_of(table.fields).index(cut.column))
         last = pc.max(times).as_py()
         if last is None:
             return change, []
@@ -134,7 +134,7 @@ class LatenessFilter:
             self.moved[HEAD_PREFIX + table] = head_text(last, floor_of(self._heads, table))
 
 
-def _times(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
+def times_of(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
     """The times of rows, in microseconds since 1970. Of files only the time column is read."""
     name = change.fields[place].name
     if change.is_python_only:

@@ -11,7 +11,7 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.script.definitions.build_statements import ChangeBuild, ShowBuilds
 from tidemill.compiler.frontends.script.definitions.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
-from tidemill.compiler.frontends.script.listings.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.listings.show_refreshes import ShowClocks, ShowCosts, ShowRefreshes, ShowState
 from tidemill.compiler.frontends.script.row_changes.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -43,7 +43,7 @@ from tidemill.engine.statements.dml.merge import merge
 from tidemill.engine.statements.dml.release import release_errors
 from tidemill.engine.statements.grants import grant, require_right, revoke, show_grants
 from tidemill.engine.statements.listings import show
-from tidemill.engine.statements.listings.show_refreshes import show_costs, show_refreshes, show_state
+from tidemill.engine.statements.listings.show_refreshes import show_clocks, show_costs, show_refreshes, show_state
 from tidemill.engine.statements.prepared_statements.parameters import refuse_parameters
 from tidemill.engine.statements.queries.select import explain_query, select, select_oql
 from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
@@ -286,6 +286,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     ShowRefreshes: show_refreshes,
     ShowCosts: show_costs,
     ShowState: show_state,
+    ShowClocks: show_clocks,
     sql.ShowSources: show.show_sources,
     sql.ShowStatistics: show.show_statistics,
     sql.ShowTables: show.show_tables,

@@ -371,6 +371,7 @@ class EventWriter:
             table.kept
             or late_table(table) is not None
             or table.checks_rows
+            or self._state.catalog.is_followed(table.name)
             or self._state.catalog.keeps_rows_of(table.name)
             or self._is_guarded(table.name)
         ):

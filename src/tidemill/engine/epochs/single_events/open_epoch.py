@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row
+from tidemill.engine.epochs.clock_advance import ClockAdvance
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.pipeline import Propagation
 from tidemill.engine.epochs.state import EngineState
@@ -35,6 +36,7 @@ class OpenEpoch:
         self._walk: Propagation = state.pipeline.start(self._runtimes)
         self._static = state.catalog.static
         self._gate = LatenessFilter(state.catalog.late, state.store.positions, self._number)
+        self._clocks = ClockAdvance(state.catalog, state.store.positions)
         self._taken: dict[str, list[tuple[Row, int]]] = {}
 
     def take(self, event: RowEvent) -> None:
@@ -43,8 +45,10 @@ class OpenEpoch:
         if name in self._static:
             self._state.catalog.require_not_static([name])
         change = ChangeSet.of([(row, weight)], self._state.fields_of(name))
-        admitted = self._gate.admit({name: change})
         catalog = self._state.catalog
+        admitted: Mapping[str, ChangeSet] = self._gate.admit({name: change})
+        if catalog.clocks:
+            admitted = self._clocks.with_clocks(admitted)
         for taken, possible in check_tables(admitted, catalog.tables, catalog.constraints, self._runtimes[0]).items():
             self._walk.take(taken, possible)
             self._walk.recompute_pending(taken)
@@ -73,7 +77,7 @@ class OpenEpoch:
             self._walk.stored.update(stored)
             self._walk.finish()
             changes = self._epochs.collect(self._walk, self._runtimes)
-        return self._epochs.commit(Epoch(self._number, changes, self._gate.moved))
+        return self._epochs.commit(Epoch(self._number, changes, self._gate.moved | self._clocks.moved))
 
 
 class _RollBack(DataError):

@@ -17,6 +17,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation
 from tidemill.engine.inspect.explanation.automaton_picture import draw_automaton
+from tidemill.engine.inspect.explanation.clock_facts import clock_facts
 from tidemill.engine.inspect.explanation.explained_parts import explained_parts
 from tidemill.engine.inspect.explanation.graph_picture import Drawing, picture_of
 from tidemill.engine.inspect.explanation.partition_facts import partition_facts
@@ -136,6 +137,7 @@ def explanation_of(engine: Engine, name: str) -> Explanation:
             | _lake_facts(engine, view)
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
             | dict(_lineage_facts(engine, view))
+            | dict(clock_facts(engine, view))
             | dict(pattern_facts(view.program))
         )
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)

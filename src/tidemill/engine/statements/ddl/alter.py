@@ -26,6 +26,7 @@ def alter_table(engine: Engine, statement: sql.AlterTable) -> Result:
             raise engine.catalog.lakes[table.name].not_altered_here()
         engine.altering.tables.require_alterable(table.name)
         altered = altered_table(table, statement.change, is_empty=not engine.store.rows(table.name))
+        engine.catalog.require_not_followed(table.name, "altered", _unchanged(altered))
         if altered.table == table:
             return Result(message=f"{table.name} is so already")
         dropped, rebuilt = engine.altering.tables.alter(altered, cascade=statement.cascade)
@@ -36,6 +37,12 @@ def alter_table(engine: Engine, statement: sql.AlterTable) -> Result:
     told += [f"dropped {', '.join(dropped)}"] if dropped else []
     told += [f"rebuilt {', '.join(rebuilt)}"] if rebuilt else []
     return Result(message="; ".join(told))
+
+
+def _unchanged(altered: AlteredTable) -> set[str]:
+    """The columns that have the names and types that they had."""
+    before = {(f.name, f.type) for f in altered.before.fields}
+    return {f.name for f in altered.table.fields if (f.name, f.type) in before}
 
 
 def _require_kind(engine: Engine, statement: sql.AlterTable | sql.Rename, name: str) -> None:
@@ -96,5 +103,6 @@ def rename(engine: Engine, statement: sql.Rename) -> Result:
     _require_kind(engine, statement, entry.name)
     if statement.kind == "view" and name in engine.session.definitions.queries:
         raise UnknownName(f'"{name}" is a temporary view', where=statement.place, hint="Create another one.")
+    engine.catalog.require_not_followed(entry.name, "renamed")
     engine.altering.names.rename(entry.name, statement.to)
     return Result(message=f"renamed {name} to {statement.to}")

@@ -63,7 +63,9 @@ def _replacing(engine: Engine, statement: sql.CreateView) -> View:
     given = old.options if statement.alters else statement.options
     given = {name: value for name, value in given.items() if not (statement.alters and name == OWNER)}
     options = with_publication(old.name, given, engine.catalog.views)
-    return _with_publication_of(old, planned_view(engine.state, old.name, statement.query, options, statement.tree))
+    view = planned_view(engine.state, old.name, statement.query, options, statement.tree)
+    engine.clocks.begin_for(view)
+    return _with_publication_of(old, view)
 
 
 def _with_publication_of(old: View, new: View) -> View:

@@ -29,6 +29,7 @@ from tidemill.compiler.frontends.sql.named_definitions import (
     names_in,
     variable_name,
 )
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.entries.named_definitions import require_readable, require_unused
@@ -242,7 +243,8 @@ def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
         return describe_build(engine, build.view, names_only=statement.names_only)
     if statement.name in named.queries:
         query = f"SELECT * FROM `{statement.name}`"
-        fields = translate(query, engine.rights.relations, functions=named.registered, named=named).relation.fields
+        known, clock = engine.rights.relations, ClockReads.wall()
+        fields = translate(query, known, functions=named.registered, named=named, clock=clock).relation.fields
     else:
         fields = engine.catalog.entry(engine.rights.require(statement.name)).fields
     if statement.names_only:

@@ -66,6 +66,8 @@ def redefine(
     gone = catalog.with_readers(users.keys() - after.keys())
     others = [view for name, view in users.items() if name not in same and name not in gone]
     _require_comparable(catalog, others, [catalog.view(name) for name in gone], f'{kind} "{name}"')
+    for view in after.values():
+        engine.clocks.begin_for(view)
     with engine.definitions.joint() if others or gone else engine.settled():
         engine.definitions.suspend([*gone, *(view.name for view in others)])
         if gone:

@@ -1,18 +1,19 @@
-"""SHOW REFRESHES, SHOW COSTS and SHOW STATE, as rows."""
+"""SHOW REFRESHES, SHOW COSTS, SHOW STATE and SHOW CLOCKS, as rows."""
 
 from __future__ import annotations
 
 from operator import attrgetter
 from typing import Any
 
-from tidemill.compiler.frontends.script.listings.show_refreshes import ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.listings.show_refreshes import ShowClocks, ShowCosts, ShowRefreshes, ShowState
 from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.explanation.clock_facts import clocks_of
 from tidemill.engine.inspect.measures.costs import refreshes_of, view_costs
 from tidemill.engine.inspect.measures.state_sizes import state_sizes
 from tidemill.engine.results import Result
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field, Type
 
-__all__ = ["show_costs", "show_refreshes", "show_state"]
+__all__ = ["show_clocks", "show_costs", "show_refreshes", "show_state"]
 
 MOST_ENTRIES = 100
 """Number of entries that SHOW REFRESHES shows without LIMIT."""
@@ -44,6 +45,12 @@ def show_state(engine: Engine, statement: ShowState) -> Result:
     kinds: dict[str, Type] = {"view": STRING, "map": STRING}
     kinds |= dict.fromkeys(("entries", "memory_bytes", "disk_bytes"), BIGINT)
     return _rows(state_sizes(engine, *filter(None, [statement.view])), kinds)
+
+
+def show_clocks(engine: Engine, statement: ShowClocks) -> Result:
+    """List the clocks of views: the instant of each, the views that read it, and how many of their rows wait for it."""
+    kinds: dict[str, Type] = {"clock": STRING, "now": TIMESTAMP, "views": STRING, "waiting": BIGINT}
+    return _rows(clocks_of(engine), kinds)
 
 
 def _rows(found: list[Any], kinds: dict[str, Type]) -> Result:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from tidemill.model.clocks import machine_time as now
 
-
-def now() -> datetime:
-    """The present time in UTC, in which timestamps are kept, to the microsecond."""
-    return datetime.now(UTC).replace(tzinfo=None)
+__all__ = ["now"]

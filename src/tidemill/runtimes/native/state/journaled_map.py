@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.types import Field
 from tidemill.program.expiry.entries import ExpiredEntries
+from tidemill.runtimes.native.state.column_order import ColumnOrder
 from tidemill.runtimes.native.state.group_ends import find_ends
 from tidemill.runtimes.native.state.indexes import (
     HashIndex,
@@ -257,6 +258,10 @@ class JournaledMap(ABC, Generic[E]):
             ordered = OrderedIndex(positions, column, self.numbers_of, self.zeros, floats)
             self._orders[positions, column] = self._followed(ordered)
         return self._orders[positions, column]
+
+    def column_order(self, position: int) -> ColumnOrder:
+        """The entries in the order of their keys at ``position``."""
+        return self.states(("order", position), lambda: ColumnOrder(position))
 
     def negatives(self, number: int) -> int:
         """The number of entries with a negative weight (number 0), or exact sum of that number."""

@@ -10,6 +10,7 @@ from typing import NoReturn
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.definitions.build_statements import ShowBuilds
 from tidemill.compiler.frontends.script.listings.show_refreshes import (
+    read_show_clocks,
     read_show_costs,
     read_show_refreshes,
     read_show_state,
@@ -123,6 +124,7 @@ SHOW_READERS: dict[tuple[str, ...], ShowReader] = {
     ("SHOW", "REFRESHES"): read_show_refreshes,
     ("SHOW", "COSTS"): read_show_costs,
     ("SHOW", "STATE"): read_show_state,
+    ("SHOW", "CLOCKS"): read_show_clocks,
     ("SHOW", "SOURCES"): without_operands(st.ShowSources),
     ("SHOW", "STATISTICS"): read_show_statistics,
     ("SHOW", "TABLES"): read_show_tables,

@@ -1,4 +1,4 @@
-"""SHOW REFRESHES, SHOW COSTS and SHOW STATE: what views have cost, and what they keep."""
+"""SHOW REFRESHES, SHOW COSTS, SHOW STATE and SHOW CLOCKS: what views have cost, what they keep, and what time it is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from tidemill.model.periods import parse_period
 
 __all__ = [
     "ORDERS",
+    "ShowClocks",
     "ShowCosts",
     "ShowRefreshes",
     "ShowState",
     "Since",
     "parse_since",
+    "read_show_clocks",
     "read_show_costs",
     "read_show_refreshes",
     "read_show_state",
@@ -53,6 +55,11 @@ class ShowState(Statement):
     view: str | None = None
 
 
+@dataclass(frozen=True)
+class ShowClocks(Statement):
+    """``SHOW CLOCKS``: the clocks that views compare rows with."""
+
+
 ORDERS = ("time", "rows", "bytes", "state")
 """Orders of SHOW COSTS."""
 
@@ -72,6 +79,11 @@ def read_show_costs(cursor: StatementCursor, place: TextLocation) -> ShowCosts:
         if not by:
             raise cursor.expected(" or ".join((", ".join(ORDERS[:-1]), ORDERS[-1])))
     return ShowCosts(place, since, by, _limit(cursor))
+
+
+def read_show_clocks(cursor: StatementCursor, place: TextLocation) -> ShowClocks:
+    """``SHOW CLOCKS``."""
+    return ShowClocks(place)
 
 
 def read_show_state(cursor: StatementCursor, place: TextLocation) -> ShowState:

@@ -51,6 +51,9 @@ def check_finish(stage: Stage) -> None:
         raise NotCompiled("the elements of an array")
     if any(source.split is not None for source in sources_of(stage)):
         raise NotCompiled("a change that is parted by keys")
+    if any(isinstance(step, RelationLoop) and step.range is not None for step in steps_of(stage)):
+        # Machine code takes the rows of a change one by one, and that of a clock has its old instant and its new one.
+        raise NotCompiled("rows in the order of their instants")
 
 
 def check_reader(reader: Stage) -> None:
