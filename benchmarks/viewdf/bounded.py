@@ -62,6 +62,10 @@ QUERIES = {
     "distinct": "SELECT DISTINCT date_trunc('MINUTE', ts) AS t, k FROM s",
     "equal_times": "SELECT a.k, b.n FROM (SELECT DISTINCT date_trunc('MINUTE', ts) AS t, k FROM s) a JOIN "
     "(SELECT date_trunc('MINUTE', ts) AS t, k, n FROM r) b ON a.t = b.t AND a.k = b.k",
+    "pattern": "SELECT ts, k, n, COUNT(*) AS c, SUM(b.n) AS t FROM s PATTERN (a, b+) ORDER BY ts "
+    "WHERE a.n > 40 AND b.n > 25 GROUP BY k",
+    "match": "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES FIRST(ts) AS b, LAST(ts) AS e, "
+    "SUM(n) AS n PATTERN (a b* c) DEFINE a AS n > 30, b AS n > a.n AND n > 20, c AS n BETWEEN 10 AND 60) AS m",
     "panes": "SELECT window.start AS w, k, SUM(n) AS n FROM s GROUP BY window(ts, '1 minute'), k",
     "over_panes": "SELECT window(w, '5 minutes').start AS v, MAX(n) AS n FROM panes GROUP BY window(w, '5 minutes')",
 }

@@ -35,5 +35,10 @@ GOALS = (
         most=1,
     ),
     Goal("windows: the chosen method over the best", _value("regret", "regret_ratio"), most=1.2),
+    Goal(
+        "pattern, 1,000,000 rows a partition: seconds a slide",
+        _value("pattern/rows1000000/native/match", "slide_s"),
+        most=1,
+    ),
     Goal("soak, state in the last quarter over the second: bounded", _value("soak", "growth_ratio"), most=FLAT),
 )

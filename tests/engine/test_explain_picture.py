@@ -59,4 +59,4 @@ def test_the_automaton_of_a_pattern_is_drawn_below() -> None:
         assert "one step for each row: deterministic" in told
         other = wh.sql("EXPLAIN VIEW w")[0][0]
         assert "start -> a; a -> b; b -> end of the partition" in other
-        assert "runs are followed one by one: a pattern with ONE ROW PER MATCH" in other
+        assert "runs are followed one by one: a pattern with anchors" in other

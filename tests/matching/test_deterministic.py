@@ -13,9 +13,13 @@ from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.matching.deterministic import START, DeterministicAutomaton, NotDeterministic, determinize
 from tidemill.algebra.matching.partial_matches import ListedRows
+from tidemill.algebra.matching.resets import taken_rows
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch, Skip
 from tidemill.algebra.relational.row_patterns import Concatenation, PatternVariable, Repetition
-from tidemill.model.types import BIGINT
+from tidemill.algebra.relational.walk import walk
+from tidemill.algebra.text import text_of
+from tidemill.compiler.frontends.translate import translate
+from tidemill.model.types import BIGINT, INT, STRING, TIMESTAMP, Field
 
 ONE_ROW = [CONDITIONS[place] for place in (0, 1, 2, 3, 4)]
 """Conditions on the row that is tried and on the one before it; on the last of a, which may be that one."""
@@ -35,19 +39,22 @@ def complete_runs(automaton: DeterministicAutomaton, rows: list[int | None]) -> 
         step = automaton.transitions[configuration][symbol]
         before: list[Run] = runs
         runs = [((before[place] if place != START else ()) + ((number, name),)) for place, name in step.runs]
+        if automaton.at_end and step.prolongs:
+            found.pop()
         if step.complete is not None:
             found.append((number, runs[step.complete]))
         configuration = step.configuration
     return found
 
 
-def test_rows_come_out_as_the_search_finds_them() -> None:
-    draw = random.Random("deterministic")
+@pytest.mark.parametrize("output", [RowsPerMatch.EACH, RowsPerMatch.ONE])
+def test_rows_come_out_as_the_search_finds_them(output: RowsPerMatch) -> None:
+    draw = random.Random(f"deterministic {output}")
     compared, found_any, runs = 0, 0, 0
     for _ in range(4_000):
         chosen = {name: draw.choice(ONE_ROW) for name in "abc" if draw.random() < 0.9}
         conditions = tuple((name, condition) for name, (condition, _) in chosen.items())
-        match = Match(INPUT, (), (SortOrder(X),), draw_pattern(draw), conditions, LOOKS[:3], MEASURES)
+        match = Match(INPUT, (), (SortOrder(X),), draw_pattern(draw), conditions, LOOKS[:3], MEASURES, output)
         try:
             automaton = determinize(match)
         except NotDeterministic:
@@ -90,7 +97,9 @@ A, B, C = map(PatternVariable, "abc")
 @pytest.mark.parametrize(
     ("match", "why"),
     [
-        (match_of(A, "a", output=RowsPerMatch.ONE), "ONE ROW PER MATCH"),
+        (match_of(A, "a", output=RowsPerMatch.ALL), "ALL ROWS PER MATCH"),
+        (match_of(Repetition(A, 0, None), "a", output=RowsPerMatch.ONE), "empty matches"),
+        (match_of(A, "a", output=RowsPerMatch.ONE, skip=Skip(AfterMatch.NEXT)), "AFTER MATCH SKIP TO NEXT ROW"),
         (match_of(A, "a", skips=Contiguity.NEXT), "SKIP TILL NEXT MATCH"),
         (match_of(A, "a", skip=Skip(AfterMatch.NEXT)), "runs from every row"),
         (replace(match_of(A, ""), conditions=(("a", CONDITIONS[6][0]),)), "read other rows"),
@@ -113,3 +122,20 @@ def test_a_later_run_that_is_complete_first_is_left_to_the_search() -> None:
     match = Match(INPUT, (), (SortOrder(X),), pattern, conditions, navigations, ())
     with pytest.raises(NotDeterministic, match="a later run"):
         determinize(match)
+
+
+@pytest.mark.parametrize(
+    ("clause", "read"),
+    [
+        ("PATTERN (a, b+) WHERE a.x > 3 AND b.x > a.x AND b.k = 'y' GROUP BY k", "s.x > 3 OR s.k = 'y'"),
+        ("PATTERN (a, b+) WHERE a.x > 3 AND b.x > a.x GROUP BY k", "b can be any row"),
+        ("PATTERN (a) SKIP TILL NEXT MATCH WHERE a.x > 3 GROUP BY k", "a run may pass over any row"),
+        ("PATTERN (a, b) WHERE a.x > 3 AND b.x < PREV(b.x) GROUP BY k", "PREV and NEXT read rows beside"),
+    ],
+)
+def test_rows_that_nothing_can_take(clause: str, read: str) -> None:
+    fields = (Field("ts", TIMESTAMP), Field("k", STRING), Field("x", INT))
+    relation = translate(f"SELECT ts FROM s {clause}", {"s": fields}, name="v").relation
+    (match,) = (node for node in walk(relation) if isinstance(node, Match))
+    found = taken_rows(match)
+    assert read in (found if isinstance(found, str) else text_of(found))

@@ -54,6 +54,10 @@ COMPILED = {
         FROM s PATTERN (a, b, c, d+) ORDER BY ts WHERE a.x > 0 AND b.x > 0 AND c.x > 0 AND d.x > 0 GROUP BY k""",
     "v_shape_each": """SELECT ts, k, strt.x AS high, min(down.x) AS low
         FROM s PATTERN (strt, down+, up+) ORDER BY ts WHERE down.x < PREV(down.x) AND up.x > PREV(up.x) GROUP BY k""",
+    "v_shape_once": QUERIES["v_shape"].replace(", match_number() AS number", ""),
+    "once": """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
+        MEASURES first(ts) AS since, last(ts) AS until
+        PATTERN (a b*) DEFINE a AS x > 1, b AS b.x > 0) m""",
 }
 """Patterns that run as machine code."""
 

@@ -21,7 +21,8 @@ from functools import lru_cache
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.matching.automaton import END, Automaton, automaton_of
 from tidemill.algebra.matching.partial_matches import navigations_read
-from tidemill.algebra.relational.match import Contiguity, Match, Navigation, RowsPerMatch
+from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch
+from tidemill.algebra.relational.row_patterns import anchors_in
 from tidemill.algebra.relational.walk import columns_in, substitute, transform
 from tidemill.model.types import BIGINT, BOOLEAN
 
@@ -66,25 +67,28 @@ class Transition:
 
     ``runs`` has for each run of the next ``configuration`` the number of the run that it continues (or ``START``) and
     the variable for which it has taken the row. A complete run that cannot continue comes after these. ``complete`` is
-    the number of the run that comes out.
+    the number of the run that comes out, and ``prolongs`` is true if that continues the one which came out before.
     """
 
     configuration: int
     runs: tuple[tuple[int, str], ...]
     complete: int | None = None
+    prolongs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DeterministicAutomaton:
     """``transitions`` by configuration, of which 0 has no run, and by symbol: bit i is set if ``conditions[i]`` holds.
 
-    Conditions are over columns ``row <i>``, the values of ``reads``.
+    Conditions are over columns ``row <i>``, the values of ``reads``. If a match is output once, ``at_end``, a complete
+    run comes out when no later row has prolonged it.
     """
 
     reads: tuple[RowValue, ...]
     conditions: tuple[Scalar, ...]
     configurations: tuple[Configuration, ...]
     transitions: tuple[tuple[Transition, ...], ...]
+    at_end: bool = False
 
     @property
     def most_runs(self) -> int:
@@ -99,24 +103,30 @@ class DeterministicAutomaton:
 @lru_cache(maxsize=64)
 def determinize(match: Match) -> DeterministicAutomaton:
     """The deterministic automaton of a match; raises ``NotDeterministic`` where it has none, with the reason."""
-    if match.output is not RowsPerMatch.EACH or match.skips is not Contiguity.NONE or match.overlaps:
-        raise NotDeterministic(f"a pattern with {_form(match)}")
-    automaton = automaton_of(match.pattern)
+    automaton, at_end = automaton_of(match.pattern), match.output is RowsPerMatch.ONE
+    form = _other_form(match)
+    if form or (at_end and END in automaton.entry):
+        raise NotDeterministic(f"a pattern with {form or 'empty matches'}")
     edges = _EdgeConditions(match, automaton)
     on_edges = {edge: edges.condition(*edge) for edge in _edges(automaton)}
     conditions = tuple(dict.fromkeys(condition for condition in on_edges.values() if condition != TRUE))
     if len(conditions) > MAX_CONDITIONS:
         raise NotDeterministic(f"a pattern with more than {MAX_CONDITIONS} different conditions")
     needed = {edge: 0 if one == TRUE else 1 << conditions.index(one) for edge, one in on_edges.items()}
-    builder = _SubsetConstruction(automaton, needed)
+    builder = _SubsetConstruction(automaton, needed, at_end)
     configurations, transitions = builder.explore([_is_possible(conditions, s) for s in range(1 << len(conditions))])
-    return DeterministicAutomaton(tuple(edges.reads), conditions, configurations, transitions)
+    return DeterministicAutomaton(tuple(edges.reads), conditions, configurations, transitions, at_end)
 
 
-def _form(match: Match) -> str:
-    if match.output is not RowsPerMatch.EACH:
+def _other_form(match: Match) -> str:
+    """The form of output, contiguity or pattern for which there is no such automaton; empty if there may be one."""
+    if match.output is RowsPerMatch.ALL:
         return str(match.output.value).upper()
-    return "SKIP TILL NEXT MATCH" if match.skips is Contiguity.NEXT else "runs from every row"
+    if match.skips is not Contiguity.NONE:
+        return f"SKIP {match.skips.value.upper()}"
+    if match.skip.after is not AfterMatch.PAST_LAST:
+        return "runs from every row" if match.overlaps else f"AFTER MATCH SKIP {match.skip.after.value.upper()}"
+    return "anchors" if anchors_in(match.pattern) else ""
 
 
 def _edges(automaton: Automaton) -> Iterator[Edge]:
@@ -235,8 +245,17 @@ def _is_possible(conditions: Sequence[Scalar], symbol: int) -> bool:
 class _SubsetConstruction:
     """The configurations that are reached from ``NO_RUN``; ``needed`` has the bit of the condition of each step."""
 
-    def __init__(self, automaton: Automaton, needed: Mapping[Edge, int]) -> None:
-        self._automaton, self._needed = automaton, needed
+    def __init__(self, automaton: Automaton, needed: Mapping[Edge, int], at_end: bool) -> None:
+        """``at_end``: of all complete runs the best one is wanted, so worse ones are dropped once there is one."""
+        self._needed, self._at_end = needed, at_end
+        self._variables, self._entry = automaton.variables, automaton.entry
+        self._completes = [END in follow for follow in automaton.follow]
+        self._follow = [self._live(follow) for follow in automaton.follow]
+
+    def _live(self, follow: tuple[int, ...]) -> tuple[int, ...]:
+        if self._at_end and END in follow:
+            return follow[: follow.index(END)]
+        return tuple(state for state in follow if state != END)
 
     def explore(self, possible: Sequence[bool]) -> tuple[tuple[Configuration, ...], tuple[tuple[Transition, ...], ...]]:
         """All configurations and their transitions."""
@@ -248,11 +267,11 @@ class _SubsetConstruction:
                 if not may_be:
                     steps.append(Transition(0, ()))
                     continue
-                following, runs, complete = self._step(configuration, symbol)
+                following, runs, complete, prolongs = self._step(configuration, symbol)
                 if following not in numbers:
                     numbers[following] = len(numbers)
                     waiting.append(following)
-                steps.append(Transition(numbers[following], runs, complete))
+                steps.append(Transition(numbers[following], runs, complete, prolongs))
             transitions.append(tuple(steps))
             if len(waiting) * len(possible) > MAX_TRANSITIONS:
                 raise NotDeterministic(f"a pattern with more than {MAX_TRANSITIONS:,} transitions")
@@ -260,7 +279,7 @@ class _SubsetConstruction:
 
     def _step(
         self, configuration: Configuration, symbol: int
-    ) -> tuple[Configuration, tuple[tuple[int, str], ...], int | None]:
+    ) -> tuple[Configuration, tuple[tuple[int, str], ...], int | None, bool]:
         is_complete, begun = configuration
         places = {state: place for place, state in enumerate(state for states in begun for state in states)}
         kept: list[dict[int, int]] = []
@@ -268,37 +287,38 @@ class _SubsetConstruction:
         for states in (*begun, None):
             sources = [(START, START)] if states is None else [(state, places[state]) for state in states]
             taken = dict(self._taken(sources, symbol))
-            complete = next((state for state in taken if END in self._automaton.follow[state]), None)
+            complete = next((state for state in taken if self._completes[state]), None)
             if complete is not None:
                 if kept:
                     raise NotDeterministic("a pattern of which a later run may be complete before an earlier one")
-                return self._completed(taken, complete)
+                return *self._completed(taken, complete), is_complete and states is not None
             if is_complete and states is not None and taken:
                 raise NotDeterministic("a pattern of which a complete run may continue over rows outside of the match")
             mine = {state: place for state, place in taken.items() if state not in seen}
             seen |= mine.keys()
             kept += [mine] if mine else []
         following = tuple(tuple(mine) for mine in kept)
-        return (False, following), self._runs([item for mine in kept for item in mine.items()]), None
+        return (False, following), self._runs([item for mine in kept for item in mine.items()]), None, False
 
     def _taken(self, sources: Sequence[tuple[int, int]], symbol: int) -> Iterator[tuple[int, int]]:
         """The states that take a row, the best one first, each with the run that it continues."""
         taken: set[int] = set()
         for source, place in sources:
-            follow = self._automaton.entry if source == START else self._automaton.follow[source]
-            for state in follow:
+            for state in self._entry if source == START else self._follow[source]:
                 if state != END and state not in taken and self._needed[source, state] & ~symbol == 0:
                     taken.add(state)
                     yield state, place
+                    if self._at_end and self._completes[state]:
+                        return
 
     def _completed(
         self, taken: Mapping[int, int], complete: int
     ) -> tuple[Configuration, tuple[tuple[int, str], ...], int]:
         """Only runs from the row at which the complete one began continue."""
-        going = [state for state in taken if any(after != END for after in self._automaton.follow[state])]
+        going = [state for state in taken if self._follow[state]]
         runs = going if complete in going else [*going, complete]
         following: Configuration = (True, (tuple(going),)) if going else NO_RUN
         return following, self._runs([(state, taken[state]) for state in runs]), runs.index(complete)
 
     def _runs(self, taken: Sequence[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
-        return tuple((place, self._automaton.variables[state]) for state, place in taken)
+        return tuple((place, self._variables[state]) for state, place in taken)

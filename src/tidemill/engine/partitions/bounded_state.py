@@ -155,6 +155,8 @@ def _which(entries: ExpiredEntries, column: str) -> Iterator[str]:
 
 
 def _but(entries: ExpiredEntries) -> Iterator[str]:
+    if entries.tail is not None and entries.tail.taken is not None:
+        yield ", but for those since the last that no variable of the pattern can take"
     if entries.tail is not None and entries.tail.rows:
         groups = ", ".join(key.name.rpartition(".")[2] for key in entries.tail.keys)
         some = "" if entries.tail.rows == 1 else f" {entries.tail.rows}"

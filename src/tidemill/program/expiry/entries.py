@@ -7,10 +7,33 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.schema import names_of
 from tidemill.model.types import Field
 
 Interval = tuple[int, int]
 """The time of an entry, and until when the next one may come that belongs together with it."""
+
+
+OPEN, RESET = 1 << 62, -1
+"""In place of how long a chain goes on: a row that a match may have, and one that none can."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowCondition:
+    """A condition over some ``columns`` of a map."""
+
+    condition: Scalar
+    columns: tuple[Field, ...]
+
+    def holds(self, values: Iterable[Any]) -> bool:
+        """False if it is not true of these values; what is an error may be true."""
+        try:
+            return evaluate_scalar(self.condition, dict(zip(names_of(self.columns), values, strict=True))) is True
+        except ArithmeticFault:
+            return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +44,46 @@ class GroupTail:
     bound the first and the last stay, so many different times of them as ``rows`` says, and what lies up to ``span``
     microseconds before the last of these. In a *chain* each entry belongs together with the one before if that begins
     at most ``link`` microseconds earlier: a chain that may go on at the bound stays. ``link`` is constant, or the name
-    of a ring value.
+    of a ring value. With ``taken`` stays what comes up to the first time, and from the last one on, of which it holds
+    for no row: no match goes on beyond such a time.
     """
 
     keys: tuple[Field, ...]
     rows: int = 0
     span: int = 0
     link: int | str | None = None
+    taken: RowCondition | None = None
 
     @property
     def width(self) -> int:
         """The number of keys that name a group."""
         return len(self.keys)
 
+    def link_of(self, total: int) -> int:
+        """How long the chain of an entry goes on: of ring values, or of rows that are taken, from their sum."""
+        if self.taken is not None:
+            return OPEN if total > 0 else RESET
+        return total if isinstance(self.link, str) else self.link or 0
+
     def kept(self, intervals: Iterable[Interval], below: int) -> tuple[int, int]:
         """Of a group: the time up to which its first entries stay, and the one from which its last ones do.
 
+        >>> from tidemill.algebra.expressions.scalars import Literal
+        >>> from tidemill.model.types import BOOLEAN
         >>> GroupTail((), rows=1).kept([(10, 10), (20, 20), (30, 30)], below=100)
         (10, 30)
         >>> GroupTail((), link=5).kept([(10, 15), (20, 25), (24, 29), (40, 45)], below=27)
-        (-1, 20)
+        (9, 20)
+        >>> GroupTail((), taken=RowCondition(Literal(True, BOOLEAN), ())).kept(
+        ...     [(10, 9), (20, OPEN), (30, 29), (40, 39), (50, OPEN)], below=100)
+        (10, 40)
         """
         before = sorted({one for one in intervals if one[0] < below})
         nothing = (before[0][0] if before else below) - 1
+        if self.taken is not None:
+            open_ = {at for at, until in before if until > at}
+            resets = [at for at, _ in before if at not in open_]
+            return (resets[0], resets[-1]) if resets else (nothing, nothing)
         if self.link is not None:
             return nothing, _chain_start(before, below)
         times = sorted({start for start, _ in before})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.ordering import SortOrder
+from tidemill.algebra.matching.resets import taken_rows
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, VALUES, WindowCall
@@ -47,13 +48,15 @@ class RowReach:
 
 def order_path(rows: TopK | Window | Match) -> Path | None:
     """The column that orders the rows of a partition first."""
-    return None if isinstance(rows, Match) or not rows.order else path_of(rows.order[0].scalar)
+    return path_of(rows.order[0].scalar) if rows.order else None
 
 
 def reach_of(rows: TopK | Window | Match) -> RowReach | str:
     """The reach along the first term of the order, which is a time; or the reason why there is no limit."""
     if isinstance(rows, Match):
-        return "a match can begin at any row"
+        taken = taken_rows(rows)
+        descends = bool(rows.order) and rows.order[0].descending
+        return taken if isinstance(taken, str) else "its rows are in the other order" if descends else RowReach()
     if isinstance(rows, TopK):
         if rows.limit is None:
             return "the rows after an offset are all rows"

@@ -24,9 +24,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tidemill.algebra.matching.resets import taken_rows
+from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.model.types import Field, Struct
-from tidemill.program.expiry.entries import ExpiredEntries, GroupTail
+from tidemill.program.expiry.entries import ExpiredEntries, GroupTail, RowCondition
 from tidemill.program.expiry.reads import Access, accesses_of, implied_bounds
 from tidemill.program.expiry.row_reach import RowReach, order_path, reach_of
 from tidemill.program.expiry.time_bounds import Path, TimeBound, TimeBounds, bounds_of, common
@@ -172,7 +175,11 @@ class StateExpiry:
             return MapExpiry(stage, map_, obstacle=_obstacle(accesses))
         if not reach.rows_back and not (reach.rows and bound.nulls):
             self._emit(stage, emission, implied_bounds(stage, map_, {path: bound.later(-reach.back)}))
-        tail = _tail(map_.keys[: emission.width], reach)
+        keys = map_.keys[: emission.width]
+        tail = _tail(keys, reach)
+        if isinstance(emission.rows, Match):
+            self.bounds[stage.name] = {}
+            tail = GroupTail(keys, taken=_taken(emission.rows, map_))
         return MapExpiry(stage, map_, _entries(map_, path, int(bound.low) - reach.back, tail))
 
     def _of_sessions(self, stage: Stage, sessions: SessionEmission, accesses: list[Access]) -> Iterator[MapExpiry]:
@@ -311,6 +318,14 @@ def _never(stage: Stage, map_: Map, words: str) -> MapExpiry:
     return MapExpiry(stage, map_, obstacle=Obstacle(words=words))
 
 
+def _taken(match: Match, map_: Map) -> RowCondition:
+    """The condition without which no match can have a row of the map."""
+    condition = taken_rows(match)
+    assert not isinstance(condition, str)
+    read = columns_in(condition)
+    return RowCondition(condition, tuple(key for key in map_.keys if key.name in read))
+
+
 def _tail(keys: tuple[Field, ...], reach: RowReach) -> GroupTail | None:
     return GroupTail(keys, reach.all_rows, reach.span) if reach.all_rows or reach.span else None
 
@@ -322,6 +337,6 @@ def _entries(map_: Map, path: Path, below: int, tail: GroupTail | None = None) -
         type_ = map_.keys[place].type
         assert isinstance(type_, Struct) and len(path) == 2
         part = path[1], [f.name for f in type_.fields].index(path[1])
-    if tail is not None and not tail.rows and tail.link is None:
+    if tail is not None and not tail.rows and tail.link is None and tail.taken is None:
         return ExpiredEntries(map_.name, place, path[0], below - tail.span, part=part)
     return ExpiredEntries(map_.name, place, path[0], below, part=part, tail=tail)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from tidemill.changes.alterations import present_columns
 from tidemill.changes.arrow import from_arrow, instants
-from tidemill.model.schema import WEIGHT
+from tidemill.model.schema import WEIGHT, names_of
 from tidemill.program.expiry.entries import ExpiredEntries, number_of
 from tidemill.storage.commits.layout import CommittedState
 from tidemill.storage.compaction.run_merge import RunMerge
@@ -48,7 +48,8 @@ def expire_map_rows(maps: FilePath, writer: FolderWriter, now: CommittedState, f
 def _columns_read(forgotten: ExpiredEntries) -> list[str]:
     """The columns that say which rows of a map have expired."""
     tail = forgotten.tail
-    more = () if tail is None else (*(key.name for key in tail.keys), tail.link)
+    taken = () if tail is None or tail.taken is None else names_of(tail.taken.columns)
+    more = () if tail is None else (*(key.name for key in tail.keys), tail.link, *taken)
     return list(dict.fromkeys([*(name for name in more if isinstance(name, str)), forgotten.column, WEIGHT]))
 
 
@@ -127,8 +128,8 @@ def _with_tail(
             total = sums.setdefault(key, [0, 0])
             total[0] += weight
             total[1] += link
-    constant = forgotten.tail.link if forgotten.tail is not None and isinstance(forgotten.tail.link, int) else None
-    there = {key: link if constant is None else constant for key, (weight, link) in sums.items() if weight > 0}
+    assert forgotten.tail is not None
+    there = {key: forgotten.tail.link_of(link) for key, (weight, link) in sums.items() if weight > 0}
     stays = there.keys() - set(_by_group_time(forgotten).gone(there))
     return [_over(mask, (key in stays for key, _, _ in marked)) for mask, marked in zip(above, marks, strict=True)]
 
@@ -145,6 +146,10 @@ def _group_times(table: pa.Table, forgotten: ExpiredEntries) -> list[tuple[tuple
     assert tail is not None
     groups = from_arrow(table.select([*(key.name for key in tail.keys), WEIGHT]), tail.keys)
     lengths = table.column(tail.link).to_pylist() if isinstance(tail.link, str) else [0] * table.num_rows
+    if tail.taken is not None:
+        columns = tail.taken.columns
+        rows = from_arrow(table.select([*names_of(columns), WEIGHT]), columns)
+        lengths = [weight if tail.taken.holds(row) else 0 for row, weight in rows]
     times = _times(table, forgotten).to_pylist()
     return [((*row, at), weight, length) for (row, weight), at, length in zip(groups, times, lengths, strict=True)]
 

@@ -41,6 +41,14 @@ VIEWS = {
         FROM readings PATTERN ((a | b){2} c+?) WHERE a.x > 2 AND b.hot AND c.x < 5 GROUP BY who""",
     "rises": """SELECT at, who, COUNT(*) AS n, b[1].x AS since, LAST(b.x) AS x FROM readings PATTERN (a, b+)
         WHERE a.x < 5 AND b[i].x >= b[i-1].x AND b[1].x > a.x GROUP BY who""",
+    "once": """SELECT * FROM readings MATCH_RECOGNIZE (PARTITION BY who ORDER BY at
+        MEASURES FIRST(a.at) AS since, LAST(b.at) AS until, COUNT(*) AS n, SUM(x) AS total, MAX(b.x) AS top
+        PATTERN (a b+) DEFINE a AS a.x < 5, b AS b.x >= 2) AS m""",
+    "v_shape": """SELECT * FROM readings MATCH_RECOGNIZE (PARTITION BY who ORDER BY at
+        MEASURES strt.at AS since, LAST(down.at) AS bottom, LAST(up.at) AS until, AVG(x) AS mean
+        PATTERN (strt down+ up+) DEFINE down AS down.x < PREV(down.x), up AS up.x > PREV(up.x)) AS m""",
+    "soonest": """SELECT who, n, x FROM readings MATCH_RECOGNIZE (PARTITION BY who ORDER BY at
+        MEASURES COUNT(*) AS n, LAST(x) AS x PATTERN (a{2} | b c+?) DEFINE a AS a.x > 4, c AS c.hot) AS m""",
     "single": "SELECT at, who, x FROM readings PATTERN (a) WHERE a.x = 4 GROUP BY who",
     "everyone": "SELECT at, COUNT(*) AS n, x FROM readings PATTERN (a, b) ORDER BY at DESC WHERE b.x > 3",
     "any row": "SELECT at, who, COUNT(*) AS n FROM readings PATTERN (a, b*) WHERE b.x > 1 GROUP BY who, hot",

@@ -316,16 +316,19 @@ class JournaledMap(ABC, Generic[E]):
         gone = [key for key in self.entries if forgotten(key)]
         if forgotten.ends or forgotten.tail is not None:
             there = {key: self.numbers_of(self.entries[key]) for key in gone}
-            dead = forgotten.gone({key: self._link(forgotten, n) for key, n in there.items() if n[0] > 0})
+            dead = forgotten.gone({key: self._link(forgotten, key, n) for key, n in there.items() if n[0] > 0})
             gone = [*dead, *(key for key, numbers in there.items() if numbers[0] <= 0)]
         for key in gone:
             self._put(key, None)
 
     @staticmethod
-    def _link(forgotten: ExpiredEntries, numbers: Sequence[Any]) -> int:
+    def _link(forgotten: ExpiredEntries, key: Row, numbers: Sequence[Any]) -> int:
         """How long the chain of an entry goes on; of ring values the length is the first one."""
-        link = None if forgotten.tail is None else forgotten.tail.link
-        return int(numbers[1]) if isinstance(link, str) else link or 0
+        tail = forgotten.tail
+        if tail is None:
+            return 0
+        # The rows of matches are not forgotten one by one: their map is read again.
+        return tail.link_of(int(numbers[1]) if isinstance(tail.link, str) else int(tail.taken is not None))
 
     def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
         """Each key of the journal with its entry before the epoch and now."""

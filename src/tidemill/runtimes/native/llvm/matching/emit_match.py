@@ -27,7 +27,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     number,
     on_stack,
 )
-from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, PTR
 from tidemill.runtimes.native.llvm.codegen.memory import copy, fill
 from tidemill.runtimes.native.llvm.containers.group_cursor import GroupCursor, GroupReader
@@ -90,7 +90,9 @@ class MatchCode:
         self._begin, self._finish, self._held, self._output = begin, finish, held, output
         self._index, self._key = index, index.trees.key
         self._values = RunValues(finish.rows)
-        self._search = SearchCode(begin, determinize(finish.rows), self._values, index, held.map)
+        automaton = determinize(finish.rows)
+        self._at_end = automaton.at_end
+        self._search = SearchCode(begin, automaton, self._values, index, held.map)
         self._layout = self._search.layout
         self._rows = GroupReader(index.groups, index.items)
         self._changes = GroupReader(index.changed_groups, index.items)
@@ -98,12 +100,13 @@ class MatchCode:
     def emit(self) -> None:
         """Emit it all, or raise ``NotCompiled``."""
         symbol = self._search.emit_symbol()
-        step = self._search.emit_step()
-        post = self._emit_post()
-        pair = self._emit_pair(step, post)
+        find, step, post = self._search.emit_find(), self._search.emit_step(), self._emit_post()
+        row = self._emit_row(find, step, post)
+        pair = self._emit_pair(row) if self._at_end else self._emit_netted_pair(find, step, post)
+        finish = self._emit_finish(post) if self._at_end else None
         begin = self._emit_begin(symbol)
-        rescan = self._emit_rescan(pair, begin)
-        partition = self._emit_partition(step, post, rescan)
+        rescan = self._emit_rescan(pair, begin, finish)
+        partition = self._emit_partition(row, finish, rescan)
         frame = self._begin("emit", [], True)
         builder, handle = frame.builder, self._held.handle(frame.builder)
         with self._index.each_changed(builder, handle) as (prefix, changes):
@@ -119,9 +122,65 @@ class MatchCode:
         post_row(frame, self._finish, self._output, cells, weight)
         return frame.function
 
+    # --------------------------------------------------------------------------------------------------- one row
+
+    def _emit_row(self, find: ir.Function, step: ir.Function, post: ir.Function) -> ir.Function:
+        """``match.row(changes, key, search, weight)``: read one more row, and post what comes out with a weight.
+
+        Where matches come out once, that is the one before unless this row prolongs it; then it is taken back if it
+        has come out.
+        """
+        frame = self._begin("match.row", [PTR, self._key, PTR, I64], False)
+        builder, (changes, key, search, weight) = frame.builder, frame.function.args
+        layout, transition = self._layout.search, builder.call(find, [changes, key, search])
+        if self._at_end:
+            prolongs = self._search.prolongs(builder, transition)
+            shown = builder.icmp_unsigned("!=", layout.load(builder, search, "shown"), number(0, I32))
+            times = builder.select(prolongs, builder.neg(weight), weight)
+            # What is prolonged and has not come out needs nothing; nor does what is over and has come out.
+            self._post_pending(frame, post, changes, search, times, builder.icmp_unsigned("==", prolongs, shown))
+        complete = builder.call(step, [changes, key, search, transition])
+        if self._at_end:
+            layout.store(builder, search, "pending", complete)
+            layout.store(builder, search, "shown", number(0, I32))
+        else:
+            with builder.if_then(builder.icmp_unsigned("!=", complete, number(0, I32))):
+                run = self._search.run(builder, search, complete)
+                frame.check(builder.call(post, [changes, key, run, weight]))
+        frame.done()
+        return frame.function
+
+    def _post_pending(
+        self,
+        frame: FunctionFrame,
+        post: ir.Function,
+        changes: IRValue,
+        search: IRValue,
+        weight: IRValue,
+        condition: IRValue,
+    ) -> None:
+        """Post the complete run that waits for the next row, if there is one and ``condition`` holds."""
+        builder, layout = frame.builder, self._layout.search
+        pending = layout.load(builder, search, "pending")
+        there = builder.icmp_unsigned("!=", pending, number(0, I32))
+        with builder.if_then(builder.and_(there, condition)):
+            run = self._search.run(builder, search, pending)
+            frame.check(builder.call(post, [changes, layout.load(builder, search, "last"), run, weight]))
+
+    def _emit_finish(self, post: ir.Function) -> ir.Function:
+        """``match.finish(changes, search, weight)``: post the match that the last row has completed, once."""
+        frame = self._begin("match.finish", [PTR, PTR, I64], False)
+        builder, (changes, search, weight) = frame.builder, frame.function.args
+        layout = self._layout.search
+        hidden = builder.icmp_unsigned("==", layout.load(builder, search, "shown"), number(0, I32))
+        self._post_pending(frame, post, changes, search, weight, hidden)
+        layout.store(builder, search, "shown", number(1, I32))
+        frame.done()
+        return frame.function
+
     # ---------------------------------------------------------------------------------------------- rows at the end
 
-    def _emit_partition(self, step: ir.Function, post: ir.Function, rescan: ir.Function) -> ir.Function:
+    def _emit_partition(self, row: ir.Function, finish: ir.Function | None, rescan: ir.Function) -> ir.Function:
         """``match.partition(handle, group, changes)``: go on with the search if rows have come at the end alone."""
         frame = self._begin("match.partition", [PTR, PTR, PTR], False)
         builder, (handle, group, changes) = frame.builder, frame.function.args
@@ -142,11 +201,10 @@ class MatchCode:
         with loop_while(builder, cursor.more):
             key, sums = cursor.item()
             with count_up(builder, number(0), sums.weight):
-                complete = builder.call(step, [changes, key, now])
-                with builder.if_then(builder.icmp_unsigned("!=", complete, number(0, I32))):
-                    run = self._search.run(builder, now, complete)
-                    frame.check(builder.call(post, [changes, key, run, number(1)]))
+                frame.check(builder.call(row, [changes, key, now, number(1)]))
             cursor.advance()
+        if finish is not None:
+            frame.check(builder.call(finish, [changes, now, number(1)]))
         partition.store(builder, place, "valid", number(1, I32))
         frame.done()
         return frame.function
@@ -198,8 +256,18 @@ class MatchCode:
         key, _ = self._rows.select(builder, own, group, builder.sub(place, number(1)))
         return key
 
-    def _emit_pair(self, step: ir.Function, post: ir.Function) -> ir.Function:
+    def _emit_pair(self, row: ir.Function) -> ir.Function:
         """``match.pair(changes, key, before, now, old, new)``: read so many rows of an entry as they were and are."""
+        frame = self._begin("match.pair", [PTR, self._key, PTR, PTR, I64, I64], False)
+        builder, (changes, key, *searches, old, new) = frame.builder, frame.function.args
+        for search, times, weight in zip(searches, (old, new), (-1, 1), strict=True):
+            with count_up(builder, number(0), times):
+                frame.check(builder.call(row, [changes, key, search, number(weight)]))
+        frame.done()
+        return frame.function
+
+    def _emit_netted_pair(self, find: ir.Function, step: ir.Function, post: ir.Function) -> ir.Function:
+        """The same where rows come out at once: what is equal on both sides is not posted."""
         frame = self._begin("match.pair", [PTR, self._key, PTR, PTR, I64, I64], False)
         builder, (changes, key, *searches, old, new) = frame.builder, frame.function.args
         most = builder.select(builder.icmp_signed(">", old, new), old, new)
@@ -208,7 +276,8 @@ class MatchCode:
             found = [Local(builder, number(0, I32)) for _ in searches]
             for local, search, times in zip(found, searches, (old, new), strict=True):
                 with builder.if_then(builder.icmp_signed("<", time, times)):
-                    local.set(builder.call(step, [changes, key, search]))
+                    transition = builder.call(find, [changes, key, search])
+                    local.set(builder.call(step, [changes, key, search, transition]))
             completed = [local.get() for local in found]
             there = [builder.icmp_unsigned("!=", complete, number(0, I32)) for complete in completed]
             same = Local(builder, builder.and_(*there))
@@ -222,7 +291,7 @@ class MatchCode:
         frame.done()
         return frame.function
 
-    def _emit_rescan(self, pair: ir.Function, begin: ir.Function) -> ir.Function:
+    def _emit_rescan(self, pair: ir.Function, begin: ir.Function, finish: ir.Function | None) -> ir.Function:
         """``match.rescan(handle, group, changes)``: search the rows as they were and as they are."""
         frame = self._begin("match.rescan", [PTR, PTR, PTR], False)
         frame.function.attributes.add("noinline")
@@ -237,7 +306,7 @@ class MatchCode:
         copy(builder, now, before, search.size)
         rows.open(builder.load(start, typ=self._key, align=8))
         exists = builder.icmp_unsigned("!=", group, NULL_POINTER)
-        known = Local(builder, number(0, I1))
+        known, joined = Local(builder, number(0, I1)), Local(builder, number(0, I1))
         with builder.if_then(exists):
             place = self._index.search(builder, group)
             known.set(builder.icmp_unsigned("!=", partition.load(builder, place, "known"), number(0, I32)))
@@ -252,7 +321,12 @@ class MatchCode:
                 with builder.if_then(rows.more()):
                     place = self._index.search(builder, group)
                     copy(builder, now, partition.address(builder, place, "before"), search.size)
+                    joined.set(number(1, I1))
                 builder.branch(ended)
+        if finish is not None:
+            with builder.if_then(builder.not_(joined.get())):
+                frame.check(builder.call(finish, [changes, before, number(-1)]))
+                frame.check(builder.call(finish, [changes, now, number(1)]))
         with builder.if_then(exists):
             place = self._index.search(builder, group)
             copy(builder, partition.address(builder, place, "now"), now, search.size)

@@ -32,15 +32,20 @@ NONE = -2
 class SearchLayout:
     """A search, and what lies beside the rows of a partition.
 
-    ``search`` has no row yet unless ``begun``. In ``partition`` the search ``now`` is about the rows as they are if it
-    is ``valid``, and was written in the epoch ``stamp``; ``before`` is about those before that epoch if it is
-    ``known``.
+    ``search`` has no row yet unless ``begun``. Where matches come out once, ``pending`` is the number of the complete
+    run that a row may still prolong, plus one, and ``shown`` tells whether it has come out as it is.
+
+    In ``partition`` the search ``now`` is about the rows as they are if it is ``valid``, and was written in the epoch
+    ``stamp``; ``before`` is about those before that epoch if it is ``known``.
     """
 
     def __init__(self, automaton: DeterministicAutomaton, values: RunValues, key: ir.Type) -> None:
         self.search, self.partition = StructLayout(), StructLayout()
         for name in ("configuration", "begun"):
             self.search.field(name, I32)
+        if automaton.at_end:
+            self.search.field("pending", I32)
+            self.search.field("shown", I32)
         self.search.field("last", key)
         self.runs = automaton.most_runs
         self.search.bytes("runs", self.runs * values.layout.size)
@@ -66,6 +71,7 @@ class SearchCode:
         self._index, self._map = index, map_
         self.layout = SearchLayout(automaton, values, index.trees.key)
         self._symbols = 1 << len(automaton.conditions)
+        self._tables = _Tables(automaton, values)
         self._symbol: ir.Function | None = None
 
     # ---------------------------------------------------------------------------------------------------------- rows
@@ -106,22 +112,35 @@ class SearchCode:
 
     # ---------------------------------------------------------------------------------------------------------- step
 
-    def emit_step(self) -> ir.Function:
-        """Emit ``match.step(changes, key, search)``: read one more row; gives the number of the run that comes out,
-        plus one, and 0 for none."""
+    def emit_find(self) -> ir.Function:
+        """Emit ``match.find(changes, key, search)``: the number of the transition that a row leads to."""
         assert self._symbol is not None
-        take = self._emit_take()
-        tables = _Tables(self._automaton, self._values)
-        module, search_ = self._symbol.module, self.layout.search
-        frame = self._begin("match.step", [PTR, self._index.trees.key, PTR], False)
+        search_ = self.layout.search
+        frame = self._begin("match.find", [PTR, self._index.trees.key, PTR], False)
         builder, (changes, key, search) = frame.builder, frame.function.args
         now, begun = (search_.load(builder, search, name) for name in ("configuration", "begun"))
         symbol = builder.call(self._symbol, [changes, key, search_.load(builder, search, "last"), begun])
+        builder.ret(builder.add(builder.mul(now, number(self._symbols, I32)), symbol))
+        return frame.function
+
+    def prolongs(self, builder: ir.IRBuilder, transition: IRValue) -> IRValue:
+        """An i1: whether the run that comes out by a transition continues the one which came out before."""
+        found = self._tables.load(builder, "prolongs", builder.zext(transition, I64))
+        return builder.icmp_unsigned("!=", found, number(0, I32))
+
+    def emit_step(self) -> ir.Function:
+        """Emit ``match.step(changes, key, search, transition)``: read one more row; gives the number of the run that
+        comes out, plus one, and 0 for none."""
+        take = self._emit_take()
+        search_, tables = self.layout.search, self._tables
+        frame = self._begin("match.step", [PTR, self._index.trees.key, PTR, I32], False)
+        builder, (changes, key, search, transition) = frame.builder, frame.function.args
+        now = search_.load(builder, search, "configuration")
         search_.store(builder, search, "last", key)
         search_.store(builder, search, "begun", number(1, I32))
-        step = builder.zext(builder.add(builder.mul(now, number(self._symbols, I32)), symbol), I64)
-        following = tables.load(builder, module, "configuration", step)
-        complete = tables.load(builder, module, "complete", step)
+        step = builder.zext(transition, I64)
+        following = tables.load(builder, "configuration", step)
+        complete = tables.load(builder, "complete", step)
         idle = builder.icmp_unsigned("==", builder.or_(builder.or_(now, following), complete), number(0, I32))
         with builder.if_then(idle, likely=True):
             builder.ret(complete)
@@ -133,8 +152,8 @@ class SearchCode:
         fill(builder, at(builder, before, self.layout.runs * size), 0, size)
         for place in range(self.layout.runs):
             here = builder.add(builder.mul(step, number(self.layout.runs)), number(place))
-            source = tables.load(builder, module, "source", here)
-            sees = tables.load(builder, module, "sees", here)
+            source = tables.load(builder, "source", here)
+            sees = tables.load(builder, "sees", here)
             target = at(builder, runs, place * size)
             with builder.if_else(builder.icmp_signed("==", source, number(NONE, I32))) as (none, run):
                 with none:
@@ -181,13 +200,14 @@ class _Tables:
             "configuration": (I32, [step.configuration for step in steps]),
             "complete": (I32, [0 if step.complete is None else step.complete + 1 for step in steps]),
             "source": (I32, [source for source, _ in runs]),
+            "prolongs": (I32, [int(step.prolongs) for step in steps]),
             "sees": (I64, [0 if name is None else values.sees(name) for _, name in runs]),
         }
 
-    def load(self, builder: ir.IRBuilder, module: ir.Module, name: str, place: IRValue) -> IRValue:
+    def load(self, builder: ir.IRBuilder, name: str, place: IRValue) -> IRValue:
         """An element of a column."""
         type_, column = self._columns[name]
-        symbol = f"match.{name}"
+        module, symbol = builder.module, f"match.{name}"
         if symbol not in module.globals:
             kind = ir.ArrayType(type_, len(column))
             table = ir.GlobalVariable(module, kind, symbol)
