@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -22,7 +22,14 @@ from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
-from tidemill.engine.remote.source_maintainer import ApplyChanges, Certificate, SourceMaintainer, source_position_name
+from tidemill.engine.remote.source_maintainer import (
+    ApplyChanges,
+    ApplyInOrder,
+    Certificate,
+    SourceEpoch,
+    SourceMaintainer,
+    source_position_name,
+)
 from tidemill.engine.workers import Trouble, Worker, not_started
 from tidemill.model.errors import TidemillError, Unsupported
 from tidemill.sources.secrets import Secrets
@@ -48,11 +55,13 @@ class SourceViews:
         state: EngineState,
         secrets: Secrets,
         apply: ApplyChanges,
+        apply_in_order: ApplyInOrder,
         contents: Callable[[str], ChangeSet],
     ) -> None:
         self._state = state
         self._secrets = secrets
         self._commit = apply
+        self._commit_in_order = apply_in_order
         self._contents = contents
         self._open: dict[str, SourceMaintainer] = {}
         self._workers: dict[str, Worker] = {}
@@ -137,11 +146,18 @@ class SourceViews:
             entries = self.entries_of(view).items()
             sources = {name: entry.open(view.name, self._secrets, patience) for name, entry in entries}
         self.was_connected = True
-        return SourceMaintainer(view, sources, self._apply)
+        return SourceMaintainer(view, sources, self._apply_in_order)
 
     def _apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> int:
         with self.tally.counting(IntakeCounts(rows=sum(map(len, changes.values())))):
             return self._commit(changes, positions)
+
+    def _apply_in_order(self, epochs: Sequence[SourceEpoch]) -> None:
+        if len(epochs) == 1:
+            self._apply(*epochs[0])
+            return
+        with self.tally.counting(IntakeCounts(rows=sum(len(one) for changes, _ in epochs for one in changes.values()))):
+            self._commit_in_order(epochs)
 
     def sync(self, name: str | None, timeout: float | None) -> int:
         """Sync one view, or all, with their sources; returns the number of updates since the last sync."""

@@ -156,16 +156,13 @@ class PostgresSource(PolledSource):
 
     def _answer(self, connection: Connection, asked: PendingQuery) -> Answered | None:
         """The answer without its position, or None if it takes too long; the snapshot survives that."""
-        asking = self._plan(asked.query.view)
-        columns = asking.columns
-        decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
-        incoming = AnswerReader(asking, decoders, len)
+        if not asked.timeout:
+            return self._taken(connection, asked)
         execute(connection, "SAVEPOINT asked")
-        limit = str(max(1, round(asked.timeout * 1000))) if asked.timeout else "0"
+        limit = str(max(1, round(asked.timeout * 1000)))
         execute(connection, "SELECT set_config('statement_timeout', $1, true)", limit)
         try:
-            for statement in asking.statements(asked.query):
-                incoming.take(_records(connection, statement))
+            answered = self._taken(connection, asked)
         except psycopg.errors.QueryCanceled:
             asked.late += 1
             self._changes.after_error()
@@ -173,6 +170,16 @@ class PostgresSource(PolledSource):
             return None
         execute(connection, "RELEASE SAVEPOINT asked")
         execute(connection, "SELECT set_config('statement_timeout', '0', true)")
+        return answered
+
+    def _taken(self, connection: Connection, asked: PendingQuery) -> Answered:
+        """The answer to a query, read as it comes."""
+        asking = self._plan(asked.query.view)
+        columns = asking.columns
+        decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
+        incoming = AnswerReader(asking, decoders, len)
+        for statement in asking.statements(asked.query):
+            incoming.take(_records(connection, statement))
         incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, "", incoming.received)
 
