@@ -48,11 +48,21 @@ QUERIES = {
 }
 
 
-def opened(*names: str) -> Warehouse:
-    warehouse = tidemill.open(":memory:", runtime="native")
+COMPILED = {
+    "by_key": QUERIES["by_key"],
+    "runs": """SELECT ts, k, count(*) AS n, sum(x) AS total, first(a.ts) AS since, max(x) AS top
+        FROM s PATTERN (a, b, c, d+) ORDER BY ts WHERE a.x > 0 AND b.x > 0 AND c.x > 0 AND d.x > 0 GROUP BY k""",
+    "v_shape_each": """SELECT ts, k, strt.x AS high, min(down.x) AS low
+        FROM s PATTERN (strt, down+, up+) ORDER BY ts WHERE down.x < PREV(down.x) AND up.x > PREV(up.x) GROUP BY k""",
+}
+"""Patterns that run as machine code."""
+
+
+def opened(*names: str, backend: str = "python") -> Warehouse:
+    warehouse = tidemill.open(":memory:", runtime="native", backend=backend)
     warehouse.sql(TABLE)
     for name in names:
-        warehouse.sql(f"CREATE MATERIALIZED VIEW {name} AS {QUERIES[name]}")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW {name} AS {(QUERIES | COMPILED)[name]}")
     return warehouse
 
 
@@ -72,13 +82,19 @@ def draw_epoch(draw: random.Random, moment: int, held: list[Any]) -> list[tuple[
     return changes
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_views_of_patterns_stay_equal_to_recomputation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+CASES = [*((name, "python") for name in QUERIES), *((name, "llvm") for name in COMPILED)]
+
+
+@pytest.mark.parametrize(("name", "backend"), CASES)
+def test_views_of_patterns_stay_equal_to_recomputation(
+    name: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw = random.Random(name)
     shown = 0
     for every in (2, 16):
         monkeypatch.setattr(Matcher, "every", every)
-        with opened(name) as warehouse:
+        with opened(name, backend=backend) as warehouse:
+            assert backend == "python" or "compiled with LLVM" in warehouse.sql(f"EXPLAIN VIEW {name}")[0][0]
             held: list[Any] = []
             for moment in range(30):
                 changes = draw_epoch(draw, moment, held)
@@ -91,11 +107,16 @@ def test_views_of_patterns_stay_equal_to_recomputation(name: str, monkeypatch: p
     assert shown > 0
 
 
-@pytest.mark.parametrize("name", ["by_key", "v_shape", "next"])
-def test_an_epoch_that_fails_leaves_the_machine_where_it_stood(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+FAILING = [*((name, "python") for name in ("by_key", "v_shape", "next")), *((name, "llvm") for name in COMPILED)]
+
+
+@pytest.mark.parametrize(("name", "backend"), FAILING)
+def test_an_epoch_that_fails_leaves_the_machine_where_it_stood(
+    name: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Matcher, "every", 2)
     draw = random.Random(f"{name} fails")
-    with opened(name) as warehouse:
+    with opened(name, backend=backend) as warehouse:
         warehouse.sql("CREATE MATERIALIZED VIEW later AS SELECT k, 1 / (max(x) - 9) AS y FROM s GROUP BY k")
         for moment in range(60):
             rows = [(1, (moment, *draw_values(draw)))]
@@ -107,11 +128,12 @@ def test_an_epoch_that_fails_leaves_the_machine_where_it_stood(name: str, monkey
             assert warehouse.view(name).verify().ok
 
 
-def test_a_view_of_a_pattern_survives_a_restart(tmp_path: Any) -> None:
-    with tidemill.open(str(tmp_path / "w"), runtime="native") as warehouse:
+@pytest.mark.parametrize("backend", ["python", "llvm"])
+def test_a_view_of_a_pattern_survives_a_restart(tmp_path: Any, backend: str) -> None:
+    with tidemill.open(str(tmp_path / "w"), runtime="native", backend=backend) as warehouse:
         warehouse.sql(TABLE + f"CREATE MATERIALIZED VIEW v AS {QUERIES['by_key']}")
         warehouse.apply({"s": [(1, (moment, "p", moment)) for moment in range(5)]})
-    with tidemill.open(str(tmp_path / "w"), runtime="native") as warehouse:
+    with tidemill.open(str(tmp_path / "w"), runtime="native", backend=backend) as warehouse:
         warehouse.apply({"s": [(1, (5, "p", 5))]})
         assert warehouse.view("v").verify().ok
         assert (5, "p", 6, 15) in warehouse.view("v").rows()

@@ -12,23 +12,23 @@ import typer
 
 from tidemill import __version__
 from tidemill.model.errors import InternalError, SetupError, TidemillError
-from tidemill.serving.cli.bench import bench
-from tidemill.serving.cli.build_commands import builds
-from tidemill.serving.cli.copy_commands import backup, clone, restore
-from tidemill.serving.cli.following_commands import feed, schedule, sync, watch
-from tidemill.serving.cli.input_commands import apply, load, objects, shell, sql
-from tidemill.serving.cli.inspection_commands import audit, explain, show, verify
-from tidemill.serving.cli.maintenance_commands import check, compact, repair, vacuum
+from tidemill.serving.cli.commands.bench import bench
+from tidemill.serving.cli.commands.builds import builds
+from tidemill.serving.cli.commands.copies import backup, clone, restore
+from tidemill.serving.cli.commands.following import feed, schedule, sync, watch
+from tidemill.serving.cli.commands.input import apply, load, objects, shell, sql
+from tidemill.serving.cli.commands.inspection import audit, explain, show, verify
+from tidemill.serving.cli.commands.maintenance import check, compact, repair, vacuum
+from tidemill.serving.cli.commands.pipelines import pipelines
+from tidemill.serving.cli.commands.projects import deploy, diff, drop_stage, plan, promote
+from tidemill.serving.cli.commands.serve import serve
+from tidemill.serving.cli.commands.ui import ui
+from tidemill.serving.cli.commands.users import user
 from tidemill.serving.cli.observing.cost_commands import costs, doctor, refreshes, top
 from tidemill.serving.cli.observing.log_output import LogLevel, print_log
-from tidemill.serving.cli.pipeline_commands import pipelines
-from tidemill.serving.cli.project_commands import deploy, diff, drop_stage, plan, promote
-from tidemill.serving.cli.serve_command import serve
 from tidemill.serving.cli.terminal.completion import completion, prepare_completion
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTED, INTERRUPTS
 from tidemill.serving.cli.terminal.suggestions import usage_error
-from tidemill.serving.cli.ui_command import ui
-from tidemill.serving.cli.user_commands import user
 from tidemill.serving.cli.warehouse_options import RuntimeName, RuntimeOption
 from tidemill.serving.render import fail
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.model.errors import LockHeld
+from tidemill.serving.cli.commands.serve import wait_for
 from tidemill.serving.cli.console_link import address_to_show, open_browser
-from tidemill.serving.cli.serve_command import wait_for
 from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
