@@ -16,7 +16,7 @@ import tidemill
 from tests.sources.server import PASSWORD
 from tests.sources.shop import Shop, kill_often, scribble
 from tidemill.changes.zset import ZSet
-from tidemill.engine.remote import source_maintainer
+from tidemill.engine.remote import chunked_load, source_maintainer
 from tidemill.model.errors import ArithmeticFault
 from tidemill.protocols.audit import audit
 from tidemill.protocols.protocol import Level
@@ -167,6 +167,43 @@ def test_a_complete_view_shows_every_state_of_a_backlog(shop: Shop, tmp_path: Pa
             here.append(here[-1] + ZSet(dict(batch.net)))
         assert warehouse.epoch - began == 150
         assert audit(there, here[1:]).level is Level.COMPLETE
+
+
+LOADED = {
+    **COMPLETE,
+    "semi": "SELECT o.amount FROM {0}orders o WHERE o.id IN (SELECT c.id FROM {0}customers c)",
+    "rows": "SELECT id, amount FROM {0}orders WHERE amount > 2",
+}
+
+
+@pytest.mark.parametrize("query", LOADED)
+def test_large_tables_are_loaded_in_ranges_while_others_write(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(chunked_load, "CHUNK_ROWS", 7)
+    shop.run("INSERT INTO orders SELECT g, g % 6, g % 11 FROM generate_series(10, 200) g")
+    taken, shown = chunked_load.ChunkedLoad._take, list[tuple[Any, ...]]()
+
+    def take(load: chunked_load.ChunkedLoad, *given: Any) -> None:
+        """Somebody writes between any two messages, also rows of ranges that are loaded and of those that are not."""
+        taken(load, *given)
+        if load._progress.rows < 150:
+            scribble(shop, seed=len(shown), transactions=2)
+            shop.run(f"UPDATE orders SET id = 400 - id WHERE id = {20 + 5 * (len(shown) % 30)}")
+        shown.extend(warehouse.sql("SHOW BUILDS").rows())
+
+    monkeypatch.setattr(chunked_load.ChunkedLoad, "_take", take)
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql(create_source(shop, "slot"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {LOADED[query].format('shop.')}")
+        assert shown[0][:2] == ("v", "loading") and 0 < shown[5][2] < shown[5][3] and shown[5][5] > 0
+        assert len(shown) > 20 and not warehouse.sql("SHOW BUILDS").rows()
+        for _ in range(2):
+            warehouse.sync()
+            own = shop.connection.execute(LOADED[query].format("")).fetchall()
+            assert Counter(warehouse.view("v").rows()) == Counter(plain(own))
+            scribble(shop, seed=77, transactions=10)
+        assert warehouse.view("v").audit()
 
 
 def plain(rows: list[Any]) -> list[Any]:

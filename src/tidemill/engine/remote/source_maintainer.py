@@ -21,6 +21,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
 from tidemill.engine.catalog.view import View
+from tidemill.engine.remote.chunked_load import ChunkedLoad, LoadProgress
 from tidemill.engine.remote.initial_load import InitialLoad, in_source_names
 from tidemill.protocols.batched_source import BatchedSource
 from tidemill.protocols.protocol import Action, AskSource, InitialView, InstallChange, Level, ViewMaintainer
@@ -93,15 +94,25 @@ class SourceMaintainer:
         self.taken = 0
         """Number of updates, or batches of them, received."""
 
-    def fill(self, timeout: float) -> None:
+    def fill(self, timeout: float, progress: LoadProgress) -> None:
         """Fetch the view's first rows, and follow its sources from there."""
-        filling = InitialLoad(self._view.remote_subplans, self._sources)
-        filling.fetch(timeout)
-        rows = {kept.subplan.name: filling.rows(kept) for kept in self._view.remote_subplans}
-        self._begin(filling.positions, rows)
+        rows, positions = self._first_rows(timeout, progress)
+        self._begin(positions, rows)
         self._pending = rows
         self._commit()
         self._flush()
+
+    def _first_rows(self, timeout: float, progress: LoadProgress) -> tuple[dict[str, ZSet], dict[str, Position]]:
+        """The first rows of each subplan, and the states that they show; large tables are read in ranges."""
+        if len(self._sources) == 1:
+            ((name, source),) = self._sources.items()
+            chunked = ChunkedLoad(self._view.remote_subplans, name, source, progress)
+            if chunked.is_worth_it:
+                found, position = chunked.fetch(time.monotonic() + timeout)
+                return found, {name: position}
+        filling = InitialLoad(self._view.remote_subplans, self._sources)
+        filling.fetch(timeout)
+        return {kept.subplan.name: filling.rows(kept) for kept in self._view.remote_subplans}, filling.positions
 
     def resume(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
         """Continue from rows of the subplans that show the states ``positions``."""
@@ -115,7 +126,7 @@ class SourceMaintainer:
         for kept in self._view.remote_subplans:
             homes = {relation: source_name_of(relation) for relation in kept.subplan.product.relations}
             own = {source: positions[source] for source in kept.homes}
-            start = InitialView(kept.subplan.product, rows[kept.subplan.name], own, kept.keys, homes)
+            start = InitialView(kept.subplan.product, rows[kept.subplan.name], own, kept.row_keys, homes)
             self._maintainers[kept.subplan.name] = kept.maintainer(start)
             if kept.subplan.product.sums:
                 width = len(kept.subplan.product.outputs)

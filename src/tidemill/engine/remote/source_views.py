@@ -22,6 +22,7 @@ from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
+from tidemill.engine.remote.chunked_load import LoadProgress
 from tidemill.engine.remote.source_maintainer import (
     ApplyChanges,
     ApplyInOrder,
@@ -69,6 +70,8 @@ class SourceViews:
         self._opening = threading.Lock()  # so that nothing is created twice in a source concurrently
         self._taken: Counter[str] = Counter()
         self._all = False
+        self.loading: dict[str, LoadProgress] = {}
+        """The views whose first rows are being fetched, and how far that is."""
         self.was_connected = False
         """True if a source was connected to since the warehouse was opened."""
         self.tally = IntakeTotals()
@@ -83,12 +86,20 @@ class SourceViews:
         with self.alone(view.name):
             following = self._opened(view)
             try:
-                following.fill(FILL_SECONDS)
+                self._fill(view, following)
             except BaseException:
                 following.remove()
                 raise
             self._open[view.name] = following
         self.follow(view)
+
+    def _fill(self, view: View, following: SourceMaintainer) -> None:
+        """Fetch the first rows of a view, whose progress can be seen meanwhile."""
+        progress = self.loading[view.name] = LoadProgress()
+        try:
+            following.fill(FILL_SECONDS, progress)
+        finally:
+            del self.loading[view.name]
 
     def follow(self, view: View) -> None:
         """Start a worker for a view, if its sources are not manual or all views are followed."""
