@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from itertools import count
@@ -22,9 +24,11 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.changes.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.translate import translate
 from tidemill.model import types as t
-from tidemill.model.coerce import coerce_row
+from tidemill.model.clocks import WALL, Clock
+from tidemill.model.coerce import coerce, coerce_row
 from tidemill.model.schema import WEIGHT, Partitioning, Table
 from tidemill.model.types import Field, Type
 
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Bags = dict[str, ZSet]
+
+WALL_CLOCK = Clock(WALL)
 
 
 class Answers:
@@ -43,6 +49,12 @@ class Answers:
         self.queries: dict[str, str] = {}
         self.relations: dict[str, Relation] = {}
         self.partitionings: dict[str, Partitioning] = {}
+        self.clocks = {WALL_CLOCK.relation: WALL_CLOCK.table}
+        self.now: datetime | None = None
+
+    def set_clock(self, instant: str) -> None:
+        """Let the wall clock stand at ``instant``, also for those who are asked for a second opinion."""
+        self.now = max(coerce(instant, t.TIMESTAMP), self.now or datetime.min)  # it never goes back
 
     def declare(self, table: Table) -> None:
         self.tables[table.name] = table
@@ -50,7 +62,8 @@ class Answers:
         self._cut(table.name, table.partitioning)
 
     def define(self, name: str, query: str) -> None:
-        translated = translate(query, self._known(), name=name, partitionings=self.partitionings)
+        clock = ClockReads.wall()
+        translated = translate(query, self._known(), name=name, partitionings=self.partitionings, clock=clock)
         self.relations[name] = translated.relation
         self.queries[name] = query
         self._cut(name, translated.partitioning)
@@ -70,6 +83,8 @@ class Answers:
     def evaluator(self) -> Bags:
         """By ``algebra.evaluate``: the meaning of the algebra."""
         known = dict(self.rows)
+        if self.now is not None:
+            known[WALL_CLOCK.relation] = ZSet.of([(self.now,)])
         for name, relation in self.relations.items():
             known[name] = evaluate(relation, known)
         return {name: known[name] for name in self.queries}
@@ -88,8 +103,16 @@ class Answers:
             connection.unregister(f"{name}_rows")
         asked = [name for name in self.queries if name not in leaving]
         for name in asked:
-            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {_for_duckdb(self.queries[name])}")
+            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {_for_duckdb(self._at_clock(name))}")
         return {name: self._fetch(name, connection) for name in asked}
+
+    def _at_clock(self, name: str) -> str:
+        """The query of a view, with the instant of the clock in place of ``now()``."""
+        if self.now is None:
+            return self.queries[name]
+        instant, day = f"TIMESTAMP '{self.now.isoformat(' ')}'", f"DATE '{self.now.date()}'"
+        dated = re.sub(r"\bcurrent_date\b(\(\))?", day, self.queries[name], flags=re.IGNORECASE)
+        return re.sub(r"\b(now\(\)|current_timestamp\b(\(\))?)", instant, dated, flags=re.IGNORECASE)
 
     def _fetch(self, name: str, connection: DuckDBPyConnection) -> ZSet:
         # Its DATE_ADD makes timestamps where Spark's makes dates.
@@ -118,9 +141,9 @@ class Answers:
             )
             frame.createOrReplaceTempView(name)
         answers = {}
-        for name, query in self.queries.items():
+        for name in self.queries:
             try:
-                frame = spark.sql(query)
+                frame = spark.sql(self._at_clock(name))
             except AnalysisException:
                 if not lenient:
                     raise

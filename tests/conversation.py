@@ -8,6 +8,7 @@ line                                  meaning
 ``view UPDATE v[i] AS ...``           a view by partitions; other systems do not know such, and are not asked
 ``+ orders 1, ann``                   a row arrives; ``- orders 1, ann`` leaves; ``+3 orders ...`` three times
 ``sql UPDATE orders SET ...``         a statement, an epoch of its own
+``clock 2024-01-01 10:00:00``         the wall clock advances; before the views it begins there (in a file ``alone``)
 ``----``                              ends the block; what follows is the net change that the view must show
 ``+ ann``                             a row that the view gains; with several views ``+ name ann``
 ``! MissingRow``                      instead: the block is refused with exactly that error, and changes nothing
@@ -61,6 +62,7 @@ class Step:
     views: list[tuple[str, str]] = field(default_factory=list)
     changes: list[Line] = field(default_factory=list)
     sql: str = ""
+    clock: str = ""
     expected: list[Line] = field(default_factory=list)
     error: str = ""
 
@@ -163,6 +165,8 @@ class _Reader:
             self._view(number, rest)
         elif word == "sql":
             self._step(number).sql = rest
+        elif word == "clock":
+            self._step(number).clock = rest
         elif word == "gap":
             self._gap(rest)
         elif word in ("alone:", "batch", "duckdb", "frames", "spark"):
@@ -210,6 +214,8 @@ class _Reader:
     def finished(self) -> Conversation:
         if self._to.steps[-1].changes and not self._expecting:
             raise ValueError(f"{self._to.path.name}: the last changes are not ended by ----")
+        if any(step.clock for step in self._to.steps) and "alone" not in self._to.settings:
+            raise ValueError(f"{self._to.path.name}: it has a clock, and others in its warehouse would see it")
         return self._to
 
 

@@ -23,7 +23,7 @@ from tidemill.compiler.frontends.sql.aggregation.aggregates import aggregate_nam
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.compiler.passes import compile_view
-from tidemill.engine.statements.select import order_and_limit
+from tidemill.engine.statements.queries.select import order_and_limit
 from tidemill.model.errors import TidemillError
 from tidemill.model.schema import Table
 

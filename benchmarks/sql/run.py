@@ -14,7 +14,7 @@ import tidemill
 from benchmarks.sql.capabilities import CAPABILITIES, SCHEMA, Capability
 from benchmarks.sql.data import Shop
 from tidemill.changes.zset import ZSet
-from tidemill.engine.inspect.differences import differences
+from tidemill.engine.inspect.verification.differences import differences
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SIZES = (10_000, 1_000_000)

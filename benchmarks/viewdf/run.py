@@ -9,6 +9,7 @@ from benchmarks.viewdf.experiments import EXPERIMENTS, Experiment, quick
 from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.results import figure_of, ratios
 from benchmarks.viewdf.soak import Soak, figures_of
+from benchmarks.viewdf.soak_kinds import MINUTES, QUICK_MINUTES, soak_kinds
 from tidemill.model.errors import UnknownName
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
@@ -50,6 +51,7 @@ def _soak(options: BenchmarkOptions) -> Iterator[Figure]:
         options.say(str(sample))
         samples.append(sample)
     yield from figures_of(soak, samples)
+    yield from soak_kinds(QUICK_MINUTES if options.quick else MINUTES)
 
 
 def _chosen(options: BenchmarkOptions) -> dict[str, Experiment]:

@@ -18,7 +18,7 @@ from tests.corpus.answer import Spark
 from tests.corpus.cases import same, written
 from tidemill.algebra.evaluate import evaluate
 from tidemill.compiler.frontends.translate import translate
-from tidemill.engine.statements.select import order_and_limit
+from tidemill.engine.statements.queries.select import order_and_limit
 from tidemill.model.errors import TidemillError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""NOW() and its kin: one moment for a whole statement that is run once, and refused in views."""
+"""NOW() and its kin: one moment for a whole statement that is run once, and refused as columns of views."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_rows_can_be_inserted_with_the_time(warehouse: tidemill.Warehouse) -> No
 
 
 @pytest.mark.parametrize("kind", ["MATERIALIZED VIEW", "VIEW", "TEMPORARY VIEW"])
-def test_views_have_no_clock(warehouse: tidemill.Warehouse, kind: str) -> None:
-    with pytest.raises(Unsupported, match="cannot be used in a view"):
+def test_views_have_no_column_of_the_clock(warehouse: tidemill.Warehouse, kind: str) -> None:
+    with pytest.raises(Unsupported, match="cannot be used here in a view"):
         warehouse.sql(f"CREATE {kind} v AS SELECT current_date() AS today")

@@ -136,7 +136,7 @@ def test_what_duckdb_answers_is_not_compiled(wh: tidemill.Warehouse, monkeypatch
     def compiled(*arguments: object, **options: object) -> None:
         raise AssertionError("the query was compiled")
 
-    monkeypatch.setattr("tidemill.engine.epochs.reader.compile_view", compiled)
+    monkeypatch.setattr("tidemill.engine.epochs.reading.reader.compile_view", compiled)
     assert wh.sql("SELECT COUNT(*) AS n FROM t").rows() == [(ROWS,)]
     with pytest.raises(AssertionError, match="was compiled"):
         wh.sql("SELECT SUM(x) AS n FROM t")

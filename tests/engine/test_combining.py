@@ -15,8 +15,8 @@ import pytest
 
 import tidemill
 from tests import forked_children
-from tidemill.engine.epochs import combining
-from tidemill.engine.epochs.combining import EpochCombiner
+from tidemill.engine.epochs.concurrent_changes import combining
+from tidemill.engine.epochs.concurrent_changes.combining import EpochCombiner
 from tidemill.model.errors import CommitUnknown, DataError, StorageError
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 

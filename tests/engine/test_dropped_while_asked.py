@@ -8,7 +8,7 @@ import pytest
 
 import tidemill
 from tidemill.compiler.frontends.translate import translate
-from tidemill.engine.statements import select
+from tidemill.engine.statements.queries import select
 from tidemill.model.errors import Conflict, UnknownName
 
 CHANGED = [

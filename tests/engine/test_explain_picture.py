@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import tidemill
-from tidemill.engine.inspect.graph_picture import MOST_BOXES, picture_of
-from tidemill.engine.inspect.program_graph import Arrow, Box, ProgramGraph
+from tidemill.engine.inspect.explanation.graph_picture import MOST_BOXES, picture_of
+from tidemill.engine.inspect.explanation.program_graph import Arrow, Box, ProgramGraph
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tidemill
 from tidemill.compiler.frontends import translate
-from tidemill.engine.statements import prepared
+from tidemill.engine.statements.prepared_statements import prepared
 from tidemill.model.errors import BadValue, InvalidArgument, TidemillError, TypeMismatch, UnknownName, Unsupported
 
 

@@ -13,7 +13,7 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.walk import scans
 from tidemill.compiler import choose
 from tidemill.compiler.frontends.translate import translate
-from tidemill.engine.epochs import keyed_reads
+from tidemill.engine.epochs.reading import keyed_reads
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import DuplicateKey
 from tidemill.runtimes.native import runtime_state

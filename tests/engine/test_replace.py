@@ -9,7 +9,7 @@ import pytest
 
 import tidemill
 from tidemill.changes.changeset import Epoch
-from tidemill.engine.definitions.pinned_view import PinnedView
+from tidemill.engine.definitions.replacing.pinned_view import PinnedView
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.model.errors import (
     ArithmeticFault,

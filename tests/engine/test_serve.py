@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.engine.epochs import events
+from tidemill.engine.epochs.single_events import events
 from tidemill.model.errors import EpochGone, Unsupported
 from tidemill.runtimes.native import runtime_state
 

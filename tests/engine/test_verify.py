@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import tidemill
-from tidemill.engine.inspect.verify import depends_on_row_order
+from tidemill.engine.inspect.verification.verify import depends_on_row_order
 from tidemill.model.errors import SetupError
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT)"

@@ -15,7 +15,7 @@ import pytest
 import tidemill
 from tests.evolution.test_replaced_views import is_right, written_meanwhile
 from tidemill.engine.check import check
-from tidemill.engine.definitions.pinned_view import PinnedView
+from tidemill.engine.definitions.replacing.pinned_view import PinnedView
 from tidemill.model.errors import ArithmeticFault, FellBehind, Unsupported
 
 TABLE = "CREATE TABLE t (k INT, n INT, w BIGINT, x DOUBLE, s STRING, d DATE)"

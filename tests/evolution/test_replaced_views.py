@@ -18,9 +18,9 @@ import tidemill
 from tests.held_lock import Watched
 from tests.interruptions import Lines
 from tidemill.engine.check import check
-from tidemill.engine.definitions.pinned_view import PinnedView
-from tidemill.engine.definitions.prepared_columns import PreparedColumns
-from tidemill.engine.definitions.prepared_views import PreparedView
+from tidemill.engine.definitions.replacing.pinned_view import PinnedView
+from tidemill.engine.definitions.replacing.prepared_columns import PreparedColumns
+from tidemill.engine.definitions.replacing.prepared_views import PreparedView
 from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.model.errors import EpochGone, FellBehind, Unsupported
 from tidemill.program.changed_filters import changed_filter
@@ -319,7 +319,7 @@ def test_others_write_while_a_view_is_replaced(tmp_path: Path, files: int) -> No
                 time.sleep(0.002)
 
         thread = Thread(target=write)
-        with patch("tidemill.engine.definitions.pinned_view.FILE_ROWS", files):
+        with patch("tidemill.engine.definitions.replacing.pinned_view.FILE_ROWS", files):
             thread.start()
             try:
                 for statement in REPLACED:

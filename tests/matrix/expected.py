@@ -82,6 +82,8 @@ def _take(step: Step, rows: list[tuple[str, int, Row]], answers: Answers, wareho
         (statement,) = parse(step.declare)
         assert isinstance(statement, CreateTable)
         answers.declare(statement.table)
+    if step.clock:
+        answers.set_clock(step.clock)
     for name, query in step.views:
         answers.define(name, query)
     for table, weight, row in rows:

@@ -112,7 +112,7 @@ def programs(path: Path, strategy: str) -> tuple[Program | str, ...]:
 
 def _program(name: str, answers: Answers, strategy: str) -> Program | str:
     try:
-        start = Compilation(name, answers.relations[name], answers.tables, strategy)
+        start = Compilation(name, answers.relations[name], answers.tables | answers.clocks, strategy)
         program = _choose(start)[1] if strategy == AUTO else _compile(start)
     except TidemillError as refusal:
         return str(refusal)

@@ -114,6 +114,8 @@ class Talk:
             self.warehouse.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = '{self._strategy}') AS {query}")
         if step.sql:
             self.warehouse.sql(step.sql)
+        if step.clock:
+            self.warehouse.advance_clock(step.clock)
         if self.moment.rows:
             self.warehouse.apply(together(self._own_rows()))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.types import BIGINT, STRING, Field
-from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store

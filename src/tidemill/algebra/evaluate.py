@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -350,13 +351,29 @@ def _time_partitioned(node: TimePartitioned, around: EvaluationContext) -> ZSet:
     own = {node.own_number(feed, number) for feed in timed for number in parts[feed.name]}
     made = parts[node.name] = {}
     result = ZSet()
-    for number in _every_number(own):
+    numbers = range(min(own), max(own) + 1) if own else range(0)
+    number = numbers.start
+    if len(numbers) > MOST_PARTITIONS and not all(feed.every for feed in node.feeds):
+        raise too_many_partitions(numbers[0], numbers[-1])
+    while number in numbers:
         slices = {slice_.name: _slice(parts[slice_.feed], slice_, number) for slice_ in node.slices}
         body = node.update if made else node.initialize
         made[number] = EvaluationContext(slices, around.outer).rows(body)
         for row, weight in made[number].items():
             result.add((number, *row), weight)
+        if len(numbers) <= MOST_PARTITIONS or any(slices.values()):
+            number += 1
+        elif made[number]:
+            raise too_many_partitions(numbers[0], numbers[-1])
+        else:
+            number = _next_reader(node, parts, number)
     return result
+
+
+def _next_reader(node: TimePartitioned, parts: Mapping[str, Mapping[int, ZSet]], number: int) -> int:
+    """The first partition after ``number`` that reads rows: those in between are alike, and have no rows."""
+    read = [slice_.readers(there) for slice_ in node.slices for there, part in parts[slice_.feed].items() if part]
+    return min((int(max(first, number + 1)) for first, last in read if last > number), default=sys.maxsize)
 
 
 def _by_number(rows: ZSet, *, numbered: bool) -> dict[int, ZSet]:
@@ -366,13 +383,6 @@ def _by_number(rows: ZSet, *, numbered: bool) -> dict[int, ZSet]:
         if row[0] is not None or not numbered:
             parts.setdefault(row[0] if numbered else 0, ZSet()).add(row[1:] if numbered else row, weight)
     return {number: part for number, part in parts.items() if part}
-
-
-def _every_number(own: set[int]) -> range:
-    """All numbers from the first to the last."""
-    if own and max(own) - min(own) >= MOST_PARTITIONS:
-        raise too_many_partitions(min(own), max(own))
-    return range(min(own), max(own) + 1) if own else range(0)
 
 
 def _slice(parts: Mapping[int, ZSet], slice_: PartitionSlice, number: int) -> ZSet:

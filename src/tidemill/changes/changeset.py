@@ -14,6 +14,7 @@ from tidemill.changes.alterations import Alteration
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.run_end_encoding import decoded
 from tidemill.changes.zset import Row, ZSet
+from tidemill.model.clocks import is_clock
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 
@@ -160,9 +161,11 @@ def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet
 
 
 def deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
-    """The deletes of each relation, then the inserts of each."""
-    signed = {relation: change.signed() for relation, change in changes.items()}
-    return [(relation, parts[turn]) for turn in (0, 1) for relation, parts in signed.items()]
+    """The deletes of each relation, then the inserts of each. In between clocks advance, which stand at all times."""
+    signed = {relation: change.signed() for relation, change in changes.items() if not is_clock(relation)}
+    clocks = [(relation, change) for relation, change in changes.items() if is_clock(relation)]
+    deletes, inserts = ([(relation, parts[turn]) for relation, parts in signed.items()] for turn in (0, 1))
+    return [*deletes, *clocks, *inserts]
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from tidemill.program.text import text_of_program
 
 NO_FIGURES: Mapping[str, int] = {}
 NO_PREDICTIONS: Mapping[str, StageFigures] = {}
+NO_EXPIRY: Mapping[str, str] = {}
 
 
 def explain(
@@ -32,13 +33,14 @@ def explain(
     comparison: Sequence[str] = (),
     keys: DeclaredKeys = NO_KEYS,
     figures: Mapping[str, StageFigures] = NO_PREDICTIONS,
+    expiry: Mapping[str, str] = NO_EXPIRY,
 ) -> str:
     """The stages of ``program`` as a tree, each with strategy, reason, cost and maps, and then the program itself.
 
     ``facts`` come from the engine (runtime, measured figures) and are printed first; ``sizes`` are stored rows by map.
     ``comparison`` is the predicted cost of other strategies (see ``compare_strategies``). A lookup by one of the
     declared ``keys`` finds one row. ``figures`` are predicted for stages, by which they are held against the bounds of
-    their joins.
+    their joins. ``expiry`` says of maps when they forget.
     """
     keys = {**keys, **dict(_stage_keys(program))}
     keys = {**keys, **dict(_member_keys(program, keys))}
@@ -48,7 +50,9 @@ def explain(
     lines = [f"  {name:<{width}}  {value}".replace("\n", below) for name, value in known.items()]
     heading = [f"view {program.view}", *lines]
     compared = ["", *comparison] if comparison else []
-    return "\n".join([*heading, "", *_tree(program, sizes, keys, figures), *compared, "", text_of_program(program)])
+    return "\n".join(
+        [*heading, "", *_tree(program, sizes, keys, figures, expiry), *compared, "", text_of_program(program)]
+    )
 
 
 def _stage_keys(program: Program) -> Iterator[tuple[str, frozenset[str]]]:
@@ -75,6 +79,7 @@ def _tree(
     sizes: Mapping[str, int] = NO_FIGURES,
     keys: DeclaredKeys = NO_KEYS,
     figures: Mapping[str, StageFigures] = NO_PREDICTIONS,
+    expiry: Mapping[str, str] = NO_EXPIRY,
 ) -> list[str]:
     """Each stage below the first one that reads it; the view is the root, and its leaves are tables and views."""
     stages = {stage.name: stage for stage in program.stages}
@@ -88,7 +93,7 @@ def _tree(
         shown.add(name)
         below = [branch(read) for read in stages[name].inputs]
         stem = "│ " if below else "  "
-        notes = [stem + note for note in _notes(stages[name], program, sizes, keys, figures.get(name))]
+        notes = [stem + note for note in _notes(stages[name], program, sizes, keys, figures.get(name), expiry)]
         return [f"{name}: {_how(stages[name], program, keys)}", *notes, *_branch_lines(below)]
 
     return branch(program.view)
@@ -100,7 +105,12 @@ def _how(stage: Stage, program: Program, keys: DeclaredKeys) -> str:
 
 
 def _notes(
-    stage: Stage, program: Program, sizes: Mapping[str, int], keys: DeclaredKeys, figures: StageFigures | None
+    stage: Stage,
+    program: Program,
+    sizes: Mapping[str, int],
+    keys: DeclaredKeys,
+    figures: StageFigures | None,
+    expiry: Mapping[str, str],
 ) -> Iterator[str]:
     reason = reason_for(stage)
     yield f"why: {reason.code}, {reason.text}"
@@ -121,8 +131,12 @@ def _notes(
         yield f"hint: {hint}"
     for map_ in stage.maps:
         yield f"keeps map {map_.name}[{', '.join(f.name for f in map_.keys)}]{_stored(map_.name, sizes)}"
+        if map_.name in expiry:
+            yield f"  {expiry[map_.name]}"
     if stage.name == program.view or stage.name in reads_state(program):
         yield f"{_KEEPS[stage.serve]}{_stored(stage.name, sizes)}"
+        if stage.name in expiry:
+            yield f"  {expiry[stage.name]}"
 
 
 _KEEPS = {

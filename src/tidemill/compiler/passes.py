@@ -15,6 +15,7 @@ from tidemill.compiler.analysis.blocks import RelationKeys, blocks
 from tidemill.compiler.analysis.foreign_keys import appended_references
 from tidemill.compiler.analysis.join_classes import classify_joins
 from tidemill.compiler.choose import AUTO, checked_options, choose, require_not_streams, strategy_named
+from tidemill.compiler.delta.time_filters import time_filter_stage
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.compiler.rewrites.definitions import hoist
 from tidemill.compiler.rewrites.expand_distinct_aggregates import expand_distinct_aggregates
@@ -30,6 +31,7 @@ from tidemill.compiler.staging.append_only import without_deletions
 from tidemill.compiler.staging.stages import StageDraft, draft_stages
 from tidemill.compiler.strategies import DEFAULT
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext, Strategy
+from tidemill.model.clocks import is_clock
 from tidemill.model.schema import Table
 from tidemill.program.joins import ClassifiedJoin
 from tidemill.program.stages import Program, Stage
@@ -192,7 +194,12 @@ def compile_stages(compilation: Compilation) -> Compilation:
     over_streams = any(not streams.isdisjoint(draft.inputs) for draft in c.drafts)
     references = appended_references(c.tables)
     context = StageContext(c.view, keys, streams, over_streams, c.static, c.options, references)
-    stages = [c.compile_stage(draft, context, c.plan.strategies.get(draft.name, c.requested)) for draft in c.drafts]
+    stages = [
+        c.compile_stage(draft, context, c.plan.strategies.get(draft.name, c.requested))
+        if draft.time_filter is None
+        else time_filter_stage(draft, draft.time_filter, keys, streams, references)
+        for draft in c.drafts
+    ]
     if c.note:
         stages[-1] = replace(stages[-1], note=c.note)
     stages = [replace(stage, joins=_joins(draft, keys)) for stage, draft in zip(stages, c.drafts, strict=True)]
@@ -259,5 +266,5 @@ def streams_of(tables: Mapping[str, Table]) -> set[str]:
 
 def known_keys(tables: Mapping[str, Table], drafts: Iterable[StageDraft]) -> dict[str, frozenset[str]]:
     """The key columns of each table and stage that has a key; a global aggregate has one row, so its key is empty."""
-    keys = {table.name: frozenset(table.primary_key) for table in tables.values() if table.primary_key}
+    keys = {t.name: frozenset(t.primary_key) for t in tables.values() if t.primary_key or is_clock(t.name)}
     return keys | {draft.name: draft.key for draft in drafts if draft.key is not None}

@@ -24,6 +24,7 @@
 - ``streams``: batches of streaming queries as epochs
 - ``subscriptions``: changes of views delivered to subscribers
 - ``epochs``: one epoch, from changes to commit
+- ``clocks``: what conditions on now() read: advanced by hand, by rows and by ticks
 - ``telemetry``: what epochs and views cost: the refresh log, logging, spans
 - ``transactions``: changes of several statements that wait for their COMMIT
 - ``partitions``: time partitions: lateness, retention, SHOW PARTITIONS

@@ -27,22 +27,24 @@ from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
+from tidemill.engine.clocks.clocks import Clocks
+from tidemill.engine.clocks.ticker import Ticker
 from tidemill.engine.definitions.definition_changes import DefinitionChanges
 from tidemill.engine.definitions.planning import Planner
-from tidemill.engine.definitions.replacement import ViewReplacement
+from tidemill.engine.definitions.replacing.replacement import ViewReplacement
 from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
-from tidemill.engine.epochs.apply import apply_changes
-from tidemill.engine.epochs.apply_each import SentChanges, SeparateEpochs
-from tidemill.engine.epochs.combining import CommittedEpoch, EpochCombiner
+from tidemill.engine.epochs.apply import NothingDue, apply_changes
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
-from tidemill.engine.epochs.events import EventWriter
+from tidemill.engine.epochs.concurrent_changes.apply_each import SentChanges, SeparateEpochs
+from tidemill.engine.epochs.concurrent_changes.combining import CommittedEpoch, EpochCombiner
+from tidemill.engine.epochs.concurrent_changes.post_keys import PostKeys
 from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
 from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.engine.epochs.placement import Placement
-from tidemill.engine.epochs.post_keys import PostKeys
-from tidemill.engine.epochs.reader import WarehouseReader
+from tidemill.engine.epochs.reading.reader import WarehouseReader
+from tidemill.engine.epochs.single_events.events import EventWriter
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.engine.following import POLL_SECONDS, WriterFollower
@@ -153,8 +155,10 @@ class Engine:
         self.feeds = FolderFeeds(state, self.apply, reader.keys)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
         self.publications = Publications(state, self.settled, contents, partial(stored_batches, self))
+        self.clocks = Clocks(state, self.epochs, self.settled, partial(self.apply, owned=True), contents)
+        self.ticker = Ticker(self.clocks)
         self.definitions = RelationDefinitions(
-            state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs
+            state, self.epochs, self.settled, self._filler, self.source_views, self.publisher, self._logs, self.clocks
         )
         self.replacements = ViewReplacement(
             state, self.epochs, self.settled, self._filler, self.publisher, self.definitions, answer
@@ -319,13 +323,14 @@ class Engine:
         *,
         owned: bool = False,
         late: bool = False,
+        idle: bool = True,
     ) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
 
         def run() -> CommittedEpoch:
             if not self.transaction.settled:
                 self.events.settle()
-            return apply_changes(self.state, self.epochs, changes, positions, owned=owned, late=late)
+            return apply_changes(self.state, self.epochs, changes, positions, owned=owned, late=late, idle=idle)
 
         # Objects, rows of lake tables and late changes come from callers that have a lock.
         leader = self._combiner.leader
@@ -338,6 +343,8 @@ class Engine:
                 calls.wait_for(self.lock)  # until it has the lock a call can be cancelled
         try:
             number = self._combiner.join(run) if shared else self._combiner.lead(run)
+        except NothingDue:
+            raise
         except TidemillError as refused:
             log_refused(refused, self.store.epoch)
             raise
@@ -513,6 +520,7 @@ class Engine:
         self.lakes.close()
         self.publications.close()
         self.scheduler.close()
+        self.ticker.close()
         self.source_views.close()
         with self.lock:
             try:

@@ -16,17 +16,17 @@ from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.reader import require_epoch
-from tidemill.engine.inspect.audit import Audit, audit_view, certified
-from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
-from tidemill.engine.inspect.lineage import Lineage, lineage_of
+from tidemill.engine.epochs.reading.reader import require_epoch
+from tidemill.engine.inspect.explanation.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.staleness import Staleness, staleness_of
-from tidemill.engine.inspect.verify import recompute, verify
+from tidemill.engine.inspect.verification.audit import Audit, audit_view, certified
+from tidemill.engine.inspect.verification.lineage import Lineage, lineage_of
+from tidemill.engine.inspect.verification.verify import recompute, verify
 from tidemill.engine.partitions.listing import Partition, partitions_of
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.remote.source_maintainer import Certificate
 from tidemill.engine.results import LazyRows, MapSize, Result, Verification, present_rows
-from tidemill.engine.statements.select import ordered_rows, select
+from tidemill.engine.statements.queries.select import ordered_rows, select
 from tidemill.engine.subscriptions.change_batches import ChangeBatch, require_reach, stored_batches
 from tidemill.engine.subscriptions.row_filter import Where, parse_where
 from tidemill.model.errors import EpochGone

@@ -11,7 +11,7 @@ from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
-from tidemill.engine.inspect.relation_statistics import RelationStatistics, relation_statistics
+from tidemill.engine.inspect.measures.relation_statistics import RelationStatistics, relation_statistics
 from tidemill.engine.results import Verification
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.engine.subscriptions.row_filter import Where

@@ -17,16 +17,16 @@ from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import in_session
 from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.apply_each import SentChanges
+from tidemill.engine.epochs.concurrent_changes.apply_each import SentChanges
 from tidemill.engine.fault_reports import fault_report
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import late_change_count
 from tidemill.engine.results import Result
-from tidemill.engine.statements.describe import TextDescription, describe
-from tidemill.engine.statements.parameters import Parameters, marker_named, parameters_of
-from tidemill.engine.statements.prepared import PreparedStatements
+from tidemill.engine.statements.dml.upsert import deleted_by_key, overwriting, require_key, upserted_changes
+from tidemill.engine.statements.prepared_statements.describe import TextDescription, describe
+from tidemill.engine.statements.prepared_statements.parameters import Parameters, marker_named, parameters_of
+from tidemill.engine.statements.prepared_statements.prepared import PreparedStatements
 from tidemill.engine.statements.script import run_script
-from tidemill.engine.statements.upsert import deleted_by_key, overwriting, require_key, upserted_changes
 from tidemill.engine.streams.file_epochs import apply_with_rejects
 from tidemill.engine.streams.given_rows import GivenRows, listed_changes, require_alone
 from tidemill.engine.streams.rejected_rows import rejects_of

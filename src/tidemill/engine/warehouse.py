@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Self
 
 from tidemill.algebra.user_functions import Accumulator
@@ -21,8 +23,8 @@ from tidemill.engine.catalog.entries.user_functions import (
 )
 from tidemill.engine.data_source.attached import AttachedViews
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
-from tidemill.engine.epochs.post_keys import is_post_key
+from tidemill.engine.epochs.concurrent_changes.post_keys import is_post_key
+from tidemill.engine.epochs.single_events.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.partitions.late_replay import LateReplay, replay_late_changes
@@ -38,7 +40,10 @@ from tidemill.engine.streams.intake import BatchPart, StreamIntake
 from tidemill.engine.streams.options import StreamOptions
 from tidemill.engine.streams.stream import Stream
 from tidemill.engine.warehouse_costs import WarehouseCosts
+from tidemill.model.clocks import is_clock_position
+from tidemill.model.coerce import coerce
 from tidemill.model.errors import InvalidArgument, SetupError
+from tidemill.model.types import TIMESTAMP
 from tidemill.storage.compaction.vacuum import Inspection
 from tidemill.storage.filesystem.durable_files import TemporaryFolder
 from tidemill.storage.filesystem.file_path import FilePath
@@ -71,7 +76,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
     @property
     def positions(self) -> Mapping[str, str]:
         """The position of each source at the last epoch, as given to ``apply``."""
-        inner = (is_mark, is_head, is_error_mark, is_post_key)
+        inner = (is_mark, is_head, is_error_mark, is_post_key, is_clock_position)
         return {name: at for name, at in self._engine.store.positions.items() if not any(test(name) for test in inner)}
 
     def before_spark(self, tell: Callable[[str], None]) -> None:
@@ -157,7 +162,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
         Every view is fresh after each event. Events share an open epoch until the next access (see
-        ``engine.epochs.events``). If everything that reads a stream can be compiled, the entry is machine code.
+        ``engine.epochs.single_events``). If everything that reads a stream can be compiled, the entry is machine code.
         """
         self._engine.committed.require_own_rows([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))
@@ -172,12 +177,13 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.committed.require_own_rows(taken)
         self._engine.events.replay(taken, parse_event_order(order, taken))
 
-    def replay_late(self, table: str, where: str | None = None) -> LateReplay:
+    def replay_late(self, table: str, where: str | None = None, *, ahead: bool = False) -> LateReplay:
         """Apply late changes of a table or stream as one epoch: those for which the SQL condition ``where`` is true.
 
-        Changes of partitions that are no longer retained stay in the table of late changes; the result counts them.
+        Changes of partitions that are no longer retained stay in the table of late changes; the result counts them. So
+        do those that were set aside because they lie very far after all others, which are taken ``ahead``.
         """
-        condition = "" if where is None else f" WHERE {where}"
+        condition = f"{' AHEAD' if ahead else ''}{'' if where is None else f' WHERE {where}'}"
         (statement,) = parse(f"REPLAY LATE `{table}`{condition}", name="where")
         assert isinstance(statement, ReplayLate)
         return replay_late_changes(self._engine, statement)
@@ -331,8 +337,46 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.poll()
         return self.epoch
 
+    @property
+    def clocks(self) -> Mapping[str, datetime]:
+        """The instant of each clock that views read: ``wall``, and event clocks by the column that they follow."""
+        return self._engine.clocks.instants
+
+    def advance_clock(self, to: datetime | str | None = None, *, clock: str = "wall") -> int:
+        """Advance a clock of views, by default the wall clock to the present, as one epoch; returns the epoch.
+
+        Rows that conditions on ``now()`` compare with it come and go. A clock never goes back: an instant that it has
+        passed changes nothing. ``to`` is in UTC, unless it has a time zone.
+
+        >>> import tidemill
+        >>> with tidemill.open(":memory:") as wh:
+        ...     _ = wh.advance_clock("2024-05-01 10:00:00")
+        ...     _ = wh.sql("CREATE TABLE logins (who STRING, at TIMESTAMP)")
+        ...     _ = wh.sql(
+        ...         "CREATE MATERIALIZED VIEW recent AS SELECT who FROM logins WHERE at > now() - INTERVAL 1 HOUR"
+        ...     )
+        ...     _ = wh.sql("INSERT INTO logins VALUES ('ann', TIMESTAMP '2024-05-01 09:30:00')")
+        ...     before = wh.view("recent").rows()
+        ...     _ = wh.advance_clock("2024-05-01 10:30:00")
+        ...     before, wh.view("recent").rows()
+        ([('ann',)], [])
+        """
+        instant = None if to is None else coerce(to, TIMESTAMP)
+        return self._engine.clocks.advance(clock.lower(), instant)
+
+    def tick_clock(self, every: float = 1.0) -> None:
+        """Advance the wall clock in a thread, every so many seconds, until the warehouse is closed.
+
+        A tick is an epoch if a row comes or goes, else once in a minute. ``follow`` does it, too.
+        """
+        self._engine.state.require_writable()
+        if not 0 < every < TIMEOUT_MAX:
+            raise InvalidArgument(f"a clock cannot tick every {every} seconds")
+        self._engine.ticker.start(every)
+
     def follow(self, limit: int | None = None) -> None:
-        """Start background threads for all sources, feeds and lake tables, also manual ones, and for scheduled views.
+        """Start background threads for all sources, feeds and lake tables, also manual ones, for scheduled views, and
+        for the wall clock.
 
         They run until the warehouse is closed. ``troubles`` reports their failures. ``limit`` is that of ``schedule``.
         A read-only warehouse follows its writer instead.
@@ -345,6 +389,7 @@ class Warehouse(RowChanges, RelationReads, WarehouseCosts):
         self._engine.lakes.follow_all()
         self._engine.publications.follow_all()
         self._engine.scheduler.follow(limit)
+        self._engine.ticker.start()
 
     def release(self, view: str, *, skip: bool = False) -> Release:
         """Try the rows again that a view with ``on_error = 'quarantine'`` does not show; returns how many it took.

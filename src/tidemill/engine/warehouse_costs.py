@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tidemill.engine.boundary import public_class
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.costs import refreshes_of, view_costs
-from tidemill.engine.inspect.forecast import ViewForecast, forecast_of
-from tidemill.engine.inspect.state_sizes import StateSize, state_sizes
+from tidemill.engine.inspect.measures.costs import refreshes_of, view_costs
+from tidemill.engine.inspect.measures.forecast import ViewForecast, forecast_of
+from tidemill.engine.inspect.measures.state_sizes import StateSize, state_sizes
 from tidemill.engine.inspect.status import Activity, WarehouseStatus, activity_of, status_of
 from tidemill.engine.results import EpochCosts
 from tidemill.engine.telemetry.refresh import Refresh

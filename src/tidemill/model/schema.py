@@ -74,8 +74,9 @@ class Partitioning:
     do not see it.
 
     The *head* is the last partition that has received a row. Changes of partitions that lie more than ``lateness``
-    microseconds before it are late (see ``late_table``), and rows more than ``retain`` before it are forgotten. Both
-    are whole partitions; None is unlimited.
+    microseconds before it are late (see ``late_table``), and rows more than ``retain`` before it are forgotten; None is
+    unlimited. If these are not whole partitions, or there are none (``every`` is 0), the head is the latest time of a
+    row, and each change is judged by its own time.
     """
 
     column: str
@@ -83,6 +84,21 @@ class Partitioning:
     added: bool = False
     lateness: int | None = None
     retain: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """True if there are partitions, rather than bounds of late changes alone."""
+        return self.every > 0
+
+    @property
+    def head_unit(self) -> int:
+        """The length of what heads count: partitions, or microseconds.
+
+        >>> Partitioning("ts", 60, lateness=120).head_unit, Partitioning("ts", 60, lateness=90).head_unit
+        (60, 1)
+        """
+        whole = self.is_cut and not any((bound or 0) % self.every for bound in (self.lateness, self.retain))
+        return self.every if whole else 1
 
 
 @dataclass(frozen=True)

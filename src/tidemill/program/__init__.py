@@ -9,7 +9,7 @@
 - ``reads``: which relations, indexes and orders a program reads
 - ``sharding``: which stages run on parts of a change, and where the sums of these parts must meet
 - ``linearity``: tells if a query may read a map as unmerged changes
-- ``state_expiry``: entries that no late row can reach any more
+- ``expiry``: entries that no late row can reach any more
 - ``renaming``: programs under other stage names, for shared stages
 - ``changed_filters``: two programs that differ in a filter; ``equal_state``: two that keep some of the same maps
 - ``computed_columns``: two of which one shows columns that are made of those of the other

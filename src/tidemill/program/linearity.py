@@ -20,7 +20,7 @@ def scalars_of(query: Query) -> Iterator[Scalar]:
     for step in query.sources:
         yield from (key for _, key in step.lookup)
         match step:
-            case MapRead(range=Range(lower=lower, upper=upper)):
+            case MapRead(range=Range(lower=lower, upper=upper)) | RelationLoop(range=Range(lower=lower, upper=upper)):
                 yield from (bound.scalar for bound in (lower, upper) if bound is not None)
             case MapSeek(condition=condition):
                 yield condition

@@ -39,29 +39,6 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class RelationLoop:
-    """One loop of a query: the rows of a relation, bound as ``alias.column``, their weight as ``alias._weight``.
-
-    ``columns`` are the relation's fields that the query uses (all others are never read). ``lookup`` pairs a column of
-    this relation with an expression over earlier steps that it must equal (a NULL on either side matches nothing):
-    runtimes answer it from an index or a hash join. ``filters`` are conditions over this and earlier steps. A source
-    that reads a map of the stage may bind sums of it too: ``values`` are those that the query uses. With a ``split``
-    only that part of a change is read. It is ``single`` if the columns that are looked up determine the others, by the
-    keys of the relations that a map is made of; between the two halves of an update it may find two entries.
-    """
-
-    relation: str
-    alias: str
-    version: Version
-    columns: tuple[Field, ...]
-    lookup: tuple[tuple[str, Scalar], ...] = ()
-    filters: tuple[Scalar, ...] = ()
-    values: tuple[RingField, ...] = ()
-    split: Split | None = None
-    single: bool = field(default=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class RangeBound:
     """One end of a range of keys. Only a closed bound includes its key; with a NULL bound the range is empty."""
 
@@ -76,6 +53,33 @@ class Range:
     column: str
     lower: RangeBound | None = None
     upper: RangeBound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationLoop:
+    """One loop of a query: the rows of a relation, bound as ``alias.column``, their weight as ``alias._weight``.
+
+    ``columns`` are the relation's fields that the query uses (all others are never read). ``lookup`` pairs a column of
+    this relation with an expression over earlier steps that it must equal (a NULL on either side matches nothing):
+    runtimes answer it from an index or a hash join. ``filters`` are conditions over this and earlier steps. A source
+    that reads a map of the stage may bind sums of it too: ``values`` are those that the query uses. With a ``split``
+    only that part of a change is read. It is ``single`` if the columns that are looked up determine the others, by the
+    keys of the relations that a map is made of; between the two halves of an update it may find two entries.
+
+    A loop over a map of the stage, without a lookup, may have a ``range`` for one of its keys. Its bounds are not NULL,
+    and the filters say the same: a runtime that keeps the map in that order visits no other entries.
+    """
+
+    relation: str
+    alias: str
+    version: Version
+    columns: tuple[Field, ...]
+    lookup: tuple[tuple[str, Scalar], ...] = ()
+    filters: tuple[Scalar, ...] = ()
+    values: tuple[RingField, ...] = ()
+    split: Split | None = None
+    single: bool = field(default=False, compare=False)
+    range: Range | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,8 @@ class Trigger:
     """The statements for a change of ``relation``, before its contents absorb the change.
 
     With ``each``, the statements are for one row at a time: every row of the change sees the maps as the row before it
-    left them. All other triggers process a change of any size at once, or row by row with the same result.
+    left them. All other triggers process a change of any size at once, or row by row with the same result; but a
+    loop with a ``range`` needs the old and the new row of a clock together.
     """
 
     relation: str

@@ -187,6 +187,8 @@ def _source_text(source: RelationLoop) -> str:
     text = f"for {source.alias} in {rows}"
     if source.lookup:
         text += " by " + " AND ".join(f"{source.alias}.{name} = {text_of(key)}" for name, key in source.lookup)
+    if source.range is not None:
+        text += f" in order of {source.range.column}"
     return text
 
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.aggregates.partial_sums import LOW
-from tidemill.algebra.expressions.scalars import Column, Named, Scalar
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar, is_nullable
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import columns_in, expressions, walk
@@ -53,6 +53,7 @@ from tidemill.program.statements import (
     MapRead,
     MapSeek,
     Query,
+    Range,
     RelationLoop,
     Replace,
     Split,
@@ -192,6 +193,8 @@ class _Checker:
     def _verify_step(self, step: Step, bound: dict[str, Type], statement: TriggerStatement) -> None:
         """Check the step and bind its columns: a lookup sees only the steps before it, a filter this one too."""
         self._verify_bound([key for _, key in step.lookup], bound, statement)
+        if isinstance(step, RelationLoop) and step.range is not None:
+            self._verify_range(step, step.range, bound, statement)
         match step:
             case RelationLoop():
                 fresh = self._verify_source(step, statement)
@@ -226,6 +229,17 @@ class _Checker:
         if source.split is not None:
             self._verify_split(source, source.split, own, statement)
         return own | (self._verify_sums(source.relation, source.values, statement) if source.values else _WEIGHT)
+
+    def _verify_range(
+        self, source: RelationLoop, range_: Range, bound: Mapping[str, Type], statement: TriggerStatement
+    ) -> None:
+        keys = {f.name: f.type for f in self._map(source.relation, statement).keys}
+        ends = [end.scalar for end in (range_.lower, range_.upper) if end is not None]
+        self._verify_bound(ends, bound, statement)
+        if source.lookup or source.version is not Version.STATE or any(map(is_nullable, ends)):
+            raise self._broken(f'"{source.alias}" cannot be found by a range', statement)
+        if any(end.type != keys.get(range_.column) for end in ends):
+            raise self._broken(f'a range of "{source.relation}.{range_.column}" has other types', statement)
 
     def _verify_split(
         self, source: RelationLoop, split: Split, own: Mapping[str, Type], statement: TriggerStatement

@@ -14,8 +14,8 @@ from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.stages import Program, Stage
-from tidemill.program.state_expiry import ExpiredEntries
 
 FieldsOf = Callable[[str], tuple[Field, ...]]
 """The columns of a relation or map, in the order in which its rows hold them."""

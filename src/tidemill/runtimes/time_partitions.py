@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from itertools import islice
 
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, too_many_partitions
 from tidemill.program.stages import TimePartitionEmission
@@ -30,21 +30,42 @@ def recompute_partitions(
 ) -> None:
     """Recompute every affected partition, in order of time.
 
-    ``before`` are the partitions that existed before the epoch, ``now`` those that exist after it.
+    ``before`` are the partitions that existed before the epoch, ``now`` those that exist after it. Where rows lie far
+    apart, the partitions in the gap between them read nothing: if the first of these has no rows, none of them has.
     """
-    # Only new ones are limited: a view that forgets its inputs can accumulate any number of partitions.
-    both = range(max(before.start, now.start), min(before.stop, now.stop))
-    if len(now) - len(both) > MOST_PARTITIONS:
-        raise too_many_partitions(now[0], now[-1])
     waiting = _PendingPartitions(before, now)
-    for first, last in chain(_readers(emission, touched), _moved(before, now)):
+    gaps: dict[int, tuple[int, int]] = {}
+    for first, last in _readers(emission, touched):
         waiting.add(first, last)
+    for first, last in _moved(before, now):
+        if last - first < MOST_PARTITIONS:
+            waiting.add(first, last)
+            continue
+        for begin, end, reads in _split_by_reads(emission, touched, before, now, (first, last)):
+            if not reads:
+                gaps[begin] = begin + 1, end
+            waiting.add(begin, end if reads else begin)
+    _require_limit(before, now, gaps.values())
     own = [slice_ for slice_ in emission.slices if emission.map_of(slice_) == emission.kept]
     numbers = iter(waiting)
-    while made := list(islice(numbers, 1 if own else PARTITIONS_PER_BATCH)):
-        if make(made):
-            for slice_ in own:
-                waiting.add(*slice_.readers(made[0]))
+    while made := list(islice(numbers, 1 if own or gaps else PARTITIONS_PER_BATCH)):
+        if not make(made):
+            continue
+        for slice_ in own:
+            waiting.add(*slice_.readers(made[0]))
+        if made[0] in gaps:
+            if made[0] in now:
+                raise too_many_partitions(now[0], now[-1])
+            waiting.add(*gaps[made[0]])
+
+
+def _require_limit(before: range, now: range, gaps: Collection[tuple[int, int]]) -> None:
+    """Refuse more new partitions than there can be, those in gaps left out."""
+    # Only new ones are limited: a view that forgets its inputs can accumulate any number of partitions.
+    both = range(max(before.start, now.start), min(before.stop, now.stop))
+    skipped = sum(last - first + 1 for first, last in gaps if first in now or last in now)
+    if len(now) - len(both) - skipped > MOST_PARTITIONS:
+        raise too_many_partitions(now[0], now[-1])
 
 
 def partitions_read(emission: TimePartitionEmission, slice_: PartitionSlice, number: int, now: range) -> range:
@@ -80,6 +101,43 @@ def _moved(before: range, now: range) -> Iterator[tuple[int, int]]:
         yield min(before[0], now[0]), max(before[0], now[0])
     if before[-1] != now[-1]:
         yield min(before[-1], now[-1]) + 1, max(before[-1], now[-1])
+
+
+def _split_by_reads(
+    emission: TimePartitionEmission,
+    touched: TouchedPartitions,
+    before: range,
+    now: range,
+    stretch: tuple[int, int],
+) -> Iterator[tuple[int, int, bool]]:
+    """Pieces of a stretch of partitions that are new or gone: those that may read rows, and the gaps between them.
+
+    Rows are in feed partitions that are touched, or lie before all that is new or gone at the end. So the others are
+    read by touched ones' readers, or by the partitions that follow as far as their slices reach back.
+    """
+    at, last = stretch
+    ends = (at, at), (last, last)
+    for begin, end in sorted((*ends, *_readers(emission, touched), *_looking_back(emission, before, now))):
+        low, high = max(begin, at), min(end, last)
+        if low > high:
+            continue
+        if low > at:
+            yield at, int(low) - 1, False
+        yield int(low), int(high), True
+        at = int(high) + 1
+
+
+def _looking_back(emission: TimePartitionEmission, before: range, now: range) -> Iterator[tuple[float, float]]:
+    """The partitions after the last one that exists before and after the epoch, that read rows up to there."""
+    if not all(feed.every for feed in emission.feeds):
+        yield -math.inf, math.inf
+    elif before and now:
+        last = min(before[-1], now[-1])
+        for feed in emission.feeds:
+            place = ((last + 1) * emission.every - 1) // feed.every
+            for slice_ in emission.slices:
+                if slice_.feed == feed.name:
+                    yield last + 1, slice_.readers(place)[1]
 
 
 class _PendingPartitions:

@@ -19,8 +19,8 @@ import pyarrow as pa
 from tidemill.changes.changeset import Epoch
 from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import Map
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import ChangeCounts
 from tidemill.storage.commits.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.commits.layout import CommittedState, Layout, last_token, log_is_ended, recover, recover_to_write

@@ -16,8 +16,8 @@ from tidemill.changes.alterations import Alteration, present_columns, present_ro
 from tidemill.changes.changeset import Epoch
 from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import NO_CHANGES, ChangeCounts
 from tidemill.storage.commits.position_history import positions_since, with_history
 from tidemill.storage.compaction.consolidate import consolidate

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import Epoch
 from tidemill.model.types import Field
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import Map
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.change_counts import ChangeCounts
 from tidemill.storage.filesystem.file_system import Access
 

@@ -16,7 +16,7 @@ from tidemill.algebra.expressions.scalars import Call, Cast, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Window
 from tidemill.algebra.relational.walk import expressions, walk, walk_all
-from tidemill.engine.statements.select import order_and_limit
+from tidemill.engine.statements.queries.select import order_and_limit
 from tidemill.model.errors import TidemillError
 from tidemill.runtimes.duckdb.aggregates import AGGREGATE_SQL
 from tidemill.runtimes.duckdb.casts import CONVERSIONS

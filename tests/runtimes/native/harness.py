@@ -30,12 +30,13 @@ class Harness:
         store: MemoryStore | None = None,
         *,
         elsewhere: bool = False,
+        backend: str | None = None,
     ) -> None:
         self.program = program
         self.tables = tables
         self.store = store or MemoryStore()
         snapshot_of, resident = (column_snapshots(self.store), 0) if elsewhere else (None, None)
-        self.runtime = NativeRuntime(self.store, self.fields_of, snapshot_of, resident)
+        self.runtime = NativeRuntime(self.store, self.fields_of, snapshot_of, resident, backend)
         with patch.object(runtime, "compile_stage", compile_stage):
             for stage in program.stages:
                 self.runtime.install(stage)

@@ -5,6 +5,7 @@
 - ``common_subqueries``: grouped subqueries that occur more than once
 - ``post_aggregation``: filters and projections above a grouping
 - ``failures``: which expressions can raise an error, and which casts are exact
+- ``validity``: the instants at which a condition on the clock is true for a row
 - ``filters``: filters around relations, where there may be no condition
 - ``fold_constants``: expressions that known columns decide
 - ``key_bounds``: keys that bound the rows which a query reads

@@ -2,6 +2,7 @@
 
 - ``derive``: the change of a relation when one of its inputs changes, one rule for each node
 - ``triggers``: what a change, or a whole load, adds to the maps of a stage
+- ``time_filters``: what an advance of the clock adds to a stage that compares rows with it
 - ``nested_loops``: the order of loops for a query block, and where each condition is tested
 - ``stream_history``: maps that hold the rows of a stream that triggers still need
 - ``joingraph``: the join graph of a query block

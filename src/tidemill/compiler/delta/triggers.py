@@ -46,11 +46,12 @@ def first_order_stage(
     streams: Set[str],
     strategy: str,
     references: Sequence[AppendedReference] = (),
+    static: Set[str] = frozenset(),
 ) -> Stage:
     """The stage of ``strategy`` whose triggers add the change of its body, but for what ``references`` show to be
-    empty."""
+    empty. Changes of ``static`` inputs add nothing."""
     names = (*draft.inputs, *draft.own_maps)
-    changed = [(name, *found) for name in names for found in _changed_blocks(draft, name)]
+    changed = [(name, *found) for name in names if name not in static for found in _changed_blocks(draft, name)]
     empty_by = [unmatched_reference(block, references) for _, _, block in changed]
     changes: dict[str, list[Add]] = {name: [] for name in names}
     for (name, target, block), empty in zip(changed, empty_by, strict=True):

@@ -34,6 +34,7 @@ from tidemill.compiler.frontends.sql.names.assignments import Path, assigned_val
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, NameAllocator, unknown_name
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
@@ -92,6 +93,7 @@ def translate(
     partitionings: Mapping[str, Partitioning] = UNPARTITIONED,
     named: NamedDefinitions = NOTHING_NAMED,
     moment: datetime | None = None,
+    clock: ClockReads | None = None,
 ) -> TranslatedQuery:
     """``query`` as algebra over the known ``relations``; ``functions`` are the keys of registered functions.
 
@@ -100,6 +102,7 @@ def translate(
     ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
     ``name`` it is the query of the view of that name: a multiset, so ORDER BY without LIMIT has no effect. Without a
     name it is a one-off query, and its order and limit are returned beside the algebra; NOW() in it is ``moment``.
+    In a view conditions may compare the ``clock``, if there is one.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
@@ -116,7 +119,7 @@ def translate(
         return TranslatedQuery(relation, len(relation.fields), partitioning=partitioning)
     tree = resolve_registered(tree, functions)
     definitions: list[tuple[str, Relation]] = []
-    queries = DefinitionScope(relations, named, shared=definitions, moment=moment).translator(tree.source)
+    queries = DefinitionScope(relations, named, shared=definitions, moment=moment, clock=clock).translator(tree.source)
     if name is None:
         found = queries.ordered(tree.node)
         refuse_untranslated(tree.node, tree.source)

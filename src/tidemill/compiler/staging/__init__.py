@@ -5,5 +5,7 @@
 - ``append_only``: state that only deletions need, left out where nothing is deleted
 - ``recursion``: the maps and the iteration trigger of a recursive stage
 - ``sessions``: the maps of a stage that groups rows by sessions
+- ``time_filters``: the state of a condition on the clock, and what an advance of the clock does
+- ``partition_clock``: partitions that a clock makes
 - ``time_partitions``: the maps and bodies of a stage made time partition by time partition
 """

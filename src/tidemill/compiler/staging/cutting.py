@@ -39,6 +39,7 @@ from tidemill.compiler.analysis.common_subqueries import (
 from tidemill.compiler.analysis.rename import rename, short
 from tidemill.compiler.rewrites.row_identity import identified, sunk
 from tidemill.compiler.staging.sessions import SessionKeys, session_keys
+from tidemill.compiler.staging.time_filters import clock_of
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 
@@ -120,6 +121,8 @@ class StageCutter:
 
     def _closed(self, node: Relation) -> Relation:
         if is_grouped(node) and (self._is_whole(node) or _is_repeated(node)):
+            return self._read(node)
+        if clock_of(node) is not None:
             return self._read(node)
         small = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
         if isinstance(node, Join | UnionAll) and not small and canonical(node) in self._shared:

@@ -34,6 +34,7 @@ from tidemill.compiler.rewrites.unique_aliases import unique_aliases
 from tidemill.compiler.staging.cutting import StageCutter
 from tidemill.compiler.staging.recursion import recursion
 from tidemill.compiler.staging.sessions import SessionKeys, over_sessions, session_keys, session_maps
+from tidemill.compiler.staging.time_filters import TimeFilter, TimeFilterParts, split_time_filter
 from tidemill.compiler.staging.time_partitions import CompileBody, time_partition_maps
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BIGINT, Field
@@ -66,7 +67,8 @@ class StageDraft:
     values, or the stage's output where there is no map. ``extra_maps`` are summed up as well. The body of a recursion
     reads ``recursive_map``, the map of the rows that count, to which only its iterations add; of a time-partitioned
     relation it is the map of the computed rows. ``session_map`` holds the sessions of the instants that are summed up
-    in ``map``. ``identity`` are columns carried along to identify its rows.
+    in ``map``. ``identity`` are columns carried along to identify its rows. A
+    ``time_filter`` says what an advance of the clock does: the clock is one of its inputs, and no join.
     """
 
     name: str
@@ -78,6 +80,7 @@ class StageDraft:
     recursive_map: Map | None = None
     session_map: Map | None = None
     identity: frozenset[str] | None = None
+    time_filter: TimeFilter | None = None
 
     @property
     def sums(self) -> tuple[tuple[str, Relation], ...]:
@@ -198,7 +201,15 @@ def _draft(name: str, tree: Relation, needed: set[str] | None, compile_body: Com
         return _draft_sessions(name, node, by, above)
     if isinstance(node, Aggregate):
         return _draft_aggregate(name, node, above)
-    return _draft_linear(name, tree, above)
+    timed = split_time_filter(name, tree, needed)
+    return _draft_linear(name, tree, above) if timed is None else _draft_time_filter(name, timed)
+
+
+def _draft_time_filter(name: str, timed: TimeFilterParts) -> StageDraft:
+    """A time filter is a map of the rows that may still count, from which the clock takes them."""
+    waiting = DraftMap(timed.filter.waiting, unique_aliases(timed.kept))
+    shown = unique_aliases(timed.shown)
+    return StageDraft(name, shown.fields, shown, extra_maps=(waiting,), time_filter=timed.filter)
 
 
 def _draft_linear(name: str, tree: Relation, above: PostAggregation) -> StageDraft:

@@ -17,6 +17,7 @@ from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
 from tidemill.algebra.text import function_text
 from tidemill.algebra.user_functions import aggregate_of
+from tidemill.model.clocks import is_clock
 from tidemill.program.joins import DegreeRole
 from tidemill.program.reads import reads_old, row_queries, touched_of
 from tidemill.program.stages import (
@@ -102,7 +103,9 @@ def cost_of_trigger(trigger: Trigger, program: Program, declared: DeclaredKeys =
     rare = {stage.name for stage in program.stages if stage.degrees is DegreeRole.THRESHOLD}
     steps = list(_steps(trigger))
     state = list(filter(reads_old, steps))
-    loops = [step for step in state if isinstance(step, RelationLoop)]
+    if any(isinstance(step, RelationLoop) and step.range is not None for step in state):
+        return Cost(CostClass.LOGARITHMIC, "rows whose instant has come are found in the order of their instants")
+    loops = [step for step in state if isinstance(step, RelationLoop) and not is_clock(step.relation)]
     scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
     if any(isinstance(statement, Replace) for statement in trigger.statements) and (scanned or not state):
         return Cost(CostClass.DATA, "everything is computed again", "Use strategy auto.", recomputes=True)

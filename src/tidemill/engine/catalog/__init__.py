@@ -9,6 +9,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``define_view``: compiles a query into a ``View``
 - ``serialization``: the catalog as JSON, and back
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic
+- ``view_clock``: the clock of a view, by its option
 - ``publication``: the options of a view that is published as a lake table
 - ``ddl``: tables as CREATE TABLE statements; ``definition``: views as the statements that create them
 - ``altered``: a table after ALTER TABLE, as data; ``seen_columns``: the columns that a view saw when it was created

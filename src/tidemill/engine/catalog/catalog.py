@@ -27,6 +27,7 @@ from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
     static_tables,
 )
+from tidemill.model.clocks import Clock, is_clock
 from tidemill.model.errors import DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
@@ -107,6 +108,7 @@ class Catalog:
         self.guarded = {name: view for name, view in self.views.items() if view.quarantines}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
         self.streams = {name for name, table in self.tables.items() if not table.kept}
+        self.clocks = {name: Clock.of_relation(name) for name in self.tables if is_clock(name)}
         self.constraints = constraints_of(self.tables)
         self.static = {name for view in self.views.values() for name in static_tables(view.options)}
         self._ranks = {name: rank for rank, name in enumerate(self._entries)}
@@ -137,7 +139,8 @@ class Catalog:
     @property
     def partitionings(self) -> dict[str, Partitioning]:
         """The partitionings of the tables and views that have one."""
-        return {name: entry.partitioning for name, entry in self._entries.items() if entry.partitioning is not None}
+        cuts = {name: entry.partitioning for name, entry in self._entries.items()}
+        return {name: cut for name, cut in cuts.items() if cut is not None and cut.is_cut}
 
     @property
     def remote(self) -> dict[str, tuple[Field, ...]]:
@@ -349,6 +352,7 @@ class Catalog:
         if self.owner_of_errors(name) is not None:
             raise self.not_changed_by_hand(name, "dropped")
         self.require_unread(name)
+        self.require_not_followed(name, "dropped")
         self.waiting, self.behind = self.waiting - {name}, self.behind - {name}
         late, guarded = self.late.get(name), name in self.guarded
         if self.module is not None:
@@ -368,6 +372,12 @@ class Catalog:
             del self._entries[name + ERRORS]
         for kept in gone.remote_subplans if isinstance(gone, View) else ():
             del self._entries[kept.subplan.name]
+        self._sort()
+
+    def drop_clocks(self, names: Iterable[str]) -> None:
+        """Remove clocks that no view reads."""
+        for name in names:
+            del self._entries[name]
         self._sort()
 
     def in_order(self, changes: Mapping[str, T]) -> dict[str, T]:
@@ -391,6 +401,28 @@ class Catalog:
         return {table.name: replace(table, kept=False) for table in forgetful} | {
             view.name: Table(view.name, view.fields, kept=False) for view in logs
         }
+
+    def unread_clocks(self) -> list[str]:
+        """The event clocks that no view reads any more."""
+        read = {name for view in self.defined_views() for name in view.inputs}
+        return [name for name, clock in self.clocks.items() if clock.column is not None and name not in read]
+
+    def require_not_followed(self, table: str, what: str, columns: Collection[str] = ()) -> None:
+        """Refuse to change a table whose rows advance a clock, but for one whose column is still among ``columns``."""
+        for name, clock in self.clocks.items():
+            if clock.column is None or clock.column[0] != table or clock.column[1] in columns:
+                continue
+            readers = [view.name for view in self.defined_views() if name in view.inputs]
+            if readers:
+                raise Unsupported(
+                    f'"{table}" cannot be {what}',
+                    detail=f'Its column "{clock.column[1]}" advances the clock of {", ".join(readers)}.',
+                    hint="Drop those first, and create them again.",
+                )
+
+    def is_followed(self, table: str) -> bool:
+        """True if rows of a table advance a clock."""
+        return any(clock.column is not None and clock.column[0] == table for clock in self.clocks.values())
 
     def is_in_lake(self, name: str) -> bool:
         """True for a lake table whose rows are not kept: they are read from the lake."""
@@ -474,6 +506,12 @@ class Catalog:
         if self.lakes:
             for name in self.lakes.keys() & tables:
                 raise self.lakes[name].not_changed_here()
+        for name in self.clocks.keys() & tables:
+            raise Unsupported(
+                f'"{name}" cannot be changed',
+                detail="It is a clock, which goes forward alone.",
+                hint="Use wh.advance_clock().",
+            )
         if self.guarded:
             for name in tables:
                 if self.owner_of_errors(name) is not None:

@@ -84,14 +84,18 @@ def _characteristics(constraint: Constraint) -> str:
 
 
 def _along(cut: Partitioning) -> str:
-    """The PARTITION BY clause of a table.
+    """The PARTITION BY clause of a table, and its bounds.
 
     >>> _along(Partitioning("ts", 60_000_000, lateness=3_600_000_000))
     ' PARTITION BY `ts` EVERY 1 MINUTE LATENESS 1 HOUR'
+    >>> _along(Partitioning("ts", 0, lateness=90_000_000, retain=120_000_000))
+    ' LATENESS 90 SECONDS ON `ts` RETAIN 2 MINUTES'
     """
-    bounds = {"EVERY": cut.every, "LATENESS": cut.lateness, "RETAIN": cut.retain}
-    said = "".join(f" {word} {format_duration(length)}" for word, length in bounds.items() if length is not None)
-    return f" PARTITION BY {_quote(cut.column)}{said}"
+    bounds = {"LATENESS": cut.lateness, "RETAIN": cut.retain}
+    said = [f" {word} {format_duration(length)}" for word, length in bounds.items() if length is not None]
+    if cut.is_cut:
+        return "".join([f" PARTITION BY {_quote(cut.column)} EVERY {format_duration(cut.every)}", *said])
+    return "".join([said[0], f" ON {_quote(cut.column)}", *said[1:]])
 
 
 def _quote(name: str) -> str:

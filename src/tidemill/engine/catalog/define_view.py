@@ -33,6 +33,7 @@ from tidemill.engine.catalog.seen_columns import (
 )
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view_clock import clock_reads, clock_tables, refuse_clock, with_clock
 from tidemill.engine.catalog.view_instances import instance_classes, is_identified
 from tidemill.engine.catalog.view_options import (
     error_policy,
@@ -42,6 +43,7 @@ from tidemill.engine.catalog.view_options import (
     static_tables,
     with_retention,
 )
+from tidemill.model.clocks import is_clock
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 
@@ -72,7 +74,11 @@ def define_view(
     """
     require_known_options(name, (option for option in options if option not in (OWNER, ASKED)))
     # A view that replaces one of its name cannot read the old one.
-    present = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
+    present = {
+        other: fields
+        for other, fields in (catalog.relations | catalog.remote).items()
+        if other != name and not is_clock(other)
+    }
     readable = present | {other: as_seen(present[other], seen) for other, seen in columns.items()}
     cuts = {
         other: partitioning_as_seen(cut, columns.get(other))
@@ -81,11 +87,14 @@ def define_view(
     }
     meant = as_oql(tree or query, name)
     if isinstance(meant, OqlText):
+        refuse_clock(options, name)
         instances = instance_classes(catalog, meant.text, name)
         translated = oql_view(meant, catalog.module, readable, instances, is_identified(name, options))
     else:
         named = replace(catalog.named, registered=catalog.registry.keys)
-        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named)
+        clock = clock_reads(options, name, catalog.tables)
+        translated = translate(meant, readable, name, catalog.registry.keys, cuts, named, clock=clock)
+        translated = with_clock(translated, clock, options, name, catalog.tables)
         _require_no_identity(name, options)
     check_column_names(name, translated.relation.fields)
     _require_changes(catalog, name, scans(translated.relation))
@@ -93,10 +102,11 @@ def define_view(
     if error_policy(options, name) == "null":
         relation = null_on_error(relation, name)
     relation, subplans = extract_maintained_subplans(name, relation, options, catalog.sources.values())
+    remote = {kept.subplan.name: kept.table for kept in subplans}
     start = Compilation(
         name,
         relation,
-        catalog.tables | catalog.as_streams() | {kept.subplan.name: kept.table for kept in subplans},
+        catalog.tables | catalog.as_streams() | clock_tables(relation) | remote,
         requested_strategy(relation, options, name),
         static_tables(options),
         options.get("method", "auto"),
@@ -177,6 +187,8 @@ def _why_no_quarantine(catalog: Catalog, view: View) -> str:
         return f"It has serve = '{view.serve.value}': its rows are computed when they are read."
     if view.remote_subplans or view.partitioning is not None:
         return "It reads sources, or is made by partitions."
+    if any(map(is_clock, view.inputs)):
+        return "It compares its rows with a clock."
     forgetful = catalog.inputs_with_retention(view)
     return f'It reads "{forgetful[0]}", which forgets rows (RETAIN).' if forgetful else ""
 

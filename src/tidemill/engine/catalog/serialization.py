@@ -34,6 +34,7 @@ from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.entries.user_functions import signature_from_json, signature_to_json
 from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
 from tidemill.engine.catalog.view import FormerColumns, View
+from tidemill.model.clocks import Clock
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import LATE, Table
 from tidemill.model.types import Field
@@ -45,8 +46,10 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """The catalog in the form that a manifest stores."""
     catalog.forget_grants()
     own = {kept.subplan.name for view in catalog.views.values() for kept in view.remote_subplans}
-    own |= {name + LATE for name in catalog.late} | {name + ERRORS for name in catalog.guarded}
+    own |= catalog.clocks.keys() | {name + LATE for name in catalog.late} | {name + ERRORS for name in catalog.guarded}
     entries: dict[str, Any] = {"entries": [_written(catalog, name) for name in catalog if name not in own]}
+    if catalog.clocks:
+        entries["clocks"] = [clock.follows for clock in catalog.clocks.values()]
     if catalog.sources:
         entries["sources"] = [source.to_json() for source in catalog.sources.values()]
     if catalog.feeds:
@@ -85,6 +88,9 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
         queries = [query_from_json(item) for item in _items(data, "queries")]
         functions = [function_from_json(item) for item in _items(data, "sql_functions")]
         catalog.named = NamedDefinitions({q.name: q for q in queries}, {f.name: f for f in functions})
+    for follows in data.get("clocks", ()):
+        with _read(follows):
+            catalog.add(Clock(follows).table)
     for item in _items(data, "entries"):
         with _read(item):
             entry = _entry_of(catalog, item)

@@ -49,7 +49,7 @@ __all__ = [
 def share_stages(view: View, views: Mapping[str, View], store: Store, unkept: Collection[str]) -> View:
     """``view`` without the stages that one of ``views``, which all come before it, already has.
 
-    The rows of the relations ``unkept`` cannot be read again.
+    What the relations ``unkept`` once had cannot be read again, neither their rows nor the state of views.
     """
     found: dict[str, str] = {}
     known: dict[str, list[tuple[View, Stage]]] = {}
@@ -123,7 +123,7 @@ def _follows_from_store(view: View, owner: View, unkept: Collection[str]) -> boo
     What a registered function computed when the first view was filled may not be what it computes now.
     """
     immediate = not view.refresh.deferred and not owner.refresh.deferred
-    forgetful = view.forgets or owner.forgets or not set(unkept).isdisjoint((*view.inputs, *owner.inputs))
+    forgetful = view.forgets or owner.forgets or not set(unkept).isdisjoint((*view.inputs, *owner.inputs, owner.name))
     return immediate and not forgetful and not any(map(is_registered, view.functions))
 
 

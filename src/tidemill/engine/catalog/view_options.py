@@ -38,7 +38,8 @@ VIEW_OPTIONS = {
     "epochs_table": "where the table of epochs is, or off",
     "catalog": "the SQLite file of the catalog in which it is published, for iceberg",
     "catalog_name": "the name of that catalog, or of one that pyiceberg's configuration has",
-    "require": "incremental: refuse the view if it would be computed again",
+    "clock": "wall, event, or the column of a table that it follows, such as orders.placed_at: what now() is",
+    "require": "incremental or bounded: refuse the view if it would be computed again, or keeps state for ever",
     "on_error": "refuse, quarantine or null: what a row does that cannot be computed",
 }
 """The options that no strategy declares."""
@@ -52,6 +53,7 @@ _FIRST_ROWS = "It says what is kept of sources, from the first rows on."
 FIXED_OPTIONS = {
     "serve": "It says whether rows are stored and changes published, from the first rows on.",
     "build": "It says how the view is filled, which is done.",
+    "clock": "It says what now() is, from the first rows on.",
     "identity": "It says which columns the view has.",
     "protocol": _FIRST_ROWS,
     "consistency": _FIRST_ROWS,
@@ -137,11 +139,11 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
 def requires_incremental(options: Mapping[str, str], name: str) -> bool:
     """True if a view must be incremental, by the option ``require``."""
     wanted = options.get("require", "")
-    if wanted not in ("", "incremental"):
+    if wanted not in ("", "incremental", "bounded"):
         raise Unsupported(
             f'unknown requirement "{wanted}"',
             detail=f'It is the option require of view "{name}".',
-            hint="Known: incremental.",
+            hint="Known: incremental, bounded.",
         )
     return wanted == "incremental"
 

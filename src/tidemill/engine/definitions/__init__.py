@@ -5,12 +5,7 @@
   ``option_changes``: of options of views
 - ``altering``: what alterations have in common; ``existing_rows``: rows compared with a constraint
 - ``same_programs``: programs that are the same but for names
-- ``replacement``: views with another query, built beside the old ones
-- ``preparation``: what is computed for that while others write; ``prepared``, ``prepared_columns``, ``prepared_views``:
-  its kinds
-- ``pinned_view``: a view and its readers as of a pinned epoch, which then follow; ``pinned_contents``: what they hold;
-  ``pinned_recomputation``: readers that are computed again
-- ``rows_between_filters``: the rows that pass one of two filters alone
+- ``replacing``: views that get another query, built beside the old ones
 - ``sources_and_feeds``: sources and feeds
 - ``planning``: views planned by what is stored, and anew when their tables have grown
 - ``stored_statistics``: rows, changes and columns of what is stored, and ANALYZE; ``count_values``: one column

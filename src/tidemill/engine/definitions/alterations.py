@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tidemill.changes.changeset import Epoch
 from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope, NamedDefinitions, NamedQuery, names_in
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.define_view import define_view
@@ -244,7 +245,7 @@ def _require_same_names(before: Catalog, after: Catalog, altered: AlteredTable) 
 def _columns_of(catalog: Catalog, query: NamedQuery) -> list[str] | None:
     """The columns of a view that is not materialized; None if its text means nothing."""
     try:
-        return list(DefinitionScope(catalog.relations, _names_of(catalog)).rows(query).names)
+        return list(DefinitionScope(catalog.relations, _names_of(catalog), clock=ClockReads.wall()).rows(query).names)
     except SqlError:
         return None
 

@@ -14,7 +14,7 @@ from tidemill.algebra.relational.walk import substitute
 from tidemill.changes.arrow import arrow_type
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
-from tidemill.compiler.frontends.script.check_conditions import check_condition
+from tidemill.compiler.frontends.script.definitions.check_conditions import check_condition
 from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.altered.table import AlteredTable, Constraint

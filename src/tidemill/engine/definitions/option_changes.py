@@ -21,6 +21,7 @@ from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.partitions.bounded_state import require_bounded_state
 from tidemill.engine.partitions.change_bounds import require_bounded
 from tidemill.engine.quarantine.marks import mark_of_errors
 from tidemill.engine.refresh.fill import errors_that_end
@@ -127,6 +128,7 @@ class OptionChanges:
                 hint="Drop those first, and create them again.",
             )
         require_bounded(self._state.catalog, after)
+        require_bounded_state(self._state.catalog, after)
 
     def _has_held_rows(self, view: View) -> bool:
         return view.stopped or mark_of_errors(self._state.store.positions, view.name) is not None

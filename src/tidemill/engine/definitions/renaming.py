@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.changes.changeset import Epoch
-from tidemill.compiler.frontends.script.check_conditions import with_renamed_table
+from tidemill.compiler.frontends.script.definitions.check_conditions import with_renamed_table
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions, NamedQuery, names_in
 from tidemill.compiler.frontends.sql.table_references import quoted, replace_tables
 from tidemill.engine.catalog.catalog import Catalog

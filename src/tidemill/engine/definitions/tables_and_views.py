@@ -25,11 +25,13 @@ from tidemill.engine.catalog.shared_stages import (
 )
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.view import View
+from tidemill.engine.clocks.clocks import Clocks
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS
 from tidemill.engine.maintenance.change_logs import ChangeLogs
-from tidemill.engine.partitions.change_bounds import require_bounded
+from tidemill.engine.partitions.bounded_state import require_bounded_state
+from tidemill.engine.partitions.change_bounds import forgetful_views, require_bounded
 from tidemill.engine.partitions.lateness import initial_head
 from tidemill.engine.refresh.fill import ViewFiller, cannot_replace
 from tidemill.engine.remote.source_views import SourceViews
@@ -52,6 +54,7 @@ class RelationDefinitions:
         source_views: SourceViews,
         publisher: Publisher,
         logs: ChangeLogs,
+        clocks: Clocks,
     ) -> None:
         self._state = state
         self._epochs = epochs
@@ -60,6 +63,7 @@ class RelationDefinitions:
         self._source_views = source_views
         self._publisher = publisher
         self._logs = logs
+        self._clocks = clocks
 
     def alone(self, name: str) -> AbstractContextManager[object]:
         """Context in which nobody else maintains, replaces or drops a view; a joint commit has the whole warehouse, so
@@ -146,6 +150,8 @@ class RelationDefinitions:
         with self._settled():
             self._state.require_writable()
             require_bounded(self._state.catalog, view)
+            require_bounded_state(self._state.catalog, view)
+            self._clocks.begin_for(view)
             if (staged := staged_for(self._state.catalog, view)) is not None:
                 self._take_from_stage(view, staged)
                 return
@@ -190,6 +196,7 @@ class RelationDefinitions:
             self._state.catalog.require_unread(view.name, "replaced")
             if view.remote_subplans:
                 raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
+            self._clocks.begin_for(view)
             pending = self._filler.retained_rows(view)
             before = self._state.catalog.views
             try:
@@ -197,6 +204,7 @@ class RelationDefinitions:
                     left, dropped = self._remove(catalog, view.name)
                     self._release(view.name, dropped)
                     require_bounded(catalog, view)
+                    require_bounded_state(catalog, view)
                     # What is left to others is not stored yet, so it cannot be read.
                     view = self.sharing(view, {n: v for n, v in catalog.views.items() if v is before.get(n)})
                     catalog.add(view)
@@ -265,6 +273,9 @@ class RelationDefinitions:
             views = [view for one in gone if (view := self._state.catalog.views.get(one)) is not None]
             with self._epochs.changing_catalog() as catalog:
                 left, dropped = self.remove_all(catalog, gone)
+                clocks = catalog.unread_clocks()
+                catalog.drop_clocks(clocks)
+                dropped = (*dropped, *clocks)
                 self._epochs.commit_catalog(left, dropped=dropped, then=lambda: self.release_all(gone, dropped))
                 self._state.catalog.note_changed(gone, caught_up=name)
             self._epochs.after(partial(self.stop_following, views))
@@ -308,7 +319,8 @@ class RelationDefinitions:
         """A new view, without the stages that it shares with earlier ones; those that wait are not up to date."""
         catalog = self._state.catalog
         earlier = {name: other for name, other in earlier.items() if name not in catalog.waiting}
-        return share_stages(view, earlier, self._state.store, streams_of(catalog.tables | catalog.as_streams()))
+        unkept = {*streams_of(catalog.tables | catalog.as_streams()), *forgetful_views(catalog)}
+        return share_stages(view, earlier, self._state.store, unkept)
 
     def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
         """Remove a table or view from the catalog; returns contents to store for other views, and the maps to drop."""

@@ -10,6 +10,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler import choose_recomputation
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.epochs import placement
+from tidemill.engine.epochs.clock_advance import ClockAdvance
 from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.recomputation import NotRecomputed, Recomputation, views_to_recompute
@@ -17,9 +18,15 @@ from tidemill.engine.epochs.spark_ways import ways_on_spark
 from tidemill.engine.epochs.state import NO_CHOICE, EngineState
 from tidemill.engine.epochs.table_checks import check_tables
 from tidemill.engine.partitions.lateness import LatenessFilter
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.clocks import is_clock
+from tidemill.model.errors import ArithmeticFault, DataError
 
-__all__ = ["apply_changes"]
+__all__ = ["NothingDue", "apply_changes"]
+
+
+class NothingDue(DataError):
+    """Raised to undo an epoch that would only advance a clock."""
+
 
 RunEpoch = Callable[..., tuple[dict[str, ChangeSet], tuple[str, ...]]]
 """Runs an epoch, with ``in_turn`` deletes before inserts; see ``_run``."""
@@ -33,11 +40,13 @@ def apply_changes(
     *,
     owned: bool,
     late: bool,
+    idle: bool = True,
 ) -> tuple[int, WaitUntilDurable]:
     """Commit one epoch: all changes and all views together, or nothing. Returns its number.
 
     Tables that hold objects, and lake tables, change only with ``owned``, by those who keep them. With ``late``
     changes are applied however late they are; callers have checked that their partitions are retained.
+    Unless it may be ``idle``, an advance of a clock that changes no view is undone, and ``NothingDue`` raised.
     """
     state.require_writable()
     catalog, number = state.catalog, state.store.epoch + 1
@@ -46,11 +55,18 @@ def apply_changes(
     if not owned:
         catalog.require_own_rows(changes)
     moved = dict(positions or {})
-    if catalog.late and not late:
+    if catalog.late:
         gate = LatenessFilter(catalog.late, state.store.positions, number)
-        changes = gate.admit(changes)
+        if late:
+            gate.replay(changes)
+        else:
+            changes = gate.admit(changes)
         moved |= gate.moved
-    run = partial(_run, state, epochs, number, changes)
+    if catalog.clocks:
+        clocks = ClockAdvance(catalog, state.store.positions)
+        changes = clocks.with_clocks(changes)
+        moved |= clocks.moved
+    run = partial(_run, state, epochs, number, changes, idle=idle)
     try:
         try:
             stored, replaced = epochs.within_budget(partial(run, recomputes=True))
@@ -82,6 +98,7 @@ def _run(
     *,
     in_turn: bool = False,
     recomputes: bool = False,
+    idle: bool = True,
 ) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
     """The changes that an epoch stores, and the maps that these replace; an error leaves all runtimes as they were.
 
@@ -105,6 +122,8 @@ def _run(
             possible = catalog.in_order(possible)
         walk = pipeline.walk(possible, runtimes, in_turn=in_turn, recomputing=recomputing)
         walk.done.started = started
+        if not (idle or any(change.rows for name, change in walk.stored.items() if not is_clock(name))):
+            raise NothingDue("no row comes or goes")
         stored = epochs.collect(walk, runtimes)
     if ways:
         walk.done.ways = {view: way.reason for view, way in ways.items()}

@@ -24,9 +24,9 @@ from tidemill.engine.telemetry.events import WAREHOUSE, tell
 from tidemill.model.errors import SetupError, TidemillError
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import (
     FieldsOf,

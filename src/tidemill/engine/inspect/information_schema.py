@@ -13,6 +13,7 @@ from tidemill.algebra.relational.relations import Scan, Values
 from tidemill.algebra.relational.walk import scans, transform
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import INFORMATION_SCHEMA
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View
@@ -167,7 +168,8 @@ def _shown_queries(engine: Engine) -> dict[str, NamedQuery]:
 
 def _fields_of_query(engine: Engine, name: str) -> tuple[Field, ...]:
     named, query = engine.named, f"SELECT * FROM `{name}`"
-    return translate(query, engine.catalog.relations, functions=named.registered, named=named).relation.fields
+    known, clock = engine.catalog.relations, ClockReads.wall()
+    return translate(query, known, functions=named.registered, named=named, clock=clock).relation.fields
 
 
 def _all_columns(engine: Engine) -> Rows:

@@ -40,7 +40,7 @@ def staleness_of(
     """
     known = {} if known is None else known
     tables = [catalog.tables[name] for name in catalog.ancestors(view) if name in catalog.tables]
-    cut = any(table.partitioning is not None for table in tables)
+    cut = any(table.partitioning is not None and table.partitioning.is_cut for table in tables)
     mark = late_since(catalog, store.positions, view)
     if mark is None:
         return Staleness(partitions=0 if cut else None)
@@ -59,7 +59,7 @@ def staleness_of(
 def _unseen(store: Store, table: Table, since: int) -> Unseen:
     """The epochs after ``since`` that changed a table, and the partitions that they touched."""
     cut = table.partitioning
-    if cut is None:
+    if cut is None or not cut.is_cut:
         with store.pin() as snapshot:
             return snapshot.epochs(table.name, since), set()
     fields: tuple[Field, ...] = tuple(f for f in table.fields if f.name == cut.column)

@@ -14,7 +14,7 @@ from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.partitions.retention import ExpiredByStage, Retention
 from tidemill.engine.telemetry.events import WAREHOUSE, tell
 from tidemill.model.errors import CommitUnknown
-from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.program.expiry.entries import ExpiredEntries
 
 __all__ = ["Housekeeping"]
 

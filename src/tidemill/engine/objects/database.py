@@ -22,7 +22,7 @@ from tidemill.engine.catalog.entries.oql_queries import read_oql
 from tidemill.engine.catalog.view_instances import instance_classes, is_identified
 from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle
-from tidemill.engine.inspect.explain import explanation_of
+from tidemill.engine.inspect.explanation.explain import explanation_of
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.objects.bulk_load import BulkLoad
 from tidemill.engine.objects.class_changes import class_change
@@ -35,8 +35,8 @@ from tidemill.engine.objects.stored_objects import StoredObjects
 from tidemill.engine.objects.view_instances import ViewInstances
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.results import Result
-from tidemill.engine.statements.parameters import markers_of_query, parameters_of, require_given
-from tidemill.engine.statements.select import select_oql
+from tidemill.engine.statements.prepared_statements.parameters import markers_of_query, parameters_of, require_given
+from tidemill.engine.statements.queries.select import select_oql
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.classes import OID, ObjectSchema
 from tidemill.model.coerce import coerce, present

@@ -4,6 +4,7 @@
 - ``late_replay``: late changes replayed
 - ``bounds``: LATENESS and RETAIN of a table that is there already
 - ``change_bounds``: the instant from which tables and views can still change
+- ``bounded_state``: when each map of a view forgets, and ``require = 'bounded'``
 - ``retention``: state and rows behind those bounds are dropped
 - ``listing``: SHOW PARTITIONS
 """

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from tidemill.changes.arrow import instants
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.partitions.change_bounds import forgetful_views
 from tidemill.engine.partitions.lateness import HEAD_PREFIX, floor_of, head_of, head_text, retained_from
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import EPOCH, LATE, Table, late_table
@@ -24,33 +25,35 @@ def bound_positions(store: Store, before: Table, after: Table) -> dict[str, str]
     if late_table(after) is None:
         return {position: ""}
     if late_table(before) is None or old is None:
-        last = _last_partition(store, after)
+        last = _last_head(store, after)
         return {position: "" if last is None else str(last)}
     head = head_of(store.positions, after.name)
     if head is None:
         return {}
     floor = retained_from(old, head, floor_of(store.positions, after.name))
-    return {position: head_text(head, floor)}
+    # The latest time within a partition is not known where heads were partitions: its first instant is no later.
+    return {position: head_text(head * old.head_unit // new.head_unit, floor)}
 
 
-def _last_partition(store: Store, table: Table) -> int | None:
-    """The last partition of which rows are stored."""
+def _last_head(store: Store, table: Table) -> int | None:
+    """The last partition, or the latest time, of which rows are stored."""
     cut = table.partitioning
     assert cut is not None
     fields = tuple(field for field in table.fields if field.name == cut.column)
     last = pc.max(instants(store.read(table.name, fields).column(cut.column))).as_py()
-    return None if last is None else int(last) // cut.every
+    return None if last is None else int(last) // cut.head_unit
 
 
 def require_bounds(catalog: Catalog, store: Store, before: Table, after: Table) -> None:
     """Refuse bounds without which late changes would be lost, or rows that were forgotten would be missed."""
     if late_table(before) is not None and late_table(after) is None:
         _require_no_late_changes(catalog, store, before)
-        readers = [v.name for v in catalog.views.values() if v.partitioning and before.name in catalog.ancestors(v)]
+        forgetful = forgetful_views(catalog)
+        readers = [name for name in forgetful if before.name in catalog.ancestors(catalog.views[name])]
         if readers:
             raise Unsupported(
                 f'"{before.name}" cannot be without LATENESS',
-                detail=f"It is read by {', '.join(readers)}, which may have forgotten old partitions.",
+                detail=f"It is read by {', '.join(readers)}, which may have forgotten what could not change.",
                 hint="Drop those first, or SET LATENESS to a longer time.",
             )
     readers = [view.name for view in catalog.readers(before.name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
@@ -13,10 +14,10 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script.statements import Delete, ReplayLate
 from tidemill.compiler.frontends.translate import translate_delete
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.partitions.lateness import floor_of, head_of, retained_from
+from tidemill.engine.partitions.lateness import ahead_from, floor_of, head_of, retained_from
 from tidemill.model.errors import Unsupported
-from tidemill.model.schema import LATE, WEIGHT, Table, late_table, names_of
-from tidemill.program.state_expiry import number_of
+from tidemill.model.schema import LATE, WEIGHT, Partitioning, Table, late_table, names_of
+from tidemill.program.expiry.entries import number_of
 from tidemill.storage.store import Store
 
 __all__ = ["LateReplay", "LateReplayer", "late_change_count", "replay_late_changes"]
@@ -54,7 +55,10 @@ def late_change_count(store: Store, table: Table, epoch: int) -> int:
 
 
 class LateReplay(NamedTuple):
-    """Result of a replay: the number of changes applied (``taken``) in ``epoch``, and of those no longer retained."""
+    """Result of a replay: the number of changes applied (``taken``) in ``epoch``, and of those that are ``left``.
+
+    These are no longer retained, or lie so far after all others that a clock may have gone wrong (``ahead_from``).
+    """
 
     epoch: int
     taken: int
@@ -62,8 +66,15 @@ class LateReplay(NamedTuple):
 
     def told(self, table: Table) -> str:
         """The result as text."""
-        left = f"; left in {table.name}{LATE}, for their partitions are forgotten: {self.left}" if self.left else ""
+        why = "their partitions are forgotten, or far ahead"
+        left = f"; left in {table.name}{LATE}, for {why}: {self.left}" if self.left else ""
         return f"late changes of {table.name} replayed in epoch {self.epoch}: {self.taken}{left}"
+
+
+def _replayed(cut: Partitioning, head: int | None, floor: int | None) -> tuple[float, float]:
+    """The instants from which and up to which late changes can be replayed."""
+    first = retained_from(cut, head, floor)
+    return -math.inf if first is None else first, math.inf if head is None else ahead_from(cut, head)
 
 
 def replay_late_changes(engine: LateReplayer, statement: ReplayLate) -> LateReplay:
@@ -80,9 +91,10 @@ def replay_late_changes(engine: LateReplayer, statement: ReplayLate) -> LateRepl
         chosen = Delete(statement.place, late.name, statement.where, late.name)
         pairs = engine.answer(translate_delete(chosen, late, engine.catalog.relations)).pairs()
         positions = engine.store.positions
-        first = retained_from(table.partitioning, head_of(positions, table.name), floor_of(positions, table.name))
+        first, end = _replayed(table.partitioning, head_of(positions, table.name), floor_of(positions, table.name))
+        first, end = (end, math.inf) if statement.ahead else (first, end)
         place = names_of(table.fields).index(table.partitioning.column)
-        taken = [(row, weight) for row, weight in pairs if first is None or number_of(row[place]) >= first]
+        taken = [(row, weight) for row, weight in pairs if first <= number_of(row[place]) < end]
         width = len(table.fields)
         changes = {
             table.name: ChangeSet.of(((row[:width], row[width] * weight) for row, weight in taken), table.fields),

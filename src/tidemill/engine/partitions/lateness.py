@@ -1,9 +1,13 @@
 """Lateness: changes of a table that are later than it allows go to a separate table of late changes.
 
-The *head* of a table is the last partition that any change reached before the epoch. A change of a partition further
-behind it than LATENESS is late: it goes to ``s_late``, in the same epoch, and not to ``s``. So views over ``s`` see
-exactly the accepted changes. Heads are stored among the positions and committed with the epochs that move them. Events
-that are fed one by one are each compared with those before, wherever epochs end.
+The *head* of a table is the last partition that any change reached before the epoch, or the latest time if LATENESS and
+RETAIN are not whole partitions. A change further behind it than LATENESS is late: it goes to ``s_late``, in the same
+epoch, and not to ``s``. So views over ``s`` see exactly the accepted changes. Heads are stored among the positions and
+committed with the epochs that move them. Events that are fed one by one are each compared with those before, wherever
+epochs end.
+
+A change very far after the head is set aside as well, until somebody says that it is right: a gap in the times of rows,
+or a clock that went wrong.
 
 Where RETAIN is made longer, what was forgotten by then does not come back: the instant from which everything is there,
 the *floor*, is stored with the head, and changes before it stay late.
@@ -22,9 +26,8 @@ import pyarrow.parquet as pq
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS
 from tidemill.changes.arrow import instants
 from tidemill.changes.changeset import ChangeSet
-from tidemill.model.errors import DataError
 from tidemill.model.schema import Partitioning, Table, late_table, names_of
-from tidemill.program.state_expiry import number_of
+from tidemill.program.expiry.entries import number_of
 
 HEAD_PREFIX = "head:"
 """Prefix of the position that stores the head of a table, followed by the name of the table."""
@@ -36,7 +39,7 @@ def is_head(position: str) -> bool:
 
 
 def head_of(positions: Mapping[str, str], table: str) -> int | None:
-    """The last partition of ``table`` that a change has reached; None before the first change."""
+    """The head of ``table``, in units of its ``Partitioning.head_unit``; None before the first change."""
     text = positions.get(HEAD_PREFIX + table, "").partition(" ")[0]
     return int(text) if text else None
 
@@ -88,34 +91,50 @@ class LatenessFilter:
                     admitted[late.name] = ChangeSet.of([*given, *rest], late.fields)
         return admitted
 
+    def replay(self, changes: Mapping[str, ChangeSet]) -> None:
+        """Move the heads of tables by late changes that are applied, of which some may lie after all others."""
+        for name, change in changes.items():
+            table = self.tables.get(name)
+            if table is not None and table.partitioning is not None and change.rows:
+                cut = table.partitioning
+                last = pc.max(times_of(change, names_of(table.fields).index(cut.column))).as_py()
+                head = head_of(self.before, name)
+                if last is not None and head is not None:
+                    self._move(name, head, last // cut.head_unit)
+
     def _split(self, table: Table, change: ChangeSet) -> tuple[ChangeSet, list[tuple[tuple[object, ...], int]]]:
         cut = table.partitioning
         assert cut is not None and cut.lateness is not None
-        times = _times(change, names_of(table.fields).index(cut.column))
+        times = times_of(change, names_of(table.fields).index(cut.column))
         last = pc.max(times).as_py()
         if last is None:
             return change, []
-        known = {**self.before, **self.moved}
-        head, floor = head_of(known, table.name), floor_of(known, table.name)
-        self._move(table.name, head, last // cut.every, floor)
-        if head is None or pc.min(times).as_py() >= (bound := accepted_from(cut, head, floor)):
+        head, floor = head_of(self._heads, table.name), floor_of(self._heads, table.name)
+        if head is None:
+            self._move(table.name, head, last // cut.head_unit)
             return change, []
-        is_late = pc.fill_null(pc.less(times, bound), False)
-        accepted, late = _filtered(change, pc.invert(is_late)), _filtered(change, is_late)
-        return accepted, [((*row, 1 if weight > 0 else -1, self.number), abs(weight)) for row, weight in late.pairs()]
+        first, end = accepted_from(cut, head, floor), ahead_from(cut, head)
+        if pc.min(times).as_py() >= first and last < end:
+            self._move(table.name, head, last // cut.head_unit)
+            return change, []
+        fits = pc.fill_null(pc.and_(pc.greater_equal(times, first), pc.less(times, end)), True)
+        last = pc.max(times.filter(fits)).as_py()
+        if last is not None:
+            self._move(table.name, head, last // cut.head_unit)
+        late = _filtered(change, pc.invert(fits))
+        marked = [((*row, 1 if weight > 0 else -1, self.number), abs(weight)) for row, weight in late.pairs()]
+        return _filtered(change, fits), marked
 
-    def _move(self, table: str, head: int | None, last: int, floor: int | None) -> None:
-        if head is not None and last - head > MOST_PARTITIONS:
-            raise DataError(
-                f'a row of "{table}" lies {last - head:,} partitions after all others',
-                detail="Whatever comes between would be late.",
-                hint="Look for a row with a wrong time.",
-            )
+    @property
+    def _heads(self) -> dict[str, str]:
+        return {**self.before, **self.moved}
+
+    def _move(self, table: str, head: int | None, last: int) -> None:
         if head is None or last > head:
-            self.moved[HEAD_PREFIX + table] = head_text(last, floor)
+            self.moved[HEAD_PREFIX + table] = head_text(last, floor_of(self._heads, table))
 
 
-def _times(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
+def times_of(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
     """The times of rows, in microseconds since 1970. Of files only the time column is read."""
     name = change.fields[place].name
     if change.is_python_only:
@@ -137,7 +156,20 @@ def _filtered(change: ChangeSet, mask: pa.ChunkedArray | pa.Array) -> ChangeSet:
 def accepted_from(cut: Partitioning, head: int, floor: int | None = None) -> int:
     """The first instant whose changes a table with LATENESS accepts, in microseconds since 1970."""
     assert cut.lateness is not None
-    return max(head * cut.every - cut.lateness, -sys.maxsize if floor is None else floor)
+    return max(head * cut.head_unit - cut.lateness, -sys.maxsize if floor is None else floor)
+
+
+def ahead_from(cut: Partitioning, head: int) -> int:
+    """The first instant so far after the head that changes from there on are set aside, in microseconds since 1970.
+
+    That is after a million partitions; of a table that has none, after a million times its LATENESS. A clock that went
+    wrong would otherwise make all changes late that come after it.
+
+    >>> ahead_from(Partitioning("ts", 10, lateness=30), head=7)
+    10000080
+    """
+    assert cut.lateness is not None
+    return head * cut.head_unit + (cut.every or cut.lateness) * MOST_PARTITIONS + cut.head_unit
 
 
 def retained_from(cut: Partitioning, head: int | None, floor: int | None = None) -> int | None:
@@ -148,5 +180,5 @@ def retained_from(cut: Partitioning, head: int | None, floor: int | None = None)
     >>> retained_from(Partitioning("ts", 10, retain=30), head=7, floor=50)
     50
     """
-    by_head = None if head is None or cut.retain is None else head * cut.every - cut.retain
+    by_head = None if head is None or cut.retain is None else head * cut.head_unit - cut.retain
     return max((bound for bound in (by_head, floor) if bound is not None), default=None)

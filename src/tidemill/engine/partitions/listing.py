@@ -46,7 +46,7 @@ def partitions_of(
     """The partitions of a table or view, in time order."""
     entry = catalog.entry(name)
     cut = entry.partitioning
-    if cut is None:
+    if cut is None or not cut.is_cut:
         raise Unsupported(
             f'"{entry.name}" is not cut into partitions',
             hint="A table is declared with PARTITION BY ts EVERY 1 MINUTE, a view defined by UPDATE v[i] AS.",
@@ -68,7 +68,7 @@ def partitions_of(
 
 
 def _partition(name: str, cut: Partitioning, number: int, rows: int, states: Mapping[str, float]) -> Partition:
-    state = next(state for state, since in states.items() if number * cut.every >= since)
+    state = next(state for state, since in states.items() if (number + 1) * cut.every > since)
     return Partition(f"{name}_{number}", number, partition_start(number, cut.every), rows, state)
 
 

@@ -1,7 +1,7 @@
 """Retention: state of views that no change can reach any more is dropped, and so are old rows of tables with RETAIN.
 
 Dropping is neither a change nor an epoch: no visible row depends on it, except the rows of tables and views with RETAIN
-themselves (see ``program.state_expiry``). It happens after an epoch that has moved a head by some partitions, and in
+themselves (see ``program.expiry``). It happens after an epoch that has moved a head by some partitions, and in
 ``compact``.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.partitions.change_bounds import changeable_from, forgettable_state, heads_of
+from tidemill.engine.partitions.change_bounds import CatalogExpiry, expiry_of, heads_of
 from tidemill.engine.partitions.lateness import head_of
 from tidemill.model.schema import Partitioning, Table, names_of
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.stages import Stage
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.store import Store
 
 FORGET_FRACTION = 4
@@ -62,7 +62,7 @@ class Retention:
         if cut is None or cut.retain is None or head is None:
             return False
         done = self._done.get(table.name)
-        return done is None or head - done >= max(cut.retain // cut.every // FORGET_FRACTION, 1)
+        return done is None or head - done >= max(cut.retain // cut.head_unit // FORGET_FRACTION, 1)
 
     def _waiting(self, catalog: Catalog) -> list[View]:
         """The views that were behind at the last pass."""
@@ -86,29 +86,30 @@ class Retention:
         catalog = self._catalog()
         heads = heads_of(catalog, self._store.positions)
         self._done = heads
-        known = changeable_from(catalog, self._store.positions, heads)
-        views = [view for view in catalog.views.values() if view.partitioning is not None]
+        known = expiry_of(catalog, self._store.positions, heads)
+        views = [catalog.views[name] for name in known.maps]
         self._late = {view.name for view in views if not self._is_fresh(view)}
-        stages = [one for view in views if self._is_fresh(view) for one in _of(catalog, view, known)]
+        stages = [one for view in views if self._is_fresh(view) for one in _of(known, view)]
         self._drop_expired(stages, [*_rows(catalog, heads, known)], now)
 
 
-def _of(catalog: Catalog, view: View, known: Mapping[str, int]) -> ExpiredByStage:
+def _of(known: CatalogExpiry, view: View) -> ExpiredByStage:
     """The expired state of a view, by stage."""
-    found = forgettable_state(catalog, view, known)
+    found = known.expired(view)
     named = [(stage, {stage.name, *(map_.name for map_ in stage.maps)}) for stage in view.program.stages]
-    return [(stage, [one for one in found if one.map in own]) for stage, own in named]
+    by_stage = [(stage, [one for one in found if one.map in own]) for stage, own in named]
+    return [(stage, some) for stage, some in by_stage if some]
 
 
-def _rows(catalog: Catalog, heads: Mapping[str, int], known: Mapping[str, int]) -> Iterator[ExpiredEntries]:
+def _rows(catalog: Catalog, heads: Mapping[str, int], known: CatalogExpiry) -> Iterator[ExpiredEntries]:
     """The expired rows of tables and views."""
     for name, table in catalog.late.items():
-        if table.forgets and table.partitioning is not None and name in known:
-            yield _before(table, table.partitioning, known[name])
+        if table.forgets and table.partitioning is not None and (first := known.changeable_from(name)) is not None:
+            yield _before(table, table.partitioning, first)
     for view in catalog.views.values():
-        cut = view.partitioning
-        if cut is not None and cut.retain is not None and view.name in known:
-            yield _before(view, cut, min(known[view.name], _last(catalog, view, heads) - cut.retain))
+        cut, first = view.partitioning, known.changeable_from(view.name)
+        if cut is not None and cut.retain is not None and first is not None:
+            yield _before(view, cut, min(first, _last(catalog, view, heads) - cut.retain))
 
 
 def _before(entry: Table | View, cut: Partitioning, instant: int) -> ExpiredEntries:
@@ -119,5 +120,5 @@ def _last(catalog: Catalog, view: View, heads: Mapping[str, int]) -> int:
     """The first instant of the last partition of a view."""
     assert view.partitioning is not None
     tables = [catalog.late[name] for name in catalog.ancestors(view) if name in heads]
-    last = max(heads[table.name] * table.partitioning.every for table in tables if table.partitioning is not None)
+    last = max(heads[table.name] * table.partitioning.head_unit for table in tables if table.partitioning is not None)
     return last // view.partitioning.every * view.partitioning.every

@@ -29,7 +29,7 @@ from tidemill.engine.catalog.replaced_view import has_columns_of, made_for_growt
 from tidemill.engine.catalog.seen_columns import EVERYTHING
 from tidemill.engine.catalog.view import View
 from tidemill.engine.definitions.alterations import altered_catalog
-from tidemill.engine.definitions.replacement import why_anew
+from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.compare import compared, replacing

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.engine.inspect.differences import differences
+from tidemill.engine.inspect.verification.differences import differences
 from tidemill.engine.results import present_rows
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import UnknownName

@@ -23,7 +23,7 @@ from tidemill.engine.catalog.entries.named_definitions import named_to_json, wor
 from tidemill.engine.catalog.publication import PUBLICATION_OPTIONS
 from tidemill.engine.catalog.seen_columns import EVERYTHING
 from tidemill.engine.definitions.planning import planned_view
-from tidemill.engine.definitions.replacement import why_anew
+from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.carry_out import Execute, Progress, in_one_commit
 from tidemill.engine.projects.plan import TABLES, VIEW, ProjectPlan, plan_project

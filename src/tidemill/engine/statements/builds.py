@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.definitions.build_statements import ChangeBuild, ShowBuilds
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine

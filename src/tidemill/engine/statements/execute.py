@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from typing import Any
 
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.script.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.definitions.build_statements import ChangeBuild, ShowBuilds
+from tidemill.compiler.frontends.script.definitions.stage_statements import DropStage, PromoteStage, ShowStages
 from tidemill.compiler.frontends.script.grants import GrantPrivileges, RevokePrivileges, ShowGrants
-from tidemill.compiler.frontends.script.release_reader import ReleaseErrors
-from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
-from tidemill.compiler.frontends.script.stage_statements import DropStage, PromoteStage, ShowStages
+from tidemill.compiler.frontends.script.listings.show_refreshes import ShowClocks, ShowCosts, ShowRefreshes, ShowState
+from tidemill.compiler.frontends.script.row_changes.release_reader import ReleaseErrors
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
@@ -26,26 +26,26 @@ from tidemill.engine.catalog.publication import with_publication
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
-from tidemill.engine.inspect.explain import explanation_of
+from tidemill.engine.inspect.explanation.explain import explanation_of
 from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
-from tidemill.engine.statements import named_definitions as named
-from tidemill.engine.statements import show
-from tidemill.engine.statements.alter import alter_sync, alter_table, rename
-from tidemill.engine.statements.alter_view import alter_view, replace_view
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
-from tidemill.engine.statements.changes import delete, insert, update
-from tidemill.engine.statements.deploy_stages import drop_stage, promote_stage, require_no_stage, show_stages
-from tidemill.engine.statements.explain_definition import explain_definition
+from tidemill.engine.statements.ddl import named_definitions as named
+from tidemill.engine.statements.ddl.alter import alter_sync, alter_table, rename
+from tidemill.engine.statements.ddl.alter_view import alter_view, replace_view
+from tidemill.engine.statements.ddl.deploy_stages import drop_stage, promote_stage, require_no_stage, show_stages
+from tidemill.engine.statements.ddl.explain_definition import explain_definition
+from tidemill.engine.statements.ddl.lake_tables import create_lake_table, describe_history, refresh_table
+from tidemill.engine.statements.ddl.redefine import publish_anew, unpublish
+from tidemill.engine.statements.dml.changes import delete, insert, update
+from tidemill.engine.statements.dml.implicit_casts import ImplicitCastWarning, implicit_number_notes
+from tidemill.engine.statements.dml.merge import merge
+from tidemill.engine.statements.dml.release import release_errors
 from tidemill.engine.statements.grants import grant, require_right, revoke, show_grants
-from tidemill.engine.statements.implicit_casts import ImplicitCastWarning, implicit_number_notes
-from tidemill.engine.statements.lake_tables import create_lake_table, describe_history, refresh_table
-from tidemill.engine.statements.merge import merge
-from tidemill.engine.statements.parameters import refuse_parameters
-from tidemill.engine.statements.redefine import publish_anew, unpublish
-from tidemill.engine.statements.release import release_errors
-from tidemill.engine.statements.select import explain_query, select, select_oql
-from tidemill.engine.statements.show_refreshes import show_costs, show_refreshes, show_state
+from tidemill.engine.statements.listings import show
+from tidemill.engine.statements.listings.show_refreshes import show_clocks, show_costs, show_refreshes, show_state
+from tidemill.engine.statements.prepared_statements.parameters import refuse_parameters
+from tidemill.engine.statements.queries.select import explain_query, select, select_oql
 from tidemill.engine.statements.transactions import begin, commit, require_allowed, rollback
 from tidemill.engine.streams.rejected_rows import table_of_rejects
 from tidemill.model.errors import ParseError, SetupError, UnknownName
@@ -286,6 +286,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     ShowRefreshes: show_refreshes,
     ShowCosts: show_costs,
     ShowState: show_state,
+    ShowClocks: show_clocks,
     sql.ShowSources: show.show_sources,
     sql.ShowStatistics: show.show_statistics,
     sql.ShowTables: show.show_tables,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.script.build_statements import ShowBuilds
+from tidemill.compiler.frontends.script.definitions.build_statements import ShowBuilds
+from tidemill.compiler.frontends.script.definitions.stage_statements import ShowStages
 from tidemill.compiler.frontends.script.grants import EVERYTHING, GrantPrivileges, RevokePrivileges, ShowGrants
-from tidemill.compiler.frontends.script.show_refreshes import ShowCosts, ShowRefreshes, ShowState
-from tidemill.compiler.frontends.script.stage_statements import ShowStages
+from tidemill.compiler.frontends.script.listings.show_refreshes import ShowClocks, ShowCosts, ShowRefreshes, ShowState
 from tidemill.compiler.frontends.script.transactions import BeginTransaction, CommitTransaction, RollbackTransaction
 from tidemill.engine.access.row_conditions import check_condition
 from tidemill.engine.catalog.entries.grants import Grant
@@ -28,7 +28,7 @@ FOR_EVERYBODY = (
 
 FOR_READERS = (
     *(sql.ExplainView, sql.ExplainDefinition, sql.ExplainQuery, sql.ShowCreate, sql.ShowPartitions),
-    *(sql.ShowPlans, sql.ShowStatistics, ShowBuilds, ShowCosts, ShowRefreshes, ShowStages, ShowState),
+    *(sql.ShowPlans, sql.ShowStatistics, ShowBuilds, ShowClocks, ShowCosts, ShowRefreshes, ShowStages, ShowState),
     *(sql.SelectOql, sql.DescribeHistory),
 )
 """Statements that tell of all tables and views."""

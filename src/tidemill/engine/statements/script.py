@@ -11,8 +11,8 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.quarantine.notes import noted
 from tidemill.engine.results import Result
 from tidemill.engine.statements.execute import execute
-from tidemill.engine.statements.parameters import Parameters, markers_of_script, require_given
-from tidemill.engine.statements.prepared import PreparedStatements
+from tidemill.engine.statements.prepared_statements.parameters import Parameters, markers_of_script, require_given
+from tidemill.engine.statements.prepared_statements.prepared import PreparedStatements
 
 __all__ = ["run_script"]
 

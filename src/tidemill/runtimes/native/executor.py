@@ -495,3 +495,5 @@ def _in_form(held: RowMap | RingMap, access: Access) -> Any:
             return held.entries
         case AccessForm.ORDER:
             return held.order(access.positions, access.column, access.floats)
+        case AccessForm.RANGE:
+            return held.column_order(access.column)

@@ -14,9 +14,9 @@ from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import map_fields
-from tidemill.program.stages import Program, Stage
-from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.program.stages import Program, Stage, TimePartitionEmission
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key, check_unique
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
@@ -338,6 +338,8 @@ class NativeRuntime:
 
     def machine_code(self, stage: Stage) -> LlvmStage | None:
         """``stage`` as machine code, for events that are passed to it directly; None if it has no such form."""
+        if isinstance(stage.finish, TimePartitionEmission):
+            return None  # its rows follow from all events of an epoch together
         compiled = self._compiled[stage.name]
         runner = self._backends.compile_if_worthwhile(compiled, backends.COMPILE_AFTER_ROWS, reads_state=False)
         if runner is not None:

@@ -15,10 +15,10 @@ from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import WeightedRow, ZSet
 from tidemill.model.types import DOUBLE, Field
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import map_fields
 from tidemill.program.reads import looked_up, sources_of
 from tidemill.program.stages import PartitionEmission, Stage
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import RelationLoop, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, in_epoch_order, is_cheaper_to_add

@@ -21,9 +21,9 @@ from tidemill.changes.zset import Row
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.sharding import why_not_sharded
 from tidemill.program.stages import Stage
-from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.planned_lookups import PlannedLookup
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.stages import Stage
-from tidemill.program.state_expiry import ExpiredEntries
 
 
 class StateInStore:

@@ -15,7 +15,7 @@ from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.cli.commands.bench import bench
 from tidemill.serving.cli.commands.builds import builds
 from tidemill.serving.cli.commands.copies import backup, clone, restore
-from tidemill.serving.cli.commands.following import feed, schedule, sync, watch
+from tidemill.serving.cli.commands.following import clock, feed, schedule, sync, watch
 from tidemill.serving.cli.commands.input import apply, load, objects, shell, sql
 from tidemill.serving.cli.commands.inspection import audit, explain, show, verify
 from tidemill.serving.cli.commands.maintenance import check, compact, repair, vacuum
@@ -179,6 +179,7 @@ COMMANDS = (
     sync,
     feed,
     schedule,
+    clock,
     show,
     explain,
     verify,

@@ -15,7 +15,7 @@ from typing import Any
 
 from tidemill.changes.zset import ZSet
 from tidemill.engine.handles import ViewHandle
-from tidemill.engine.inspect.audit import Audit
+from tidemill.engine.inspect.verification.audit import Audit
 from tidemill.engine.results import Verification
 from tidemill.model.errors import BadValue, Unsupported
 from tidemill.protocols.audit import LEVELS, ConsistencyReport, audit

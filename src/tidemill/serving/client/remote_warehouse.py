@@ -16,7 +16,7 @@ from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.results import Result
 from tidemill.engine.row_changes import key_table
-from tidemill.engine.statements.parameters import parameters_of
+from tidemill.engine.statements.prepared_statements.parameters import parameters_of
 from tidemill.engine.streams.given_rows import records_of
 from tidemill.model.errors import BadValue, UnknownName
 from tidemill.model.schema import WEIGHT, Table

@@ -16,7 +16,7 @@ from tidemill.compiler.frontends.pipelines.definitions import (
     UseStatement,
 )
 from tidemill.compiler.frontends.pipelines.references import read_query
-from tidemill.compiler.frontends.script.options import read_options
+from tidemill.compiler.frontends.script.definitions.options import read_options
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements

@@ -10,11 +10,15 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
-from tidemill.compiler.frontends.script.alter_readers import read_alter_stream, read_alter_table, read_cascade
-from tidemill.compiler.frontends.script.alter_view_reader import read_alter_view, take_cascade
-from tidemill.compiler.frontends.script.build_statements import read_change_build
-from tidemill.compiler.frontends.script.create_table import read_table, refuse_table_clauses, table_name
-from tidemill.compiler.frontends.script.definition_readers import (
+from tidemill.compiler.frontends.script.definitions.alter_readers import (
+    read_alter_stream,
+    read_alter_table,
+    read_cascade,
+)
+from tidemill.compiler.frontends.script.definitions.alter_view_reader import read_alter_view, take_cascade
+from tidemill.compiler.frontends.script.definitions.build_statements import read_change_build
+from tidemill.compiler.frontends.script.definitions.create_table import read_table, refuse_table_clauses, table_name
+from tidemill.compiler.frontends.script.definitions.definition_readers import (
     read_create_function,
     read_declare,
     read_drop_function,
@@ -24,20 +28,24 @@ from tidemill.compiler.frontends.script.definition_readers import (
     read_set_variable,
     refuse_set,
 )
-from tidemill.compiler.frontends.script.dml_readers import (
+from tidemill.compiler.frontends.script.definitions.lake_tables import is_lake_table, read_lake_table
+from tidemill.compiler.frontends.script.definitions.options import read_options
+from tidemill.compiler.frontends.script.definitions.stage_statements import (
+    ShowStages,
+    read_drop_stage,
+    read_promote_stage,
+)
+from tidemill.compiler.frontends.script.grants import GRANT_READERS
+from tidemill.compiler.frontends.script.listings.show_readers import SHOW_READERS, read_view_name
+from tidemill.compiler.frontends.script.row_changes.dml_readers import (
     read_delete,
     read_insert,
     read_query,
     read_truncate,
     read_update,
 )
-from tidemill.compiler.frontends.script.grants import GRANT_READERS
-from tidemill.compiler.frontends.script.lake_tables import is_lake_table, read_lake_table
-from tidemill.compiler.frontends.script.merge_reader import read_merge
-from tidemill.compiler.frontends.script.options import read_options
-from tidemill.compiler.frontends.script.release_reader import read_release_errors
-from tidemill.compiler.frontends.script.show_readers import SHOW_READERS, read_view_name
-from tidemill.compiler.frontends.script.stage_statements import ShowStages, read_drop_stage, read_promote_stage
+from tidemill.compiler.frontends.script.row_changes.merge_reader import read_merge
+from tidemill.compiler.frontends.script.row_changes.release_reader import read_release_errors
 from tidemill.compiler.frontends.script.statements import ObjectKind
 from tidemill.compiler.frontends.script.transactions import TRANSACTION_READERS
 from tidemill.compiler.frontends.sql.grammar.nesting import nesting_levels
@@ -50,7 +58,7 @@ from tidemill.compiler.frontends.sql.grammar.statement_cursor import (
 )
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
-from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_partitioning
+from tidemill.compiler.frontends.viewdf.partition_by import at_partitioning, read_partitioning
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
@@ -95,12 +103,12 @@ def read_create_table(cursor: StatementCursor, place: TextLocation) -> st.Statem
         return read_create_table_as(cursor, place)
     if kept and is_lake_table(cursor):
         return read_lake_table(cursor, place)
-    while cursor.rest and not at_partition_by(cursor) and not cursor.sees(*APPEND_ONLY):
+    while cursor.rest and not at_partitioning(cursor) and not cursor.sees(*APPEND_ONLY):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
     refuse_unsupported_arguments(tree, cursor.source)
     table = replace(read_table(tree, cursor.source, kept), append_only=cursor.accept(*APPEND_ONLY))
-    if at_partition_by(cursor):
+    if at_partitioning(cursor):
         table = replace(table, partitioning=read_partitioning(cursor, table.fields, kept))
     return st.CreateTable(place, table, bool(tree.args.get("exists")))
 
@@ -288,10 +296,11 @@ def read_refresh(cursor: StatementCursor, place: TextLocation) -> st.RefreshView
 
 
 def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayLate:
-    """``REPLAY LATE name [WHERE condition]``."""
+    """``REPLAY LATE name [AHEAD] [WHERE condition]``."""
     name = cursor.name("table or stream")
+    ahead = cursor.accept("AHEAD")
     where = ParsedText(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
-    return st.ReplayLate(place, name, where)
+    return st.ReplayLate(place, name, where, ahead)
 
 
 def read_analyze(cursor: StatementCursor, place: TextLocation) -> st.Analyze:

@@ -365,10 +365,11 @@ class RefreshTable(Statement):
 
 @dataclass(frozen=True)
 class ReplayLate(Statement):
-    """``REPLAY LATE``: applies late changes of a table or stream."""
+    """``REPLAY LATE``: applies late changes of a table or stream; with ``ahead`` those that lie far after its head."""
 
     table: str
     where: ParsedText | None = None
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

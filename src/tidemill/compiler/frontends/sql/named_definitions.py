@@ -19,7 +19,7 @@ from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.values.casts import can_cast
-from tidemill.compiler.frontends.sql.expressions.clock_functions import rules_at
+from tidemill.compiler.frontends.sql.expressions.clock_functions import rules_at, rules_of_view
 from tidemill.compiler.frontends.sql.expressions.stars import bound_column
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.named_arguments import arguments_by_name
@@ -28,6 +28,7 @@ from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untransl
 from tidemill.compiler.frontends.sql.names.projections import cast_columns
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.query.context import NamedRelation
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
@@ -91,7 +92,8 @@ class DefinitionScope:
     """Meaning of the names of one statement: ``relations`` and ``named`` definitions.
 
     ``aliases`` and ``shared`` expressions of WITH are those of the whole statement. ``within`` are the definitions that
-    are being translated, none of which can use itself. ``moment`` is the time of a statement that is run once.
+    are being translated, none of which can use itself. ``moment`` is the time of a statement that is run once,
+    ``clock`` that of a materialized view.
     """
 
     relations: RelationFields
@@ -100,6 +102,7 @@ class DefinitionScope:
     shared: list[tuple[str, Relation]] | None = None
     within: tuple[str, ...] = ()
     moment: datetime | None = None
+    clock: ClockReads | None = None
 
     def translator(
         self, source: SqlText, prefix: str = "", values: Mapping[str, Scalar] | None = None
@@ -108,6 +111,7 @@ class DefinitionScope:
         functions = self.named.functions.values()
         scalars = {f.name: partial(self._call, f) for f in functions if f.columns is None}
         rules = EXPRESSION_RULES if self.moment is None else rules_at(EXPRESSION_RULES, self.moment)
+        rules = rules if self.clock is None else rules_of_view(rules)
         if scalars:
             rules = replace(rules, functions={**rules.functions, **scalars})
         return QueryTranslator(
@@ -120,6 +124,7 @@ class DefinitionScope:
             self.shared,
             rules,
             {f.name: partial(self._table_of_call, f) for f in functions if f.columns is not None},
+            self.clock,
         )
 
     def _outermost(self, values: Mapping[str, Scalar]) -> Scope | None:

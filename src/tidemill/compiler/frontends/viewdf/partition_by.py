@@ -1,8 +1,8 @@
-"""``PARTITION BY``: the column that a table is partitioned by, and the length of partitions."""
+"""``PARTITION BY``, ``LATENESS`` and ``RETAIN``: the time of a table, its partitions and how late changes may be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
@@ -20,24 +20,32 @@ TIME_TYPES = (TIMESTAMP, DATE)
 
 
 def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bool) -> Partitioning:
-    """``PARTITION BY column EVERY 1 MINUTE [LATENESS 1 HOUR] [RETAIN 2 DAYS]``, of a table with these columns."""
-    cursor.next("PARTITION BY")
-    place = cursor.place
-    name = cursor.next("a column").text.lower()
-    if name not in names_of(fields):
-        raise unknown_name("column", name, names_of(fields), place)
-    (field,) = (f for f in fields if f.name == name)
-    if field.type not in TIME_TYPES:
-        raise TypeMismatch(
-            f'a table cannot be partitioned by "{name}", which is {field.type}',
-            where=place,
-            hint="Partitions are spans of time: use a TIMESTAMP or DATE column.",
-        )
-    cursor.expect("EVERY")
-    cut = Partitioning(name, read_duration(cursor))
-    lateness, retain = (_whole(cursor, cut, word) if cursor.accept(word) else None for word in ("LATENESS", "RETAIN"))
+    """``PARTITION BY column EVERY 1 MINUTE [LATENESS 1 HOUR] [RETAIN 2 DAYS]``, of a table with these columns.
+
+    Without partitions the first of the bounds names its column: ``LATENESS 90 SECONDS ON column [RETAIN 2 DAYS]``.
+    """
+    cut = Partitioning("", 0)
+    if at_partition_by(cursor):
+        cursor.next("PARTITION BY")
+        cut = Partitioning(_time_column(cursor, fields, "a table cannot be partitioned by"), 0)
+        cursor.expect("EVERY")
+        cut = replace(cut, every=read_duration(cursor))
+    bounds: dict[str, int] = {}
+    for word in ("LATENESS", "RETAIN"):
+        if cursor.accept(word):
+            bounds[word] = read_duration(cursor)
+            if not cut.column:
+                cursor.expect("ON")
+                cut = replace(cut, column=_time_column(cursor, fields, "late changes cannot be judged by"))
+    return _with_bounds(cursor, cut, bounds, fields, kept)
+
+
+def _with_bounds(
+    cursor: StatementCursor, cut: Partitioning, bounds: Mapping[str, int], fields: Sequence[Field], kept: bool
+) -> Partitioning:
     place = cursor.place
     cursor.expect_end("statement")
+    lateness, retain = bounds.get("LATENESS"), bounds.get("RETAIN")
     if lateness is not None and retain is not None and retain < lateness:
         raise Unsupported(
             "RETAIN is shorter than LATENESS",
@@ -54,16 +62,19 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     return replace(cut, lateness=lateness, retain=lateness if retain is None and not kept else retain)
 
 
-def _whole(cursor: StatementCursor, cut: Partitioning, word: str) -> int:
+def _time_column(cursor: StatementCursor, fields: Sequence[Field], refused: str) -> str:
     place = cursor.place
-    length = read_duration(cursor)
-    if length % cut.every:
-        raise Unsupported(
-            f"{word} {format_duration(length)} is not a multiple of the partition length {format_duration(cut.every)}",
+    name = cursor.next("a column").text.lower()
+    if name not in names_of(fields):
+        raise unknown_name("column", name, names_of(fields), place)
+    (field,) = (f for f in fields if f.name == name)
+    if field.type not in TIME_TYPES:
+        raise TypeMismatch(
+            f'{refused} "{name}", which is {field.type}',
             where=place,
-            hint=f"Use a multiple of {format_duration(cut.every)}.",
+            hint="Partitions are spans of time: use a TIMESTAMP or DATE column.",
         )
-    return length
+    return name
 
 
 def _require_free(fields: Sequence[Field], place: TextLocation) -> None:
@@ -95,6 +106,12 @@ def read_duration(cursor: StatementCursor) -> int:
     if length <= 0:
         raise ParseError("a duration is positive", where=place, hint="Write for example 1 MINUTE.")
     return length
+
+
+def at_partitioning(cursor: StatementCursor) -> bool:
+    """True if ``PARTITION BY`` comes next, or after the columns of a table its bounds."""
+    after_columns = cursor.position > 0 and cursor.tokens[cursor.position - 1].text in (")", "ONLY")
+    return at_partition_by(cursor) or (after_columns and (cursor.sees("LATENESS") or cursor.sees("RETAIN")))
 
 
 def at_partition_by(cursor: StatementCursor) -> bool:

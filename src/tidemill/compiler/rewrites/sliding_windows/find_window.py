@@ -27,7 +27,8 @@ from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_p
 class GroupedWindow:
     """A grouping of the last ``length`` partitions of an input, in partitions of the view's own length.
 
-    ``above`` are the conditions and the select list above the groups. ``groups`` scans ``slice_`` of the only feed.
+    ``above`` are the conditions and the select list above the groups. ``groups`` scans ``slice_`` of the only feed; the
+    ``unread`` ones only say which partitions there are.
     """
 
     node: TimePartitioned
@@ -36,6 +37,7 @@ class GroupedWindow:
     slice_: PartitionSlice
     feed: PartitionedInput
     length: int
+    unread: tuple[PartitionedInput, ...] = ()
 
     @property
     def clock(self) -> tuple[PartitionedInput, ...]:
@@ -45,9 +47,9 @@ class GroupedWindow:
         rows.
         """
         if not any(isinstance(node, Filter) for node in walk(self.groups.input)):
-            return ()
+            return self.unread
         numbers = Project(self.feed.rows, (Named(PARTITION_NUMBER, column(self.feed.rows.fields[0])),))
-        return (PartitionedInput(f"{self.node.name} clock", Distinct(numbers), self.feed.every),)
+        return (PartitionedInput(f"{self.node.name} numbers", Distinct(numbers), self.feed.every), *self.unread)
 
     @property
     def slide(self) -> PartitionSlice:
@@ -71,14 +73,16 @@ class GroupedWindow:
 
 def find_window(node: TimePartitioned) -> GroupedWindow | None:
     """``node`` as a sliding window; None if it is none."""
-    if len(node.slices) != 1 or len(node.feeds) != 1 or canonical(node.initialize) != canonical(node.update):
+    read = [feed for feed in node.feeds if any(slice_.feed == feed.name for slice_ in node.slices)]
+    if len(node.slices) != 1 or len(read) != 1 or canonical(node.initialize) != canonical(node.update):
         return None
-    (slice_,), (feed,) = node.slices, node.feeds
+    (slice_,), (feed,) = node.slices, read
     length = _length(node, feed, slice_)
     above, groups = split_post_aggregation(node.update)
     if length is None or not isinstance(groups, Aggregate) or above.times is not None or not _is_plain(groups.input):
         return None
-    return GroupedWindow(node, above, groups, slice_, feed, length)
+    unread = tuple(other for other in node.feeds if other is not feed)
+    return GroupedWindow(node, above, groups, slice_, feed, length, unread)
 
 
 def _length(node: TimePartitioned, feed: PartitionedInput, slice_: PartitionSlice) -> int | None:

@@ -23,11 +23,9 @@ def with_bound(table: Table, word: Literal["LATENESS", "RETAIN"], length: int | 
     if cut is None:
         raise Unsupported(
             f'"{table.name}" cannot have {word}',
-            detail="It is not partitioned by time.",
-            hint="Create a table PARTITION BY column EVERY length, and INSERT the rows of this one.",
+            detail="It does not say which of its columns is the time.",
+            hint=f"Create a table with {word} length ON column, and INSERT the rows of this one.",
         )
-    if length is not None:
-        _require_whole(cut, word, length)
     if word == "LATENESS":
         new = _without_lateness(table, cut) if length is None else _with_lateness(cut, length)
     else:
@@ -66,15 +64,6 @@ def _without_lateness(table: Table, cut: Partitioning) -> Partitioning:
 
 def _without_retention(table: Table, cut: Partitioning) -> Partitioning:
     return replace(cut, retain=None if table.kept else cut.lateness)
-
-
-def _require_whole(cut: Partitioning, word: str, length: int) -> None:
-    if length % cut.every:
-        every = format_duration(cut.every)
-        raise Unsupported(
-            f"{word} {format_duration(length)} is not a multiple of the partition length {every}",
-            hint=f"Use a multiple of {every}.",
-        )
 
 
 def _require_free(table: Table) -> None:

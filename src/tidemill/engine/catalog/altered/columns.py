@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.changes.alterations import Alteration
-from tidemill.compiler.frontends.script.check_conditions import with_renamed_column
+from tidemill.compiler.frontends.script.definitions.check_conditions import with_renamed_column
 from tidemill.compiler.frontends.script.table_changes import AddColumns, ColumnPlace
 from tidemill.compiler.frontends.sql.named_definitions import default_value
 from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, unknown_name

@@ -6,9 +6,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.frontends.script.check_conditions import check_condition
-from tidemill.compiler.frontends.script.constraints import declared_constraints, read_constraints, read_primary_key
-from tidemill.compiler.frontends.script.create_table import declaration_of, table_name
+from tidemill.compiler.frontends.script.definitions.check_conditions import check_condition
+from tidemill.compiler.frontends.script.definitions.constraints import (
+    declared_constraints,
+    read_constraints,
+    read_primary_key,
+)
+from tidemill.compiler.frontends.script.definitions.create_table import declaration_of, table_name
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.text.names import unknown_name
@@ -87,6 +91,8 @@ def require_unbound(table: Table, column: str, done: str) -> None:
     cut = table.partitioning
     if bound is None and cut is not None and cut.column == column:
         bound = f"The table is partitioned by it, EVERY {format_duration(cut.every)}."
+        if not cut.is_cut:
+            bound = "Late changes of the table are judged by it."
         hint = "Create another table, and INSERT the rows of this one."
     if bound:
         raise Unsupported(f'column "{column}" of "{table.name}" cannot be {done}', detail=bound, hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from tidemill.compiler.frontends.script.check_conditions import check_condition
+from tidemill.compiler.frontends.script.definitions.check_conditions import check_condition
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import ReferentialConstraint, Table
 from tidemill.program.constraints import CheckCondition, Constraints, ForeignKey, UniqueKey

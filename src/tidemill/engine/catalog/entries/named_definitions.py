@@ -13,6 +13,7 @@ from tidemill.compiler.frontends.sql.named_definitions import (
     Parameter,
     SqlFunction,
 )
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.model.errors import NameTaken, Unsupported
 from tidemill.model.schema import RelationFields
@@ -65,7 +66,7 @@ class Maintained(Protocol):
 
 def require_readable(query: NamedQuery, relations: RelationFields, named: NamedDefinitions) -> None:
     """Refuse a view that is not materialized whose query cannot be read, or has two columns of one name."""
-    names = DefinitionScope(relations, named).rows(query).names
+    names = DefinitionScope(relations, named, clock=ClockReads.wall()).rows(query).names
     if len(set(names)) < len(names):
         raise NameTaken(f'view "{query.name}" has two columns of one name', hint="Name them with AS.")
 

@@ -76,6 +76,17 @@ class TouchedFeedRows:
         return touched.of_slice(slice_, rows)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupingColumns:
+    """The positions of the key of a grouping: in rows of each input, once for each scan, and in its own rows.
+
+    All rows have the number of their partition in front.
+    """
+
+    scanned: Mapping[str, tuple[tuple[int, ...], ...]]
+    output: tuple[int, ...]
+
+
 def grouping_of(
     body: Program, emission: TimePartitionEmission, columns: Mapping[str, tuple[Field, ...]]
 ) -> QueryGrouping | None:
@@ -83,6 +94,17 @@ def grouping_of(
 
     ``columns`` are those of the maps that have the rows.
     """
+    found = grouping_columns(body, emission, columns)
+    if found is None:
+        return None
+    scanned = {name: tuple(map(values_at, scans)) for name, scans in found.scanned.items()}
+    return QueryGrouping(scanned, values_at(found.output))
+
+
+def grouping_columns(
+    body: Program, emission: TimePartitionEmission, columns: Mapping[str, tuple[Field, ...]]
+) -> GroupingColumns | None:
+    """The columns by which ``body`` groups; None if a group may depend on rows with other keys."""
     (stage, *more), finish = body.stages, body.stages[-1].finish
     if more or not isinstance(finish, GroupEmission) or finish.always:
         return None
@@ -90,15 +112,15 @@ def grouping_of(
     shown = {output.scalar.name: i for i, output in enumerate(finish.outputs, 1) if isinstance(output.scalar, Column)}
     if not all(key.name in shown for key in keys):
         return None
-    scanned: dict[str, tuple[KeyOf, ...]] = {slice_.name: () for slice_ in emission.slices}
+    scanned: dict[str, tuple[tuple[int, ...], ...]] = {slice_.name: () for slice_ in emission.slices}
     names = {slice_.name: names_of(columns[emission.map_of(slice_)]) for slice_ in emission.slices}
     for add in stage.load:
         places = _places(add, len(keys), names)
         if places is None:
             return None
         name, positions = places
-        scanned[name] += (values_at(positions),)
-    return QueryGrouping(scanned, values_at([shown[key.name] for key in keys]))
+        scanned[name] += (tuple(positions),)
+    return GroupingColumns(scanned, tuple([shown[key.name] for key in keys]))
 
 
 def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple[str, list[int]] | None:

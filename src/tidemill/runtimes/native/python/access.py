@@ -27,6 +27,7 @@ class AccessForm(Enum):
     INDEX = "rows by some of their columns"
     ENTRIES = "entries by whole keys"
     ORDER = "sums by some columns, in the order of another one"
+    RANGE = "rows in the order of one of their columns"
 
 
 @dataclass(frozen=True, slots=True)

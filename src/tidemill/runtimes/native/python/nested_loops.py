@@ -178,6 +178,8 @@ class LoopWriter:
         word = "change" if source.version is Version.CHANGE else source.relation
         if source.split is not None:
             return self._part(source, source.split, fields)
+        if source.range is not None:
+            return self._between(source.relation, source.range, fields)
         if not source.lookup:
             return self._access(Access(source.relation, source.version), word, f"{word}_rows")
         columns = [column for column, _ in source.lookup]
@@ -185,6 +187,13 @@ class LoopWriter:
         access = Access(source.relation, source.version, AccessForm.INDEX, positions)
         index = self._access(access, f"{word}_by_{'_'.join(columns)}")
         return f"{index}.get({_key([self.settled(simplified(key)) for _, key in source.lookup])}, ())"
+
+    def _between(self, map_: str, range_: Range, fields: Sequence[str]) -> str:
+        """The expression for the entries of a map in a range of one of its keys."""
+        access = Access(map_, Version.STATE, AccessForm.RANGE, column=fields.index(range_.column))
+        order = self._access(access, f"{map_}_in_order_of_{range_.column}")
+        ends = (self._end(bound) for bound in (range_.lower, range_.upper))
+        return f"{order}.between({', '.join(f'{text}, {closed}' for text, closed, _ in ends)})"
 
     def _part(self, source: RelationLoop, split: Split, fields: Sequence[str]) -> str:
         """The expression for the rows of one part of a change."""

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.types import Field
-from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.program.expiry.entries import ExpiredEntries
+from tidemill.runtimes.native.state.column_order import ColumnOrder
 from tidemill.runtimes.native.state.group_ends import find_ends
 from tidemill.runtimes.native.state.indexes import (
     HashIndex,
@@ -258,6 +259,10 @@ class JournaledMap(ABC, Generic[E]):
             self._orders[positions, column] = self._followed(ordered)
         return self._orders[positions, column]
 
+    def column_order(self, position: int) -> ColumnOrder:
+        """The entries in the order of their keys at ``position``."""
+        return self.states(("order", position), lambda: ColumnOrder(position))
+
     def negatives(self, number: int) -> int:
         """The number of entries with a negative weight (number 0), or exact sum of that number."""
         if number not in self._negatives:
@@ -309,11 +314,18 @@ class JournaledMap(ABC, Generic[E]):
     def forget(self, forgotten: ExpiredEntries) -> None:
         """Release entries that will not be read again; between epochs, so there is nothing to undo."""
         gone = [key for key in self.entries if forgotten(key)]
-        if forgotten.ends:
-            there = [key for key in gone if self.numbers_of(self.entries[key])[0] > 0]
-            gone = sorted(set(gone) - {min(there), max(there)}) if there else gone
+        if forgotten.ends or forgotten.tail is not None:
+            there = {key: self.numbers_of(self.entries[key]) for key in gone}
+            dead = forgotten.gone({key: self._link(forgotten, n) for key, n in there.items() if n[0] > 0})
+            gone = [*dead, *(key for key, numbers in there.items() if numbers[0] <= 0)]
         for key in gone:
             self._put(key, None)
+
+    @staticmethod
+    def _link(forgotten: ExpiredEntries, numbers: Sequence[Any]) -> int:
+        """How long the chain of an entry goes on; of ring values the length is the first one."""
+        link = None if forgotten.tail is None else forgotten.tail.link
+        return int(numbers[1]) if isinstance(link, str) else link or 0
 
     def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
         """Each key of the journal with its entry before the epoch and now."""

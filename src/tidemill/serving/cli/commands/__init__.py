@@ -1,7 +1,7 @@
 """The commands: each opens a warehouse folder, makes one request and prints the result.
 
 - ``input``: ``sql``, ``shell``, ``load``, ``objects``, ``apply``
-- ``following``: ``watch``, ``sync``, ``feed``, ``schedule``
+- ``following``: ``watch``, ``sync``, ``feed``, ``schedule``, ``clock``
 - ``inspection``: ``show``, ``explain``, ``verify``, ``audit``
 - ``maintenance``: ``compact``, ``vacuum``, ``check``, ``repair``
 - ``builds``: ``builds``, ``builds run``, ``pause``, ``resume``, ``cancel``

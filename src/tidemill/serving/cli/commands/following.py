@@ -1,4 +1,4 @@
-"""Commands that follow views, sources, feeds and the schedule: ``watch``, ``sync``, ``feed`` and ``schedule``."""
+"""Commands that follow views, sources, feeds, the schedule and the clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidemill.serving.render import OutputForm
 if TYPE_CHECKING:
     from tidemill.engine.warehouse import Warehouse
 
-__all__ = ["feed", "schedule", "sync", "watch"]
+__all__ = ["clock", "feed", "schedule", "sync", "watch"]
 
 
 def watch(
@@ -189,3 +189,29 @@ def schedule(
             print(name)
         if follow:
             keep_in_sync(wh, timeout, limit=limit, quiet=quiet)
+
+
+def clock(
+    to: Annotated[
+        str | None, typer.Option(help="The instant to advance to, in UTC; default: the present.", metavar="INSTANT")
+    ] = None,
+    of: Annotated[
+        str, typer.Option(help="Which clock: wall, or the column of a table that an event clock follows.")
+    ] = "wall",
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    runtime: RuntimeOption = RuntimeName.auto,
+) -> None:
+    """Advance a clock that views compare rows with, as one epoch.
+
+    Prints the instant of each clock. Rows come and go at their time; a clock never goes back.
+
+    \b
+    Examples:
+      tidemill clock -w shop
+      tidemill clock --to "2024-05-01 10:00:00"
+      tidemill clock --of orders.placed_at --to "2024-05-01 10:00:00"
+    """
+    with open_folder(warehouse, runtime) as wh:
+        wh.advance_clock(to, clock=of)
+        for follows, now in wh.clocks.items():
+            print(f"{follows}  {now}")

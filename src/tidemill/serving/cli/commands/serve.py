@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.runtimes.garbage_collection import loaded_code_passed_over
 from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
@@ -87,6 +86,8 @@ def serve(
     with open_folder(warehouse, runtime, new=create, read_only=read_only) as wh:
         if follow or read_only:
             wh.follow()
+        else:
+            wh.tick_clock()
         server = server_of(wh, warehouse, options)
         with INTERRUPTS.answered_here():
             signal.signal(signal.SIGTERM, lambda *_: server.stop())
@@ -98,6 +99,8 @@ def serve(
 
 def wait_for(server: Server) -> None:
     """Wait until the server has stopped, by itself or by Ctrl-C, which ends the command as it ends any other."""
+    from tidemill.runtimes.garbage_collection import loaded_code_passed_over
+
     try:
         with loaded_code_passed_over():
             server.wait()

@@ -74,6 +74,8 @@ def _written_or_read(warehouse: str, runtime: RuntimeName, *, follow: bool, quie
             say("another process writes to it: it is shown, and cannot be changed here", quiet=quiet)
             wh = stack.enter_context(open_folder(warehouse, RuntimeName.native, read_only=True))
             follow = True
+        else:
+            wh.tick_clock()
         if follow:
             wh.follow()
         yield wh

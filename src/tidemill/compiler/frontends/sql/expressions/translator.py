@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText, printed
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
-from tidemill.model.errors import ParseError, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Map, Struct
 
 
@@ -43,6 +43,13 @@ class WindowCollector(Protocol):
         """The column that holds the value of ``node``; ``operands`` translates its operands."""
 
 
+class ClockReader(Protocol):
+    """The clock of a view, in conditions that compare it with rows."""
+
+    def read(self, place: TextLocation) -> Scalar:
+        """The clock, as it stands in the text at ``place``."""
+
+
 @dataclass
 class ExpressionTranslator:
     """Translates expressions over the columns of ``scope`` by ``rules``.
@@ -50,6 +57,7 @@ class ExpressionTranslator:
     ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates and
     ``windowing`` window functions; without these they are refused. ``subquery`` translates a query in an
     expression over a scope; without it they are refused. ``parameters`` are those of the lambdas around.
+    ``clock`` is that of the view, in its WHERE.
     """
 
     rules: ExpressionRules
@@ -61,6 +69,7 @@ class ExpressionTranslator:
     subquery: Callable[[exp.Expr, Scope], Relation] | None = None
     windowing: WindowCollector | None = None
     parameters: Mapping[str, Column] = field(default_factory=dict)
+    clock: ClockReader | None = None
 
     def over(self, scope: Scope) -> ExpressionTranslator:
         """A translator over ``scope`` alone: no outer columns, subqueries, aggregates or window functions."""

@@ -2,6 +2,7 @@
 
 - ``translator``: ``QueryTranslator``: SELECT, VALUES, parentheses, and a query with its order
 - ``from_clause``: FROM and WHERE: tables, subqueries and VALUES under their aliases
+- ``time_filters``: conditions of WHERE that read the clock of a view
 - ``versions``: VERSION AS OF behind the tables of a SELECT
 - ``common_tables``: WITH
 - ``recursion``: WITH RECURSIVE

@@ -15,6 +15,7 @@ from tidemill.algebra.relational.walk import columns_in, walk
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionRules, ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
@@ -60,7 +61,8 @@ class QueryContext(ABC):
     ``prefix`` goes before the names of the columns that the query makes; that of the outermost query is empty.
     ``outer`` are the columns around a query in an expression. ``definitions`` are the common table expressions that
     are read by name, for ``translate`` to put around the whole; None where none can be. ``rules`` include functions
-    that are defined in SQL, and ``table_functions`` those of them that make a table.
+    that are defined in SQL, and ``table_functions`` those of them that make a table. ``clock`` is that of a
+    materialized view.
     """
 
     source: SqlText
@@ -72,6 +74,7 @@ class QueryContext(ABC):
     definitions: list[tuple[str, Relation]] | None = None
     rules: ExpressionRules = EXPRESSION_RULES
     table_functions: Mapping[str, TableFunction] = field(default_factory=dict)
+    clock: ClockReads | None = None
 
     @abstractmethod
     def rows(self, node: exp.Expr) -> NamedRelation:

@@ -28,6 +28,7 @@ from tidemill.compiler.frontends.sql.query.pivot import with_pivots
 from tidemill.compiler.frontends.sql.query.samples import from_sample
 from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
 from tidemill.compiler.frontends.text.names import unknown_name
+from tidemill.model.clocks import is_clock
 from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
 
 
@@ -37,7 +38,11 @@ def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
     where = node.args.get("where")
     if where is None:
         return relation, scope
-    return Filter(relation, condition_with_checks(context.expressions(scope).condition(where.this))), scope
+    expressions = replace(context.expressions(scope), clock=context.clock)
+    condition = condition_with_checks(expressions.condition(where.this))
+    if context.clock is None:
+        return Filter(relation, condition), scope
+    return context.clock.filtered(relation, condition, context.aliases), scope
 
 
 def from_from(context: QueryContext, node: exp.Select) -> FromItem:
@@ -141,7 +146,7 @@ def from_table(context: QueryContext, node: exp.Table, alias: str) -> NamedRelat
     if name not in context.relations:
         if name.startswith(f"{INFORMATION_SCHEMA}.") and not any(INFORMATION_SCHEMA in n for n in context.relations):
             raise _no_information_here(name, context.source.place(node))
-        known = (*context.tables, *context.relations)
+        known = (*context.tables, *(one for one in context.relations if not is_clock(one)))
         if INFORMATION_SCHEMA not in name:
             known = tuple(one for one in known if not one.startswith(INFORMATION_SCHEMA))
         raise unknown_name("table or view", name, known, context.source.place(node))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
@@ -115,6 +116,15 @@ class NativeMap:
     def touches(self) -> int:
         """The number of entries that the epoch has touched; one that has left and come again counts twice."""
         return self._handle[self._journal]
+
+    def touched_cells(self, place: int) -> npt.NDArray[Any]:
+        """A key column of all entries that the epoch has touched, as it lies in the journal; one that has left and come
+        again is there twice. To be read at once: the next change overwrites it."""
+        if not self.touches:
+            return self.make_records(0)[f"key{place}"]
+        data = self._handle[self._journal - 1]
+        memory = (ctypes.c_uint8 * (self.touches * self._record.payload)).from_address(data)
+        return self._record.view(np.ctypeslib.as_array(memory))[f"key{place}"]
 
     def negatives(self, value: str) -> int:
         """The number of entries with a negative ``value`` (or ``_weight``), which must be guarded."""

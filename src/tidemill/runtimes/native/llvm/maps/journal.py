@@ -7,7 +7,8 @@ counts, and all others say that the key was not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -205,6 +206,14 @@ class JournalCode:
             with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
                 stamp = code.record.load(builder, entry, "stamp")
                 code.record.store(builder, entry, "stamp", builder.and_(stamp, number(VISITED - 1, I32)))
+
+    @contextmanager
+    def each_noted(self, builder: ir.IRBuilder, handle: IRValue) -> Iterator[IRValue]:
+        """Run what is emitted within for every record of the journal: the keys that the epoch has touched, some of them
+        more than once."""
+        journal = self._code.handle.address(builder, handle, "journal")
+        with count_up(builder, number(0), VECTOR.load(builder, journal, "count")) as place:
+            yield memory.element(builder, journal, place, self._size)
 
     def _settle(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
         (handle,) = arguments

@@ -138,7 +138,7 @@ class MapCode:
 
         A NULL among ``keys`` finds nothing. The body adds nothing to this map; it may return from the function.
         """
-        with self._each(builder, handle, index, keys) as entry:
+        with self.each(builder, handle, index, keys) as entry:
             body(builder, entry)
 
     def lists(self, index: IndexColumns) -> AdjacencyListCode | None:
@@ -161,10 +161,18 @@ class MapCode:
         assert isinstance(self._store, AdjacencyStore)
         return self._store.at(builder, handle, id_)
 
+    def first_in_slice(
+        self, builder: ir.IRBuilder, handle: IRValue, index: IndexColumns, keys: Sequence[NullableValue]
+    ) -> IRValue:
+        """An entry that has ``keys``, none of them NULL, in the columns of an index, or a null pointer."""
+        assert isinstance(self._store, PooledStore)
+        return self._store.first_in_slice(builder, handle, self._keys.places(index), [cell.value for cell in keys])
+
     @contextmanager
-    def _each(
+    def each(
         self, builder: ir.IRBuilder, handle: IRValue, index: IndexColumns | None, keys: Sequence[NullableValue]
     ) -> Iterator[IRValue]:
+        """Run what is emitted within for every entry that has ``keys`` in the columns of ``index``, or for all."""
         if index is None:
             with self._store.each(builder, handle) as entry:
                 yield entry

@@ -241,7 +241,7 @@ class PooledStore:
     ) -> Iterator[IRValue]:
         """Run what is emitted within for every record that has ``cells`` at ``places``, one of the indexes."""
         i = self.indexes.index(places)
-        first = self._first_of_slice(builder, handle, i, cells)
+        first = self.first_in_slice(builder, handle, places, cells)
         id_ = Local(builder, builder.select(_is_null(builder, first), number(0, I32), self._id(builder, handle, first)))
         with loop_while(builder, lambda: builder.icmp_unsigned("!=", id_.get(), number(0, I32))):
             entry = self.at(builder, handle, id_.get())
@@ -317,7 +317,12 @@ class PooledStore:
         with builder.if_then(builder.not_(null) if null is not None else number(1, ir.IntType(1))):
             yield [keys.cells[place] for place in places]
 
-    def _first_of_slice(self, builder: ir.IRBuilder, handle: IRValue, i: int, cells: Sequence[IRValue]) -> IRValue:
+    def first_in_slice(
+        self, builder: ir.IRBuilder, handle: IRValue, places: KeyPositions, cells: Sequence[IRValue]
+    ) -> IRValue:
+        """The first record that has ``cells`` at ``places``, one of the indexes, or null."""
+        i = self.indexes.index(places)
+
         def matches(entry: IRValue) -> IRValue:
             return self._keys.matches_at(builder, entry, self.indexes[i], cells)
 

@@ -7,6 +7,9 @@
 - ``emit_rows``: the output rows of touched keys.
 - ``emit_top_k``: the rows of a top-k.
 - ``emit_sessions``: the sessions around an instant whose sums change.
+- ``emit_time_partitions``: time partitions, each computed by its query and compared with what it was.
+- ``partition_bodies``: these queries, over slices of maps.
+- ``time_partitions``: which partitions are computed at run time, and the window that is kept between them.
 - ``multiset_groups``: touched groups with aggregates over multisets, as they were and as they are.
 - ``emit_prefetch``: prefetches what the next rows will need.
 - ``llvm_stage``: runs a stage: rows in, maps change, changed rows out.

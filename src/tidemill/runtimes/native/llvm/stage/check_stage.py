@@ -15,7 +15,6 @@ from tidemill.program.stages import (
     PartitionEmission,
     SessionEmission,
     Stage,
-    TimePartitionEmission,
 )
 from tidemill.program.statements import ArrayLoop, RelationLoop, Replace
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
@@ -43,17 +42,18 @@ def check_finish(stage: Stage) -> None:
         raise NotCompiled("a recursion")
     if isinstance(stage.finish, SessionEmission):
         raise NotCompiled("sessions of rows that are not stored")
-    if isinstance(stage.finish, TimePartitionEmission):
-        raise NotCompiled("partitions that are made from each other")
     if isinstance(stage.finish, PartitionEmission):
         check = {Window: check_windows, Match: check_match}.get(type(stage.finish.rows), check_top_k)
         check(stage, stage.finish)
-    elif stage.finish is not None:
+    elif isinstance(stage.finish, GroupEmission):
         check_multisets(stage, stage.finish)
     if stage.graphs and any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
         raise NotCompiled("the elements of an array")
     if any(source.split is not None for source in sources_of(stage)):
         raise NotCompiled("a change that is parted by keys")
+    if any(isinstance(step, RelationLoop) and step.range is not None for step in steps_of(stage)):
+        # Machine code takes the rows of a change one by one, and that of a clock has its old instant and its new one.
+        raise NotCompiled("rows in the order of their instants")
 
 
 def check_reader(reader: Stage) -> None:

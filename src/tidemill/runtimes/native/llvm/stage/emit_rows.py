@@ -93,14 +93,14 @@ def _plain(stage: Stage) -> GroupEmission | None:
 
 
 def repeats_keys(stage: Stage) -> bool:
-    """True if each key gives a row of its own columns as often as its weight says."""
+    """True if each key gives a row that follows from its own columns, as often as its weight says."""
     finish = stage.finish
     assert isinstance(finish, GroupEmission)
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
-    keys, outputs = set(names_of(source.keys)), [output.scalar for output in finish.outputs]
-    plain = all(isinstance(scalar, Column) and scalar.name in keys for scalar in outputs)
+    above = () if finish.condition is None else (finish.condition,)
+    read = set().union(*map(columns_in, (*above, *(output.scalar for output in finish.outputs))))
     weighted = isinstance(finish.times, Column) and finish.times.name == WEIGHT
-    return weighted and plain and finish.condition is None and not finish.multiset_reads
+    return weighted and read <= set(names_of(source.keys)) and not finish.multiset_reads
 
 
 def shows_keys(stage: Stage) -> bool:
@@ -179,7 +179,7 @@ class OutputRowCode:
         for place, key in enumerate(map_.keys):
             found[key.name] = from_stored(builder, code.key(builder, record, place), key.type)
         for place, value in enumerate(map_.values):
-            found[value.name] = NullableValue(_fitting(frame, value, code.value(builder, record, place)))
+            found[value.name] = NullableValue(fitting(frame, value, code.value(builder, record, place)))
         for read, cell in zip(self._finish.multiset_reads, self._groups.values(builder, ends), strict=True):
             found[read.call.name] = from_stored(builder, cell, read.call.of)
         return found
@@ -261,16 +261,16 @@ class OutputRowCode:
         code.add(builder, self._output.handle(builder), cells, weight)
 
 
-def _fitting(frame: FunctionFrame, value: MapValue, found: IRValue) -> IRValue:
+def fitting(frame: FunctionFrame, value: MapValue, found: IRValue, fault: RowFault = INVALID_ROW) -> IRValue:
     """A sum that fits its type; where it does not the row is refused."""
     builder = frame.builder
     if isinstance(value.type, t.Decimal):
         limit = 10**value.type.precision
         above = builder.icmp_signed(">=", found, number(limit, I128))
-        frame.refuse(builder.or_(above, builder.icmp_signed("<=", found, number(-limit, I128))), INVALID_ROW)
+        frame.refuse(builder.or_(above, builder.icmp_signed("<=", found, number(-limit, I128))), fault)
         return found
     if isinstance(value.type, t.Double):
         return found
     narrow = builder.trunc(found, I64)
-    frame.refuse(builder.icmp_signed("!=", builder.sext(narrow, I128), found), INVALID_ROW)
+    frame.refuse(builder.icmp_signed("!=", builder.sext(narrow, I128), found), fault)
     return narrow

@@ -10,6 +10,7 @@
 ``produce``      all rows of a join graph that are not stored
 ``emit``         the change of the rows that come from a map
 ``read_groups``  the touched groups of a stage with aggregates over multisets
+``partition.*``  computes time partitions (``emit_time_partitions``)
 ===============  ================================================================================
 """
 
@@ -31,6 +32,7 @@ from tidemill.program.stages import (
     PartitionEmission,
     SessionEmission,
     Stage,
+    TimePartitionEmission,
 )
 from tidemill.program.statements import Add, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, count_up, in_blocks, new_function, on_stack
@@ -54,8 +56,16 @@ from tidemill.runtimes.native.llvm.stage.check_stage import check_columns, check
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
 from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
 from tidemill.runtimes.native.llvm.stage.emit_sessions import SessionCode, check_sessions, session_order
+from tidemill.runtimes.native.llvm.stage.emit_time_partitions import (
+    PartitionCode,
+    TimePartitionEmitter,
+    numbers_order,
+    partition_indexes,
+    shown_rows,
+)
 from tidemill.runtimes.native.llvm.stage.emit_top_k import emit_top_k, top_k_order
 from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, multiset_order
+from tidemill.runtimes.native.llvm.stage.partition_bodies import ScratchMap, check_bodies
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
 from tidemill.runtimes.native.llvm.windows.emit_windows import begin_addends, emit_windows, window_order
@@ -89,6 +99,10 @@ class _StageEmitter:
         if self._sessions is not None:
             check_sessions(stage, self._sessions)
             stage = replace(stage, finish=self._sessions.groups)  # its rows come from the map of sessions
+        self._partitions = stage.finish if isinstance(stage.finish, TimePartitionEmission) else None
+        if self._partitions is not None:
+            check_bodies(self._partitions)
+            stage = shown_rows(stage, self._partitions)
         self._session_code: SessionCode | None = None
         self._addends: FunctionFrame | None = None
         self._stage = stage
@@ -126,10 +140,12 @@ class _StageEmitter:
             self._hold(replace(target, name=SCRATCH_MAP + target.name), journaled=False, bare=True)
         if self._sessions is not None:
             self._session_code = SessionCode(self._sessions, self._maps, self._function)
+        partitions = None if self._partitions is None else self._emit_partitions(self._partitions)
+        drained = (*drained_maps(self._stage, self._replaces), *(() if partitions is None else partitions.scratch))
         inputs = {trigger.relation: self._input(k, trigger, mirrors) for k, trigger in enumerate(self._stage.triggers)}
         self._graph.plan_liveness()
         self._emit_replaces()
-        self._emit_clears()
+        self._emit_clears(drained)
         prefetch = self._emit_prefetch(list(inputs.values()))
         for input_ in inputs.values():
             self._emit_input(input_, len(inputs), prefetch)
@@ -152,6 +168,8 @@ class _StageEmitter:
             self._graph.output,
             self._graph.read_output,
             self._emit_output(),
+            drained,
+            partitions,
         )
 
     def _emit_output(self) -> OutputGlobal | None:
@@ -181,9 +199,11 @@ class _StageEmitter:
         for query in self._graph.read_queries():
             yield from (step for step in query.sources if isinstance(step, RelationLoop))
 
-    def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
+    def _hold(self, map_: Map, journaled: bool = True, bare: bool = False, scratch: ScratchMap | None = None) -> None:
         check_columns(map_)
-        indexes = [] if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
+        looked_up = () if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
+        indexes = looked_up if scratch is None else scratch.indexes
+        present = None if bare else session_order(self._sessions, map_) or numbers_order(self._partitions, map_)
         windows = None if bare else window_order(self._stage, map_) or match_order(self._stage, map_)
         addends = begin_addends(self._function, windows, map_)
         self._addends = addends or self._addends
@@ -196,7 +216,7 @@ class _StageEmitter:
             journaled,
             self._graph.entered(map_.name),
             windows if bare else windows or multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
-            None if bare else session_order(self._sessions, map_),
+            present if scratch is None else scratch.order,
             assigned=any(statement.target == map_.name for statement in self._replaces),
             addends=None if addends is None else addends.function,
         )
@@ -211,6 +231,8 @@ class _StageEmitter:
     def _lookups(self, map_: Map) -> list[tuple[str, ...]]:
         """The key columns by which loops look entries of a map up, in each way that there is."""
         found = {index_of(source, map_) for source in self._state_sources() if source.relation == map_.name}
+        if self._partitions is not None and map_.name in self._own:
+            found |= partition_indexes(self._partitions, map_)
         return sorted(found - {()})
 
     def _pointer(self, name: str) -> ir.GlobalVariable:
@@ -260,8 +282,13 @@ class _StageEmitter:
             StatementCode(frame, self._stage, self._maps).replace(statement, scratch)
             frame.done()
 
-    def _emit_clears(self) -> None:
-        for number, name in enumerate(drained_maps(self._stage, self._replaces)):
+    def _emit_partitions(self, emission: TimePartitionEmission) -> PartitionCode:
+        code = TimePartitionEmitter(self._stage, emission, self._maps)
+        scratch = code.hold(lambda held: self._hold(held.map, journaled=False, bare=True, scratch=held))
+        return code.emit(self._function, scratch)
+
+    def _emit_clears(self, drained: Sequence[str]) -> None:
+        for number, name in enumerate(drained):
             frame = self._function(f"clear.{number}", [])
             held = self._maps[name]
             frame.check(held.code.clear(frame.builder, held.handle(frame.builder)))

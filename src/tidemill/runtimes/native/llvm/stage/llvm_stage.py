@@ -10,6 +10,7 @@ import ctypes
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,6 @@ from tidemill.runtimes.native.llvm.joingraph.walks import DEAD_ENDS, SKIPPED
 from tidemill.runtimes.native.llvm.stage.emit_rows import MACHINE_CODE_KEYS, shows_keys
 from tidemill.runtimes.native.llvm.stage.emit_stage import (
     READ_MAP,
-    drained_maps,
     fills_by_firing,
 )
 from tidemill.runtimes.native.llvm.stage.multiset_groups import end_of, multiset_maps
@@ -45,6 +45,7 @@ from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.stage_functions import StageFunctions
 from tidemill.runtimes.native.llvm.stage.stage_state import StageState, StateSource
 from tidemill.runtimes.native.llvm.stage.statements import RECOMPUTING
+from tidemill.runtimes.native.llvm.stage.time_partitions import TimePartitions
 from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput, TouchedGroup
@@ -97,6 +98,9 @@ class LlvmStage:
         finish_ = self.stage.finish
         self._group_maps = (finish_.source, *multiset_maps(finish_)) if isinstance(finish_, GroupEmission) else ()
         """The maps that the rows of a stage with groups come from."""
+        self._partitions = None if code.partitions is None else TimePartitions(code.partitions, self._functions)
+        if code.partitions is not None:
+            self._group_maps += code.partitions.inputs
         self.nothing = ChangeSet.of((), self.stage.output)
         """A change of the stage's rows that has none."""
 
@@ -151,6 +155,11 @@ class LlvmStage:
     def pause(self) -> None:
         """Note that the next epochs run the stage elsewhere: its maps show the last one until they are used again."""
         self._state.pause()
+        self._forget_windows()
+
+    def _forget_windows(self) -> None:
+        if self._partitions is not None:
+            self._partitions.forget()
 
     @property
     def is_paused(self) -> bool:
@@ -278,6 +287,8 @@ class LlvmStage:
         for number in sorted(self._state.pending):
             self._check(self._functions.replace(number)(), None)
         self._state.pending.clear()
+        if self._partitions is not None:
+            self._partitions.recompute(self._state.maps, partial(self._check, row=None))
 
     def _drain(self) -> ChangeSet:
         """Take the rows out that the statements have added to the stage's own output."""
@@ -297,8 +308,7 @@ class LlvmStage:
         return ChangeSet.of_encoded(output.drain(distinct=distinct), self.stage.output)
 
     def _clear(self, name: str) -> None:
-        number = drained_maps(self.stage, self.code.replaces).index(name)
-        self._check(self._functions.clear(number)(), None)
+        self._check(self._functions.clear(self.code.drained.index(name))(), None)
 
     def load(self) -> ChangeSet:
         """Fill the stage from the whole contents of its inputs, one after the other; returns its rows.
@@ -378,10 +388,13 @@ class LlvmStage:
         self._state.created_in_epoch = False
         for held in self._state.journaled:
             held.settle()
+        if self._partitions is not None:
+            self._partitions.settle()
 
     def rollback(self) -> None:
         """Undo the epoch."""
         self._state.pending.clear()
+        self._forget_windows()
         if self._state.created_in_epoch:
             self.free()
             return
@@ -389,7 +402,7 @@ class LlvmStage:
             for held in self._state.journaled:
                 held.rollback()
             if self._state.maps:
-                for name in drained_maps(self.stage, self.code.replaces):
+                for name in self.code.drained:
                     self._clear(name)
             for output in self._state.outputs.values():
                 output.clear()

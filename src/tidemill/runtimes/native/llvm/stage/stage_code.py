@@ -15,6 +15,7 @@ from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns, TableGlobal
 from tidemill.runtimes.native.llvm.queries import MapGlobal
+from tidemill.runtimes.native.llvm.stage.emit_time_partitions import PartitionCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,6 @@ class StageCode:
     output: OutputGlobal | None
     read_output: OutputGlobal | None
     row_output: OutputGlobal | None
+    drained: tuple[str, ...]
+    """The maps whose entries last no longer than a change: those of ``clear.k``, in this order."""
+    partitions: PartitionCode | None

@@ -52,6 +52,38 @@ class StageFunctions:
         """``read_groups``, which writes to that number of arrays."""
         return self._find(READ_GROUPS, *[ctypes.c_void_p] * arrays, result=ctypes.c_int64, brief=True)
 
+    def make_partition(self, body: int) -> Any:
+        """``partition.make.k``."""
+        return self._find(f"partition.make.{body}", ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
+
+    def remove_partition(self) -> Any:
+        """``partition.remove``."""
+        return self._find("partition.remove", ctypes.c_int64, ctypes.c_void_p)
+
+    def touch_groups(self, body: int) -> Any:
+        """``partition.touch.k``."""
+        return self._find(f"partition.touch.{body}", ctypes.c_void_p)
+
+    def begin_window(self) -> Any:
+        """``partition.begin``."""
+        return self._find("partition.begin")
+
+    def roll_window(self) -> Any:
+        """``partition.roll``."""
+        return self._find("partition.roll", ctypes.c_int64, ctypes.c_int64)
+
+    def follow_window(self) -> Any:
+        """``partition.follow``."""
+        return self._find("partition.follow", ctypes.c_int64, ctypes.c_int64)
+
+    def show_window(self) -> Any:
+        """``partition.show``."""
+        return self._find("partition.show", ctypes.c_int64, ctypes.c_void_p)
+
+    def numbers_beside(self) -> Any:
+        """``partition.numbers``."""
+        return self._find("partition.numbers", ctypes.c_int64, ctypes.c_void_p, brief=True)
+
     def _find(self, name: str, *arguments: Any, result: Any = ctypes.c_int32, brief: bool = False) -> Any:
         if name not in self._known:
             self._known[name] = self._library.function(name, result, *arguments, brief=brief)

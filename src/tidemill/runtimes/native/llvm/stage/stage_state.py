@@ -20,7 +20,7 @@ from tidemill.runtimes.native.llvm.io.python_functions import PythonFunction
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.table_reader import IndexColumns
 from tidemill.runtimes.native.llvm.queries import MapGlobal
-from tidemill.runtimes.native.llvm.stage.emit_stage import READ_MAP, drained_maps
+from tidemill.runtimes.native.llvm.stage.emit_stage import READ_MAP
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode
 from tidemill.runtimes.native.llvm.table.column_store import TableHandle
 from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
@@ -130,8 +130,7 @@ class StageState:
         for name, held in self._code.maps.items():
             if name not in passing:
                 self.maps[name] = self.make(held)
-        drained = drained_maps(self._code.stage, self._code.replaces)
-        self.journaled = [held for name, held in self.maps.items() if name not in drained]
+        self.journaled = [held for name, held in self.maps.items() if name not in self._code.drained]
         for declared in (self._code.output, self._code.read_output, self._code.row_output):
             if declared is not None:
                 output = self.outputs[declared.place.name] = OutputBuffers(declared, self._memory, self._strings)
