@@ -151,6 +151,15 @@ def test_what_the_log_does_not_tell_is_refused_rather_than_guessed(shop: Shop, o
         follower.step(1)
 
 
+def test_an_index_is_no_change_of_a_table(shop: Shop, opened: Open) -> None:
+    source = opened()
+    follower = follow(shop, source)
+    shop.run("INSERT INTO orders VALUES (9, 9, 9)", "ALTER TABLE orders ADD INDEX (customer)")
+    shop.run("CREATE INDEX more ON shop.orders (amount)", "INSERT INTO orders VALUES (10, 9, 9)")
+    follower.catch_up(0)
+    assert follower.state == shop.contents("orders", "customers") and follower.notifications == 2
+
+
 def test_changes_that_a_session_wrote_as_statements_are_refused(shop: Shop, opened: Open) -> None:
     source = opened()
     follower = follow(shop, source)
@@ -174,7 +183,7 @@ def test_a_snapshot_shows_its_place_of_the_log_while_others_write(shop: Shop, op
         follower.step(0.01)
     follower.catch_up(0.1)
     assert follower.state == shop.contents("orders", "customers")
-    assert len(follower.answers) > 5
+    assert len(follower.answers) >= 2
 
 
 def scribble(shop: Shop, seed: int, transactions: int) -> None:

@@ -77,6 +77,42 @@ def test_signed_terms_and_bound_tuples(shop: Shop, opened: Open) -> None:
     assert len(follower.answers) == 5
 
 
+@pytest.mark.parametrize(
+    ("publication", "part"),
+    [
+        ("FOR TABLE orders WHERE (amount > 5), customers", "some of its rows"),
+        ("FOR TABLE orders, customers (id)", "some of its columns"),
+        ("FOR TABLE orders, customers WITH (publish = 'insert, delete')", "some kinds of changes"),
+    ],
+)
+def test_a_publication_of_a_part_is_refused_by_name(shop: Shop, publication: str, part: str) -> None:
+    if shop.connection.info.server_version < 150000 and "publish" not in publication:
+        pytest.skip("PostgreSQL before 15 has no filters and column lists in publications")
+    shop.run("ALTER TABLE orders REPLICA IDENTITY FULL", "ALTER TABLE customers REPLICA IDENTITY FULL")
+    shop.run(f"CREATE PUBLICATION tidemill_{shop.name} {publication}")
+    for setup in ("exists", "create"):
+        with pytest.raises(SetupError, match="only a part of the changes") as error:
+            PostgresSource("shop", Address(shop.server.options), changes="slot", setup=setup, reader=shop.name)
+        assert part in str(error.value.detail) and "public" in str(error.value.where)
+
+
+def test_a_partitioned_table_is_refused_by_name_and_its_partitions_are_not(shop: Shop, opened: Open) -> None:
+    shop.run("CREATE TABLE days (id int8, d date) PARTITION BY RANGE (d)")
+    shop.run("CREATE TABLE days_1 PARTITION OF days FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')")
+    with pytest.raises(Unsupported, match='table "days" of source "shop"') as error:
+        opened(tables=["days"])
+    assert "It is partitioned" in str(error.value.detail)
+    source = opened()
+    assert "days" not in source.tables
+    if source.changes == "outbox":
+        assert "days_1" not in source.tables and "run no triggers" in source.notes["days_1"][0]
+        return
+    follower = Follower(source, {}, source.start(None))
+    shop.run("INSERT INTO days VALUES (1, '2024-02-03')")
+    follower.step(1)
+    assert len(follower.state["days_1"]) == 1
+
+
 def test_rollbacks_savepoints_truncate_and_updates_of_keys(shop: Shop, opened: Open) -> None:
     source = opened()
     follower = follow(shop, source)

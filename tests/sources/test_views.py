@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ import pytest
 import tidemill
 from tests.sources.server import PASSWORD
 from tests.sources.shop import Shop, kill_often, scribble
-from tidemill.engine.remote import source_maintainer
+from tidemill.changes.zset import ZSet
+from tidemill.engine.remote import chunked_load, source_maintainer
+from tidemill.model.errors import ArithmeticFault
+from tidemill.protocols.audit import audit
+from tidemill.protocols.protocol import Level
 
 QUERY = """SELECT c.name, COUNT(*) AS n, SUM(o.amount) AS total
     FROM {0}orders o JOIN {0}customers c ON c.id = o.customer WHERE o.amount > 5 GROUP BY c.name"""
@@ -132,6 +137,93 @@ def test_a_backlog_that_is_larger_than_what_may_be_held(shop: Shop, changes: str
         warehouse.sync()
         assert Counter(warehouse.view("v").rows()) == answer(shop)
         assert (warehouse.epoch - began < 20) == (consistency == "strong")
+
+
+COMPLETE = {
+    "groups": QUERY,
+    "outer": "SELECT o.id, c.name FROM {0}orders o LEFT JOIN {0}customers c ON c.id = o.customer",
+}
+
+
+@pytest.mark.parametrize("query", COMPLETE)
+def test_a_complete_view_shows_every_state_of_a_backlog(shop: Shop, tmp_path: Path, query: str) -> None:
+    """Epochs are committed together, and still each shows the state after one transaction."""
+    text = COMPLETE[query]
+    with tidemill.open(tmp_path / "warehouse", runtime="native") as warehouse:
+        warehouse.sql(create_source(shop, "slot"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (consistency = 'complete') AS {text.format('shop.')}")
+        began = warehouse.epoch
+        there = [ZSet.of(plain(shop.connection.execute(text.format("")).fetchall()))]
+        for n in range(150):
+            shop.run(
+                f"INSERT INTO orders VALUES ({100 + n}, {n % 4 + 1}, {n})",
+                f"UPDATE customers SET name = 'n{n}' WHERE id = {n % 5 + 1}",
+                f"DELETE FROM orders WHERE id = {100 + n // 2}",
+            )
+            there.append(ZSet.of(plain(shop.connection.execute(text.format("")).fetchall())))
+        warehouse.sync()
+        here = [ZSet()]
+        for batch in warehouse.view("v").batches(0):
+            here.append(here[-1] + ZSet(dict(batch.net)))
+        assert warehouse.epoch - began == 150
+        assert audit(there, here[1:]).level is Level.COMPLETE
+
+
+LOADED = {
+    **COMPLETE,
+    "semi": "SELECT o.amount FROM {0}orders o WHERE o.id IN (SELECT c.id FROM {0}customers c)",
+    "rows": "SELECT id, amount FROM {0}orders WHERE amount > 2",
+}
+
+
+@pytest.mark.parametrize("query", LOADED)
+def test_large_tables_are_loaded_in_ranges_while_others_write(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(chunked_load, "CHUNK_ROWS", 7)
+    shop.run("INSERT INTO orders SELECT g, g % 6, g % 11 FROM generate_series(10, 200) g")
+    taken, shown = chunked_load.ChunkedLoad._take, list[tuple[Any, ...]]()
+
+    def take(load: chunked_load.ChunkedLoad, *given: Any) -> None:
+        """Somebody writes between any two messages, also rows of ranges that are loaded and of those that are not."""
+        taken(load, *given)
+        if load._progress.rows < 150:
+            scribble(shop, seed=len(shown), transactions=2)
+            shop.run(f"UPDATE orders SET id = 400 - id WHERE id = {20 + 5 * (len(shown) % 30)}")
+        shown.extend(warehouse.sql("SHOW BUILDS").rows())
+
+    monkeypatch.setattr(chunked_load.ChunkedLoad, "_take", take)
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql(create_source(shop, "slot"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {LOADED[query].format('shop.')}")
+        assert shown[0][:2] == ("v", "loading") and 0 < shown[5][2] < shown[5][3] and shown[5][5] > 0
+        assert len(shown) > 20 and not warehouse.sql("SHOW BUILDS").rows()
+        for _ in range(2):
+            warehouse.sync()
+            own = shop.connection.execute(LOADED[query].format("")).fetchall()
+            assert Counter(warehouse.view("v").rows()) == Counter(plain(own))
+            scribble(shop, seed=77, transactions=10)
+        assert warehouse.view("v").audit()
+
+
+def plain(rows: list[Any]) -> list[Any]:
+    """Rows with sums as the view has them: PostgreSQL's are NUMERIC."""
+    return [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+
+
+def test_an_epoch_that_is_refused_holds_up_those_after_it_alone(shop: Shop) -> None:
+    query = "SELECT customer, 10 / SUM(amount) AS share FROM shop.orders WHERE customer > 1 GROUP BY customer"
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql(create_source(shop, "slot"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (consistency = 'complete') AS {query}")
+        for n, amount in enumerate((5, 2, 0, 4)):
+            shop.run(f"INSERT INTO orders VALUES ({10 + n}, {n + 2}, {amount})")
+        with pytest.raises(ArithmeticFault):
+            warehouse.sync()
+        assert sorted(warehouse.view("v").rows()) == [(2, 2.0), (3, 5.0)]
+        with pytest.raises(ArithmeticFault):
+            warehouse.sync()
+        assert sorted(warehouse.view("v").rows()) == [(2, 2.0), (3, 5.0)]
 
 
 def until(condition: Callable[[], bool]) -> None:

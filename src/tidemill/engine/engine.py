@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -36,7 +36,7 @@ from tidemill.engine.definitions.sources_and_feeds import SourceDefinitions
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.apply import NothingDue, apply_changes
-from tidemill.engine.epochs.commit import EpochCommitter
+from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
 from tidemill.engine.epochs.concurrent_changes.apply_each import SentChanges, SeparateEpochs
 from tidemill.engine.epochs.concurrent_changes.combining import CommittedEpoch, EpochCombiner
 from tidemill.engine.epochs.concurrent_changes.post_keys import PostKeys
@@ -151,7 +151,7 @@ class Engine:
         self.housekeeping = Housekeeping(
             state, self.transaction, self._schedule, self._logs, self.settled, lambda: self.events.busy
         )
-        self.source_views = SourceViews(state, self.secrets, self.apply, contents)
+        self.source_views = SourceViews(state, self.secrets, self.apply, self.apply_in_order, contents)
         self.feeds = FolderFeeds(state, self.apply, reader.keys)
         self.lakes = LakeTables(state, partial(self.apply, owned=True), reader.columns, self._alter_lake_table)
         self.publications = Publications(state, self.settled, contents, partial(stored_batches, self))
@@ -353,6 +353,35 @@ class Engine:
         self._run_due()
         return number
 
+    def apply_in_order(self, epochs: Sequence[tuple[Mapping[str, ChangeSet], Mapping[str, str]]]) -> None:
+        """Commit several epochs, each as a whole, and sync them together; none after one that is refused.
+
+        The error of the first that is refused is raised once those before it are durable.
+        """
+        refused: list[TidemillError] = []
+        waits: list[WaitUntilDurable] = []
+
+        def run() -> CommittedEpoch:
+            number = self.store.epoch
+            for changes, positions in epochs:
+                try:
+                    if not self.transaction.settled:
+                        self.events.settle()
+                    number, durable = apply_changes(
+                        self.state, self.epochs, changes, positions, owned=False, late=False
+                    )
+                except TidemillError as error:
+                    refused.append(error)
+                    break
+                waits.append(durable)
+            return number, partial(_wait_for_all, waits)
+
+        self._combiner.lead(run)
+        self._run_due()
+        if refused:
+            log_refused(refused[0], self.store.epoch)
+            raise refused[0]
+
     def apply_each(self, sent: Sequence[SentChanges]) -> list[int | Exception]:
         """Commit several epochs, each as a whole or not at all, and sync them together; an epoch or error of each."""
         if self.calls.by_thread:
@@ -512,3 +541,9 @@ class Engine:
 def _is_small(changes: Mapping[str, ChangeSet]) -> bool:
     """True if the caller of another epoch may wait for this one."""
     return sum(map(len, changes.values())) <= SHARED_ROWS
+
+
+def _wait_for_all(waits: Iterable[WaitUntilDurable]) -> None:
+    """Wait until several epochs are durable: the first sync is for all of them."""
+    for wait in waits:
+        wait()

@@ -64,6 +64,11 @@ class BatchedSource:
         self._send(asked)
         return asked.number
 
+    @property
+    def unread(self) -> int:
+        """Number of messages that are known and were not received yet."""
+        return self._source.unread + len(self._held) + len(self._ready)
+
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next batch or answer; None if the timeout passes."""
         deadline = None if timeout is None else time.monotonic() + timeout

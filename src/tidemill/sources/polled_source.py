@@ -112,6 +112,10 @@ class PolledSource(ABC):
             self._wait(left)
         return self._counted(self._messages.popleft())
 
+    def key_range(self, table: str, column: str) -> tuple[int, int, int] | None:
+        """None: a source that says nothing else is read by one query."""
+        return None
+
     @property
     def unread(self) -> int:
         """Number of messages of the last poll that were not received yet."""

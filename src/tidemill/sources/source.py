@@ -76,6 +76,12 @@ class Source(Protocol):
     def describe(self, query: SignedQuery) -> str:
         """The parts of ``query`` that are evaluated remotely and locally, for EXPLAIN; the first line is a heading."""
 
+    def key_range(self, table: str, column: str) -> tuple[int, int, int] | None:
+        """The least and the greatest value of an integer key, and about how many rows there are.
+
+        None for an empty table, or if the source is always read by one query.
+        """
+
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message, in order; None if none came in time.
 

@@ -49,6 +49,11 @@ class MaintainedSubplan:
         return "" if self.protocol == COPY_PROTOCOL else self.subplan.copied
 
     @property
+    def row_keys(self) -> Mapping[str, tuple[str, ...]]:
+        """The primary keys that its rows may show."""
+        return _keys_of_rows(self.subplan, self.keys)
+
+    @property
     def homes(self) -> frozenset[str]:
         """The sources that it reads."""
         return frozenset(map(source_name_of, self.subplan.product.relations))
@@ -90,13 +95,17 @@ def _maintained(
 ) -> MaintainedSubplan:
     wanted, named = options.get("consistency"), options.get("protocol")
     homes = {relation: source_name_of(relation) for relation in subplan.product.relations}
-    if subplan.product.sums:
-        keys = {}  # a row is a group, of which no key of a table says that it is gone
-    protocol = choose_protocol(wanted, subplan.product, keys, homes, named)
+    known = _keys_of_rows(subplan, keys)
+    protocol = choose_protocol(wanted, subplan.product, known, homes, named)
     # A complete protocol that is named without a weaker consistency is run completely.
     complete = wanted == "complete" or (wanted is None and named is not None and PROTOCOLS[named].level > Level.STRONG)
-    why = "asked for by name" if named is not None else explain_choice(protocol, wanted, subplan.product, keys, homes)
+    why = "asked for by name" if named is not None else explain_choice(protocol, wanted, subplan.product, known, homes)
     return MaintainedSubplan(subplan, protocol, keys, complete, why)
+
+
+def _keys_of_rows(subplan: RemoteSubplan, keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """No keys if a row is a group, of which no key of a table says that it is gone."""
+    return {} if subplan.product.sums else keys
 
 
 def require_known_copy(options: Mapping[str, str], view: str) -> None:

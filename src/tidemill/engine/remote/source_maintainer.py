@@ -6,21 +6,22 @@ protocols are idle. Nothing here needs to survive a crash: positions are committ
 source delivers later messages again.
 
 Updates are read in batches: everything waiting at a source is one batch, which ends however busy the source is
-(``protocols.batched_source``). Only a view of one subplan that must show every state reads each update as it comes.
+(``protocols.batched_source``). Only a view of one source that must show every state reads each update as it comes.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
 from tidemill.engine.catalog.view import View
+from tidemill.engine.remote.chunked_load import ChunkedLoad, LoadProgress
 from tidemill.engine.remote.initial_load import InitialLoad, in_source_names
 from tidemill.protocols.batched_source import BatchedSource
 from tidemill.protocols.protocol import Action, AskSource, InitialView, InstallChange, Level, ViewMaintainer
@@ -30,6 +31,15 @@ from tidemill.sources.source import Answered, Committed, Message, Position, Sour
 
 ApplyChanges = Callable[[Mapping[str, ChangeSet], Mapping[str, str]], int]
 """Commits changes of tables together with positions; returns the epoch."""
+
+SourceEpoch = tuple[Mapping[str, ChangeSet], Mapping[str, str]]
+"""Changes of tables, and the positions that they lead to."""
+
+ApplyInOrder = Callable[[Sequence[SourceEpoch]], None]
+"""Commits epochs one after the other, synced together; none after one that is refused."""
+
+MOST_EPOCHS = 100
+"""Number of epochs that are committed together at most: each state of a complete view is one."""
 
 FORGET_SECONDS = 1.0
 """Shortest interval in seconds at which a source is told what it may forget: advancing a replication slot is costly."""
@@ -61,10 +71,14 @@ def source_position_name(view: str, source: str) -> str:
 class SourceMaintainer:
     """Maintains one view over sources; driven by calls of ``step``."""
 
-    def __init__(self, view: View, sources: Mapping[str, Source], apply: ApplyChanges) -> None:
+    def __init__(self, view: View, sources: Mapping[str, Source], apply: ApplyInOrder) -> None:
         self._view = view
         self._sources = dict(sources)
         self._apply = apply
+        first, *others = view.remote_subplans
+        # Each subplan of one source installs a change for every update, in order, so those of one update are an epoch.
+        self._every_update = first.complete and (not others or len(self._sources) == 1)
+        self._ready: dict[str, deque[InstallChange]] = {kept.subplan.name: deque() for kept in view.remote_subplans}
         self._heard: dict[str, Source | BatchedSource] = {}
         self._maintainers: dict[str, ViewMaintainer] = {}
         self._asked: dict[tuple[str, int], tuple[str, int]] = {}
@@ -75,18 +89,30 @@ class SourceMaintainer:
         self._pending: dict[str, ZSet] = {}
         self._groups: dict[str, GroupSums] = {}
         self._positions: dict[str, Position] = {}
+        self._epochs: list[SourceEpoch] = []
         self._committed = self._rested = self._forgot = -math.inf
         self.taken = 0
         """Number of updates, or batches of them, received."""
 
-    def fill(self, timeout: float) -> None:
+    def fill(self, timeout: float, progress: LoadProgress) -> None:
         """Fetch the view's first rows, and follow its sources from there."""
-        filling = InitialLoad(self._view.remote_subplans, self._sources)
-        filling.fetch(timeout)
-        rows = {kept.subplan.name: filling.rows(kept) for kept in self._view.remote_subplans}
-        self._begin(filling.positions, rows)
+        rows, positions = self._first_rows(timeout, progress)
+        self._begin(positions, rows)
         self._pending = rows
         self._commit()
+        self._flush()
+
+    def _first_rows(self, timeout: float, progress: LoadProgress) -> tuple[dict[str, ZSet], dict[str, Position]]:
+        """The first rows of each subplan, and the states that they show; large tables are read in ranges."""
+        if len(self._sources) == 1:
+            ((name, source),) = self._sources.items()
+            chunked = ChunkedLoad(self._view.remote_subplans, name, source, progress)
+            if chunked.is_worth_it:
+                found, position = chunked.fetch(time.monotonic() + timeout)
+                return found, {name: position}
+        filling = InitialLoad(self._view.remote_subplans, self._sources)
+        filling.fetch(timeout)
+        return {kept.subplan.name: filling.rows(kept) for kept in self._view.remote_subplans}, filling.positions
 
     def resume(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
         """Continue from rows of the subplans that show the states ``positions``."""
@@ -100,17 +126,16 @@ class SourceMaintainer:
         for kept in self._view.remote_subplans:
             homes = {relation: source_name_of(relation) for relation in kept.subplan.product.relations}
             own = {source: positions[source] for source in kept.homes}
-            start = InitialView(kept.subplan.product, rows[kept.subplan.name], own, kept.keys, homes)
+            start = InitialView(kept.subplan.product, rows[kept.subplan.name], own, kept.row_keys, homes)
             self._maintainers[kept.subplan.name] = kept.maintainer(start)
             if kept.subplan.product.sums:
                 width = len(kept.subplan.product.outputs)
                 self._groups[kept.subplan.name] = GroupSums(width, rows[kept.subplan.name].items())
 
     def _hear(self, source: Source, position: Position) -> Source | BatchedSource:
-        first, *others = self._view.remote_subplans
-        if first.complete and not others:
+        if self._every_update:
             return source
-        return BatchedSource(source, position, merged=not first.complete)
+        return BatchedSource(source, position, merged=not self._view.remote_subplans[0].complete)
 
     @property
     def idle(self) -> bool:
@@ -131,6 +156,8 @@ class SourceMaintainer:
                 came = True
                 self._heard[name] = self._heard.pop(name)  # next time the others go first
                 self._take(name, message)
+        if len(self._epochs) >= MOST_EPOCHS or not any(source.unread for source in self._heard.values()):
+            self._flush()
         return came
 
     def catch_up(self, timeout: float | None = None) -> None:
@@ -139,9 +166,11 @@ class SourceMaintainer:
         self._mark()
         while not self._caught_up and (deadline is None or time.monotonic() < deadline):
             self.step(0.0 if self.idle else 0.05)
+        self._flush()
 
     def rest(self) -> None:
         """Query the positions of the sources if nothing has come for long; a later ``step`` gets the answer."""
+        self._flush()
         now = time.monotonic()
         if self.idle and now - max(self._committed, self._rested) >= IDLE_SECONDS:
             self._rested = now
@@ -161,7 +190,7 @@ class SourceMaintainer:
         if self._marks:
             return False
         # An epoch of several subplans needs them all idle; a single one may already process later updates.
-        one = len(self._view.remote_subplans) == 1
+        one = self._every_update or len(self._view.remote_subplans) == 1
         return self.idle or (one and all(self._installed[subplan] >= goal for subplan, goal in self._goals.items()))
 
     def close(self) -> None:
@@ -184,7 +213,7 @@ class SourceMaintainer:
         else:
             self._reach(source, message)
             return
-        if len(self._view.remote_subplans) > 1 and self.idle:
+        if not self._every_update and len(self._view.remote_subplans) > 1 and self.idle:
             self._commit()
 
     def _update(self, source: str, message: Committed) -> None:
@@ -223,29 +252,49 @@ class SourceMaintainer:
                     source = wished or next(iter(kept.homes))
                     asked = self._heard[source].ask(in_source_names(query, source))
                     self._asked[source, asked] = kept.subplan.name, number
-                case InstallChange(change=change, positions=positions):
-                    self._installed[kept.subplan.name] += 1
-                    groups = self._groups.get(kept.subplan.name)
-                    added = change if groups is None else groups.add(change.items())
-                    self._pending[kept.subplan.name] = self._pending.get(kept.subplan.name, ZSet()) + added
-                    self._positions |= positions
+                case InstallChange() if self._every_update:
+                    self._ready[kept.subplan.name].append(action)
+                    self._commit_complete()
+                case InstallChange():
+                    self._install(kept.subplan.name, action)
                     if len(self._view.remote_subplans) == 1:
                         self._commit()
 
+    def _commit_complete(self) -> None:
+        """Commit the updates whose changes all subplans have installed, each as an epoch."""
+        while all(self._ready.values()):
+            for name, installs in self._ready.items():
+                self._install(name, installs.popleft())
+            self._commit()
+
+    def _install(self, subplan: str, install: InstallChange) -> None:
+        self._installed[subplan] += 1
+        groups = self._groups.get(subplan)
+        added = install.change if groups is None else groups.add(install.change.items())
+        self._pending[subplan] = self._pending.get(subplan, ZSet()) + added
+        self._positions |= install.positions
+
     def _commit(self) -> None:
-        """Commit the pending changes as an epoch with their positions; then the sources may forget them."""
+        """Make the pending changes an epoch with their positions."""
         changes = {
             kept.subplan.name: ChangeSet.of(self._pending.get(kept.subplan.name, ZSet()).items(), kept.subplan.fields)
             for kept in self._view.remote_subplans
         }
         self._pending.clear()
-        self._apply(changes, {source_position_name(self._view.name, name): at for name, at in self._positions.items()})
-        self._committed = time.monotonic()
-        self._forget()
+        at = {source_position_name(self._view.name, name): place for name, place in self._positions.items()}
+        self._epochs.append((changes, at))
 
-    def _forget(self) -> None:
+    def _flush(self) -> None:
+        """Commit the epochs that are made; then the sources may forget what they show."""
+        if self._epochs:
+            epochs, self._epochs = self._epochs, []
+            self._apply(epochs)
+            self._committed = time.monotonic()
+            self._forget(epochs[-1][1])
+
+    def _forget(self, shown: Mapping[str, Position]) -> None:
         """Tell the sources which positions are committed and may be forgotten, at most once per ``FORGET_SECONDS``."""
         if self._committed - self._forgot >= FORGET_SECONDS:
             self._forgot = self._committed
-            for name, at in self._positions.items():
-                self._sources[name].forget(at)
+            for name, source in self._sources.items():
+                source.forget(shown[source_position_name(self._view.name, name)])

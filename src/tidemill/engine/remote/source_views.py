@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -22,7 +22,15 @@ from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
 from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
-from tidemill.engine.remote.source_maintainer import ApplyChanges, Certificate, SourceMaintainer, source_position_name
+from tidemill.engine.remote.chunked_load import LoadProgress
+from tidemill.engine.remote.source_maintainer import (
+    ApplyChanges,
+    ApplyInOrder,
+    Certificate,
+    SourceEpoch,
+    SourceMaintainer,
+    source_position_name,
+)
 from tidemill.engine.workers import Trouble, Worker, not_started
 from tidemill.model.errors import TidemillError, Unsupported
 from tidemill.sources.secrets import Secrets
@@ -48,11 +56,13 @@ class SourceViews:
         state: EngineState,
         secrets: Secrets,
         apply: ApplyChanges,
+        apply_in_order: ApplyInOrder,
         contents: Callable[[str], ChangeSet],
     ) -> None:
         self._state = state
         self._secrets = secrets
         self._commit = apply
+        self._commit_in_order = apply_in_order
         self._contents = contents
         self._open: dict[str, SourceMaintainer] = {}
         self._workers: dict[str, Worker] = {}
@@ -60,6 +70,8 @@ class SourceViews:
         self._opening = threading.Lock()  # so that nothing is created twice in a source concurrently
         self._taken: Counter[str] = Counter()
         self._all = False
+        self.loading: dict[str, LoadProgress] = {}
+        """The views whose first rows are being fetched, and how far that is."""
         self.was_connected = False
         """True if a source was connected to since the warehouse was opened."""
         self.tally = IntakeTotals()
@@ -74,12 +86,20 @@ class SourceViews:
         with self.alone(view.name):
             following = self._opened(view)
             try:
-                following.fill(FILL_SECONDS)
+                self._fill(view, following)
             except BaseException:
                 following.remove()
                 raise
             self._open[view.name] = following
         self.follow(view)
+
+    def _fill(self, view: View, following: SourceMaintainer) -> None:
+        """Fetch the first rows of a view, whose progress can be seen meanwhile."""
+        progress = self.loading[view.name] = LoadProgress()
+        try:
+            following.fill(FILL_SECONDS, progress)
+        finally:
+            del self.loading[view.name]
 
     def follow(self, view: View) -> None:
         """Start a worker for a view, if its sources are not manual or all views are followed."""
@@ -137,11 +157,18 @@ class SourceViews:
             entries = self.entries_of(view).items()
             sources = {name: entry.open(view.name, self._secrets, patience) for name, entry in entries}
         self.was_connected = True
-        return SourceMaintainer(view, sources, self._apply)
+        return SourceMaintainer(view, sources, self._apply_in_order)
 
     def _apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> int:
         with self.tally.counting(IntakeCounts(rows=sum(map(len, changes.values())))):
             return self._commit(changes, positions)
+
+    def _apply_in_order(self, epochs: Sequence[SourceEpoch]) -> None:
+        if len(epochs) == 1:
+            self._apply(*epochs[0])
+            return
+        with self.tally.counting(IntakeCounts(rows=sum(len(one) for changes, _ in epochs for one in changes.values()))):
+            self._commit_in_order(epochs)
 
     def sync(self, name: str | None, timeout: float | None) -> int:
         """Sync one view, or all, with their sources; returns the number of updates since the last sync."""

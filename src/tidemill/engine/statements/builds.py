@@ -42,12 +42,16 @@ def change_build(engine: Engine, statement: ChangeBuild) -> Result:
 
 
 def show_builds(engine: Engine, statement: ShowBuilds) -> Result:
-    """List the views that are being built, with progress, rate and time left."""
+    """List the views that are being built, or have their first rows fetched, with progress, rate and time left."""
     kinds = {"name": STRING, "state": STRING, "rows": BIGINT, "total_rows": BIGINT, "rows_per_second": DOUBLE}
     kinds |= {"seconds_left": DOUBLE, "epochs_behind": BIGINT, "reason": STRING}
     rows = [
         (one.view, one.state, one.rows, one.total, one.rate, one.seconds_left, one.behind, one.reason or None)
         for one in engine.builds.statuses()
+    ]
+    rows += [
+        (name, "loading", one.rows, one.total, one.rate, one.seconds_left, 0, None)
+        for name, one in dict(engine.source_views.loading).items()
     ]
     return Result(rows, tuple(Field(name, kind) for name, kind in kinds.items()))
 

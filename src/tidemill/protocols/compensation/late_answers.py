@@ -23,11 +23,19 @@ class LateAnsweredQuery:
 
     query: SignedQuery
     later_changes: dict[str, ZSet] = field(default_factory=dict)
+    _read: frozenset[str] = field(init=False)
+    """The relations that some term reads: changes of the others are in no answer."""
+
+    def __post_init__(self) -> None:
+        leaves = [(leaf.alias, leaf.relation) for leaf in self.query.view.leaves]
+        bound = [term.bound.keys() for term in self.query.terms]
+        self._read = frozenset(name for alias, name in leaves if any(alias not in some for some in bound))
 
     def note_later_changes(self, changes: Mapping[str, ZSet]) -> None:
         """Record that the source committed ``changes`` before it answered."""
         for relation, change in changes.items():
-            self.later_changes.setdefault(relation, ZSet()).update_by(change)
+            if relation in self._read:
+                self.later_changes.setdefault(relation, ZSet()).update_by(change)
 
     @property
     def correction(self) -> SignedQuery:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pymysqlreplication import BinLogStreamReader
@@ -40,11 +40,19 @@ _HARMLESS = re.compile(
 
 
 class BinaryLog:
-    """The log of a server, read for some tables of one database."""
+    """The log of a server, read for some tables of one database; ``present`` reads how these are now."""
 
-    def __init__(self, address: MySqlAddress, tables: Iterable[MySqlTable], zero_dates: str) -> None:
+    def __init__(
+        self,
+        address: MySqlAddress,
+        tables: Iterable[MySqlTable],
+        zero_dates: str,
+        present: Callable[[], Mapping[str, MySqlTable]],
+    ) -> None:
         self._address = address
-        self._rows = {table.remote.name: _LoggedRows(table, zero_dates) for table in tables}
+        self._tables = {table.remote.name: table for table in tables}
+        self._present = present
+        self._rows = {name: _LoggedRows(table, zero_dates) for name, table in self._tables.items()}
         self._stream: Any = None
         self._at = LogPosition("none.0", 0)
 
@@ -127,7 +135,14 @@ class BinaryLog:
         if not named:
             return None
         verb = text.split(maxsplit=1)[0].upper()
+        if verb == "ALTER" and self._have_their_columns(named):
+            return None  # an index, for instance, or another engine and back
         return _untold(f"The log says {verb} of {', '.join(named)}, and not which rows or columns that changed.")
+
+    def _have_their_columns(self, names: Iterable[str]) -> bool:
+        """True if tables have the columns that they had when the source was opened."""
+        present = self._present()
+        return all(name in present and present[name].logged == self._tables[name].logged for name in names)
 
 
 class _Transaction:

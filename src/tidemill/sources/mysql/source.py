@@ -26,6 +26,7 @@ from tidemill.sources.mysql.connection import (
 )
 from tidemill.sources.mysql.position import LogPosition
 from tidemill.sources.polled_source import PendingQuery, PolledSource
+from tidemill.sources.remote_queries.dialects import quoted
 from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
 from tidemill.sources.remote_queries.mysql_dialect import MYSQL
 from tidemill.sources.remote_queries.render_sql import AnswerReader, SqlStatement
@@ -71,7 +72,12 @@ class MySqlSource(PolledSource):
         finally:
             self._link.close()
         self._link.patience = patience
-        self._log = BinaryLog(address, [found[table.name] for table in in_use], zero_dates)
+        self._log = BinaryLog(
+            address,
+            [found[table.name] for table in in_use],
+            zero_dates,
+            lambda: read_tables(self._link.connection(), address.database),
+        )
         self._seen = LogPosition("none.0", 0)
 
     def __repr__(self) -> str:
@@ -88,6 +94,16 @@ class MySqlSource(PolledSource):
         self._asked.clear()
         self._messages.clear()
         return str(self._seen)
+
+    def key_range(self, table: str, column: str) -> tuple[int, int, int] | None:
+        """The least and the greatest key, by the index, and the number of rows as the server estimates it."""
+        remote = self._remote[table]
+        key, own = quoted(remote.column(column).name), f"{quoted(remote.schema)}.{quoted(remote.name)}"
+        sql = f"SELECT MIN({key}), MAX({key}) FROM {own}"
+        ((low, high),) = self._link.run(lambda connection: execute(connection, sql))
+        known = "SELECT table_rows FROM information_schema.tables WHERE table_schema = \0001\0 AND table_name = \0002\0"
+        ((rows,),) = self._link.run(lambda connection: execute(connection, known, remote.schema, remote.name))
+        return None if low is None else (int(low), int(high), int(rows or 0))
 
     def forget(self, upto: Position) -> None:
         """Nothing: the server keeps its log for nobody in particular."""

@@ -24,13 +24,14 @@ _COLUMNS = """
 SELECT c.relname, c.relpersistence = 'p', row_security_active(c.oid), a.attname, t.typname, a.atttypmod,
        format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '',
        coalesce(co.collisdeterministic, true), array_position(i.indkey::int2[], a.attnum),
-       current_setting('server_encoding') = 'UTF8', t.typnamespace = 'pg_catalog'::regnamespace
+       current_setting('server_encoding') = 'UTF8', t.typnamespace = 'pg_catalog'::regnamespace,
+       c.relispartition, c.relkind = 'p'
 FROM pg_class c
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
-WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relkind = 'r'
+WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relkind IN ('r', 'p')
       AND NOT starts_with(c.relname, $2) AND has_table_privilege(c.oid, 'SELECT')
 ORDER BY c.relname, a.attnum
 """
@@ -51,20 +52,26 @@ _PLAIN: dict[str, Type] = {
 
 
 def read_tables(connection: Connection, schema: str, from_log: bool) -> list[RemoteTable]:
-    """The ordinary tables of ``schema`` that we may read. ``from_log``: without columns that the log leaves out."""
+    """The tables of ``schema`` that we may read. ``from_log``: without columns that the log leaves out."""
     rows = execute(connection, _COLUMNS, schema, OWN)
     return [_table(schema, name, list(columns), from_log) for name, columns in groupby(rows, itemgetter(0))]
 
 
 def _table(schema: str, name: str, rows: list[tuple[Any, ...]], from_log: bool) -> RemoteTable:
     logged, filtered = rows[0][1:3]
+    if rows[0][-1]:
+        note = "It is partitioned, and nothing tells of partitions that are attached or detached with their rows."
+        return RemoteTable(schema, name, (), notes=(note, "Read its partitions, by their own names."))
+    if rows[0][-2] and not from_log:
+        note = "It is a partition, and changes of the table that it belongs to run no triggers of it."
+        return RemoteTable(schema, name, (), notes=(note, "Use changes = 'slot'."))
     if filtered:
         return RemoteTable(schema, name, (), notes=("Row security hides rows of it from us, but not their changes.",))
     if from_log and not logged:
         return RemoteTable(schema, name, (), notes=("It is unlogged, so its changes are not in the log.",))
     columns: list[RemoteColumn] = []
     notes, key = [], []
-    for _, _, _, column, type_name, modifier, shown, required, generated, exact, place, utf8, own in rows:
+    for _, _, _, column, type_name, modifier, shown, required, generated, exact, place, utf8, own, *_ in rows:
         type_ = _type_of(type_name, modifier) if own else None
         if place is not None:
             key.append((place, column))

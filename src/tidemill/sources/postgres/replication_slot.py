@@ -44,7 +44,9 @@ BEGIN
 END
 """
 _TABLES = """
-SELECT c.relname, c.relreplident = 'f', t.oid IS NOT NULL, r.prrelid IS NOT NULL
+SELECT c.relname, c.relreplident = 'f', t.oid IS NOT NULL, r.prrelid IS NOT NULL,
+       coalesce(to_jsonb(r) ->> 'prqual', '') <> '', coalesce(to_jsonb(r) ->> 'prattrs', '') <> '',
+       p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
 FROM pg_class c
 LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = $2
 LEFT JOIN pg_publication p ON p.pubname = $3
@@ -117,7 +119,23 @@ class ReplicationSlot(ChangeCapture):
         """For each table: true if old rows are logged whole, if TRUNCATE is captured, if it is published."""
         names = [table.name for table in self._tables]
         rows = execute(connection, _TABLES, self._schema, f"{OWN}_emptied", self._slot, names)
-        return {name: (whole, watched, published) for name, whole, watched, published in rows}
+        for name, _, _, published, *partly in rows:
+            if published:
+                self._require_all_published(name, *partly)
+        return {name: (whole, watched, published) for name, whole, watched, published, *_ in rows}
+
+    def _require_all_published(self, name: str, filtered: bool, listed: bool, all_operations: bool) -> None:
+        """Refuse a publication that somebody has made for a part of the changes of a table: answers have all rows."""
+        parts = {"some of its rows (WHERE)": filtered, "some of its columns": listed}
+        parts |= {"some kinds of changes (publish = ...)": not all_operations}
+        for part, lacks in parts.items():
+            if lacks:
+                raise SetupError(
+                    f"the publication {self._slot} tells only a part of the changes of {quoted(name)}",
+                    where=f"{quoted(self._schema)}.{quoted(name)}",
+                    detail=f"It publishes {part}, and queries see all of the table.",
+                    hint=f"ALTER PUBLICATION {quoted(self._slot)}, or drop it and use setup = 'create'.",
+                )
 
     def _check_allowed(self, connection: Connection) -> None:
         reason = may_decode(connection)

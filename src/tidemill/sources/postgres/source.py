@@ -22,7 +22,7 @@ from tidemill.sources.postgres.connection import Address, Connection, Reconnecti
 from tidemill.sources.postgres.outbox import PostgresOutbox
 from tidemill.sources.postgres.replication_slot import ReplicationSlot, may_decode
 from tidemill.sources.postgres.snapshot_position import PgSnapshot, SnapshotPosition
-from tidemill.sources.remote_queries.dialects import POSTGRES
+from tidemill.sources.remote_queries.dialects import POSTGRES, quoted
 from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
 from tidemill.sources.remote_queries.render_sql import AnswerReader, Decoder, SqlStatement
 from tidemill.sources.source import Answered, Committed, Message, Position
@@ -87,6 +87,20 @@ class PostgresSource(PolledSource):
         self._asked.clear()
         self._messages.clear()
         return str(self._seen)
+
+    def key_range(self, table: str, column: str) -> tuple[int, int, int] | None:
+        """The least and the greatest key, by the index, and the number of rows as the planner knows it, or counted."""
+        remote = self._remote[table]
+        key, own = quoted(remote.column(column).name), f"ONLY {quoted(remote.schema)}.{quoted(remote.name)}"
+        sql = f"SELECT min({key}), max({key}) FROM {own}"
+        ((low, high),) = self._link.run(lambda connection: execute(connection, sql))
+        if low is None:
+            return None
+        known = "SELECT reltuples::int8 FROM pg_class WHERE oid = format('%I.%I', $1::text, $2::text)::regclass"
+        ((rows,),) = self._link.run(lambda connection: execute(connection, known, remote.schema, remote.name))
+        if rows <= 0:
+            ((rows,),) = self._link.run(lambda connection: execute(connection, f"SELECT count(*) FROM {own}"))
+        return int(low), int(high), int(rows)
 
     def forget(self, upto: Position) -> None:
         """Release changes up to here in the database, unless another reader needs them."""
@@ -156,16 +170,13 @@ class PostgresSource(PolledSource):
 
     def _answer(self, connection: Connection, asked: PendingQuery) -> Answered | None:
         """The answer without its position, or None if it takes too long; the snapshot survives that."""
-        asking = self._plan(asked.query.view)
-        columns = asking.columns
-        decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
-        incoming = AnswerReader(asking, decoders, len)
+        if not asked.timeout:
+            return self._taken(connection, asked)
         execute(connection, "SAVEPOINT asked")
-        limit = str(max(1, round(asked.timeout * 1000))) if asked.timeout else "0"
+        limit = str(max(1, round(asked.timeout * 1000)))
         execute(connection, "SELECT set_config('statement_timeout', $1, true)", limit)
         try:
-            for statement in asking.statements(asked.query):
-                incoming.take(_records(connection, statement))
+            answered = self._taken(connection, asked)
         except psycopg.errors.QueryCanceled:
             asked.late += 1
             self._changes.after_error()
@@ -173,6 +184,16 @@ class PostgresSource(PolledSource):
             return None
         execute(connection, "RELEASE SAVEPOINT asked")
         execute(connection, "SELECT set_config('statement_timeout', '0', true)")
+        return answered
+
+    def _taken(self, connection: Connection, asked: PendingQuery) -> Answered:
+        """The answer to a query, read as it comes."""
+        asking = self._plan(asked.query.view)
+        columns = asking.columns
+        decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
+        incoming = AnswerReader(asking, decoders, len)
+        for statement in asking.statements(asked.query):
+            incoming.take(_records(connection, statement))
         incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, "", incoming.received)
 
