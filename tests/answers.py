@@ -82,12 +82,14 @@ class Answers:
 
     def evaluator(self) -> Bags:
         """By ``algebra.evaluate``: the meaning of the algebra."""
-        known = dict(self.rows)
-        if self.now is not None:
-            known[WALL_CLOCK.relation] = ZSet.of([(self.now,)])
+        known = dict(self.rows) | self.clock_rows()
         for name, relation in self.relations.items():
             known[name] = evaluate(relation, known)
         return {name: known[name] for name in self.queries}
+
+    def clock_rows(self) -> Bags:
+        """The row of the wall clock, once it has been set."""
+        return {} if self.now is None else {WALL_CLOCK.relation: ZSet.of([(self.now,)])}
 
     def duckdb(self, connection: DuckDBPyConnection | None = None, *, leaving: Set[str] = frozenset()) -> Bags:
         """By DuckDB, from the transpiled SQL; its numbers may be of other types; ``leaving`` out some views.

@@ -26,7 +26,7 @@ from tidemill.model.errors import UnknownName
 from tidemill.serving.cli.bench_runner import BenchmarkOptions
 
 SCALE = 0.01
-METRICS = {"rows", "merge_s", "refresh_s", "read_s", "epoch_s", "publish_s", "command_s", "first_s"} | {
+METRICS = {"rows", "merge_s", "refresh_s", "read_s", "epoch_s", "publish_s", "command_s", "first_s", "warm_up_s"} | {
     f"bytes_{what}" for what in ("changed", "stored", "published", "ratio")
 }
 

@@ -97,8 +97,9 @@ def test_extremes_are_the_same_where_nothing_is_taken_away(
     ("length", "calls", "method"),
     [
         (60, (("sum", "loss"),), "subtract"),
-        (60, (("max", "loss"),), "intervals"),
-        (3, (("max", "loss"),), "panes"),
+        (2000, (("max", "loss"),), "intervals"),
+        (60, (("max", "loss"),), "panes"),
+        (3, (("max", "loss"),), "direct"),
         (60, (("sum", "share"),), "rolling"),
         (60, (("mode", "loss"),), "rolling"),
     ],

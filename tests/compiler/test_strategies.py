@@ -63,7 +63,7 @@ def test_errors_list_it_and_its_option() -> None:
     with tidemill.open() as warehouse:
         warehouse.sql("CREATE TABLE orders (id INT PRIMARY KEY, day INT)")
         with pytest.raises(Unsupported, match="unknown option") as caught:
-            warehouse.sql("CREATE MATERIALIZED VIEW v WITH (color = 'red') AS SELECT day FROM orders")
+            warehouse.sql("CREATE MATERIALIZED VIEW v WITH (hue = 'red') AS SELECT day FROM orders")
     assert caught.value.hint is not None
     assert "paint: red or blue, for strategy toy" in caught.value.hint
     assert "partition, toy;" in caught.value.hint

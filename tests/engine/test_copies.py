@@ -199,11 +199,13 @@ def _run(death: str, *arguments: str) -> int:
 def test_copies_are_consistent_beside_a_writer_that_vacuums(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.integration.balancing", str(tmp_path / "w"), "600", "7"]
     with subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None and writer.stdout.readline() == "open\n"
-        for turn in range(3):
-            tidemill.clone(tmp_path / "w", tmp_path / f"c{turn}")
-            tidemill.backup(tmp_path / "w", tmp_path / "backups", keep=2)
-        writer.kill()
+        try:
+            assert writer.stdout is not None and writer.stdout.readline() == "open\n"
+            for turn in range(3):
+                tidemill.clone(tmp_path / "w", tmp_path / f"c{turn}")
+                tidemill.backup(tmp_path / "w", tmp_path / "backups", keep=2)
+        finally:
+            writer.kill()
     tidemill.restore(tmp_path / "backups", tmp_path / "r")
     for name in ("c0", "c1", "c2", "r"):
         with opened(tmp_path / name) as copy:

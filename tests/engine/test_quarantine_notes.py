@@ -95,6 +95,7 @@ OTHERS_OF_WAREHOUSES = {
     "apply apply_each upsert delete load feed replay replay_late stream sync": "changes of tables",
     "attach detach publish": "tested by themselves",
     "status": "it says so of each view",
+    "advance_clock tick_clock clocks": "instants, and the epoch that they begin",
     "activity advance before_spark builds check_files close compact costs epoch flush follow forecast has_objects": "",
     "in_transaction plans positions refreshes register_aggregate register_function release schedule spark": "",
     "state_sizes statistics tables taken transaction troubles use_functions_of vacuum view_costs views SHOWN_AS": "",
@@ -123,7 +124,7 @@ OTHER_STATEMENTS = {
     "DeclareVariable DescribeFunction DescribeHistory DropFunction DropVariable ShowFunctions ShowSchemas": "",
     "UseSchema AlterTable Analyze ChangeBuild Drop ExplainDefinition RefreshTable ReplayLate ReleaseErrors": "",
     "GrantPrivileges RevokePrivileges ShowGrants ShowBuilds ShowFeeds ShowCreate ShowPlans ShowRefreshes": "",
-    "ShowCosts ShowState ShowSources ShowStatistics ShowTables ShowStages PromoteStage DropStage AlterSync": "",
+    "ShowClocks ShowCosts ShowState ShowSources ShowStatistics ShowTables ShowStages PromoteStage DropStage AlterSync": "",
     "ExplainQuery": "a plan, no rows",
 }
 

@@ -22,11 +22,15 @@ QUERIES = {
     "e": "SELECT k, SUM(n) AS n FROM s[i-1 .. i] GROUP BY k",
 }
 
+METHODS = {"c": "panes", "d": "panes"}
+"""The methods of windows that would else be made of their rows alone."""
+
 
 def define(wh: tidemill.Warehouse, kind: str, *names: str, more: str = "") -> None:
     wh.sql(f"CREATE {kind} IF NOT EXISTS s (ts TIMESTAMP, k INT, n INT) PARTITION BY ts EVERY 1 MINUTE {more}")
     for name in names:
-        wh.sql(f"CREATE MATERIALIZED VIEW {name} AS UPDATE {name}[i] AS {QUERIES[name]}")
+        method = f"WITH (method = '{METHODS[name]}')" if name in METHODS else ""
+        wh.sql(f"CREATE MATERIALIZED VIEW {name} {method} AS UPDATE {name}[i] AS {QUERIES[name]}")
 
 
 def shares(wh: tidemill.Warehouse) -> dict[str, set[str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tidemill.algebra.aggregates.call import AggregateCall
-from tidemill.algebra.aggregates.registry import aggregate_type, finalize, partial_sums
+from tidemill.algebra.aggregates.registry import aggregate_type, finalize, function_of, partial_sums
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Project
@@ -93,7 +93,8 @@ def _is_summed(call: AggregateCall) -> bool:
     """True if a call is computed from sums that are exact whoever adds them up."""
     if call.function not in _SUMS or call.distinct or call.others or call.order:
         return False
-    return call.function == "count" or (call.argument is not None and _is_exact(call.argument.type))
+    counts = not function_of(call).nullable
+    return counts or (call.argument is not None and _is_exact(call.argument.type))
 
 
 def _is_exact(of: Type) -> bool:

@@ -32,8 +32,9 @@ GENERATED = 200
 
 def _compared(answers: Answers, counts: Counter[str], seen: set[type]) -> list[str]:
     """The views whose rows differ between the evaluator and DuckDB."""
-    known = dict(answers.rows)
+    known = dict(answers.rows) | answers.clock_rows()
     fields = {name: answers.fields(name) for name in (*answers.tables, *answers.queries)}
+    fields |= {name: clock.fields for name, clock in answers.clocks.items()}
     wrong = []
     for name, relation in answers.relations.items():
         known[name] = evaluate(push_down_filters(relation), known)

@@ -54,7 +54,8 @@ class AggregateFunction:
     ``sums``: how it is computed from sums, so that a deletion costs the same as an insertion. Without them it needs
     the multiset of the values of its group, and then:
     ``end``: it is found at an end of the multiset, in the order of its first argument or ``by_second``.
-    ``positions``: the positions that it reads of so many values in ascending order.
+    ``positions``: the positions that it reads of so many values in ascending order; ``interpolates``: its value lies
+    between those at two of them.
     ``merges``: the aggregate of the aggregates of disjoint groups is that of all of them.
 
     ``over_one_row``: an expression for the value over a single row.
@@ -80,6 +81,7 @@ class AggregateFunction:
     end: MultisetEnd | None = None
     by_second: bool = False
     positions: Callable[[AggregateCall, int], set[int]] | None = None
+    interpolates: bool = False
     merges: bool = False
     over_one_row: Callable[[AggregateCall], Scalar] | None = None
     moving: Callable[[AggregateCall], MovingAggregate | None] | None = None

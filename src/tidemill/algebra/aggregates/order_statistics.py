@@ -122,7 +122,11 @@ def percentile_type(argument: Type | None) -> Type | None:
 ORDER_STATISTICS = (
     AggregateFunction("mode", same_type, _mode, depends_on_order=True),
     AggregateFunction(
-        "percentile_cont", percentile_type, partial(_percentile, _between), positions=partial(_positions, _around)
+        "percentile_cont",
+        percentile_type,
+        partial(_percentile, _between),
+        positions=partial(_positions, _around),
+        interpolates=True,
     ),
     AggregateFunction("percentile_of_frequencies", percentile_type, _of_frequencies, required=ALL_ARGUMENTS),
     AggregateFunction(

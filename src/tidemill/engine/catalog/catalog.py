@@ -506,12 +506,13 @@ class Catalog:
         if self.lakes:
             for name in self.lakes.keys() & tables:
                 raise self.lakes[name].not_changed_here()
-        for name in self.clocks.keys() & tables:
-            raise Unsupported(
-                f'"{name}" cannot be changed',
-                detail="It is a clock, which goes forward alone.",
-                hint="Use wh.advance_clock().",
-            )
+        if self.clocks:
+            for name in self.clocks.keys() & tables:
+                raise Unsupported(
+                    f'"{name}" cannot be changed',
+                    detail="It is a clock, which goes forward alone.",
+                    hint="Use wh.advance_clock().",
+                )
         if self.guarded:
             for name in tables:
                 if self.owner_of_errors(name) is not None:

@@ -225,7 +225,7 @@ def _group_keys(stage: Stage, multiset: Map, read: MultisetRead) -> tuple[Field,
 
 def is_median(call: AggregateCall, type_: Type) -> bool:
     """True if an aggregate is one percentile between two numbers."""
-    if call.function != "percentile_cont" or call.distinct or call.of != t.DOUBLE:
+    if not function_of(call).interpolates or call.distinct or call.of != t.DOUBLE:
         return False
     return not isinstance(call.parameters[0], tuple) and isinstance(type_, t.Integral | t.Floating)
 
