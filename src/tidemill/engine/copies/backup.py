@@ -31,7 +31,7 @@ from tidemill.storage.vacuumed_files import find_vacuumed
 
 __all__ = ["BackupReport", "CopyReport", "backup", "backups", "clone", "restore"]
 
-RETRIES = 5
+RETRIES = 20
 """Number of times that a copy starts again because files were vacuumed meanwhile."""
 
 T = TypeVar("T")
