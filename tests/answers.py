@@ -26,6 +26,7 @@ from tidemill.changes.arrow import arrow_schema, arrow_type, from_arrow, to_arro
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.frontends.viewdf.partition_by import view_partitioning
 from tidemill.model import types as t
 from tidemill.model.clocks import WALL, Clock
 from tidemill.model.coerce import coerce, coerce_row
@@ -61,12 +62,13 @@ class Answers:
         self.rows[table.name] = ZSet()
         self._cut(table.name, table.partitioning)
 
-    def define(self, name: str, query: str) -> None:
+    def define(self, name: str, query: str, partitions: str | None = None) -> None:
         clock = ClockReads.wall()
         translated = translate(query, self._known(), name=name, partitionings=self.partitionings, clock=clock)
         self.relations[name] = translated.relation
         self.queries[name] = query
-        self._cut(name, translated.partitioning)
+        cut = None if partitions is None else view_partitioning(name, partitions, translated.relation.fields)
+        self._cut(name, cut or translated.partitioning)
 
     def _cut(self, name: str, partitioning: Partitioning | None) -> None:
         if partitioning is not None:

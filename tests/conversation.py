@@ -6,6 +6,7 @@ line                                  meaning
 ``table orders (id INT, ...)``        a table; ``stream`` likewise, both perhaps with PARTITION BY
 ``view SELECT ...``                   the view; ``view name AS SELECT ...`` where there are several
 ``view UPDATE v[i] AS ...``           a view by partitions; other systems do not know such, and are not asked
+``view v PARTITION BY ts EVERY ...``  a view whose rows fall into partitions, with AS and its query behind
 ``+ orders 1, ann``                   a row arrives; ``- orders 1, ann`` leaves; ``+3 orders ...`` three times
 ``sql UPDATE orders SET ...``         a statement, an epoch of its own
 ``clock 2024-01-01 10:00:00``         the wall clock advances; before the views it begins there (in a file ``alone``)
@@ -61,6 +62,7 @@ class Step:
     declare: str = ""
     views: list[tuple[str, str]] = field(default_factory=list)
     changes: list[Line] = field(default_factory=list)
+    partitions: dict[str, str] = field(default_factory=dict)
     sql: str = ""
     clock: str = ""
     expected: list[Line] = field(default_factory=list)
@@ -186,12 +188,14 @@ class _Reader:
         return self._to.steps[-1]
 
     def _view(self, number: int, text: str) -> None:
-        named = re.fullmatch(r"(\w+) AS (.*)", text, flags=re.DOTALL)
-        name, query = (named[1], named[2]) if named else (ONLY_VIEW, text)
+        named = re.fullmatch(r"(\w+)(?: PARTITION BY (\w+ EVERY [\w ]+?))? AS (.*)", text, flags=re.DOTALL)
+        name, partitions, query = (named[1], named[2], named[3]) if named else (ONLY_VIEW, None, text)
         self._views.append(name)
         together = self._to.steps and self._to.steps[-1].views and not self._expecting
         step = self._to.steps[-1] if together else self._step(number)
         step.views.append((name, query))
+        if partitions:
+            step.partitions[name] = partitions
 
     def _gap(self, text: str) -> None:
         where, _, error = text.partition(":")[0].partition(" ")

@@ -154,7 +154,7 @@ REFUSED: list[tuple[str, type[TidemillError], str]] = [
     ("ALTER VIEW v SET (refresh = 'sometimes')", Unsupported, "is no refresh rule"),
     ("ALTER VIEW v SET (on_error = 'ignore')", Unsupported, "It is one of: refuse"),
     ("ALTER VIEW v SET (on_error = 'quarantine', refresh = 'deferred')", Unsupported, "cannot have on_error"),
-    ("ALTER VIEW v SET (retain = '2 days')", Unsupported, "is not made by partitions"),
+    ("ALTER VIEW v SET (retain = '2 days')", Unsupported, "has no partitions"),
     ("ALTER VIEW v SET (publish = 'delta')", Unsupported, "has no location"),
     ("ALTER VIEW v SET (weight = 0)", Unsupported, "cannot have the weight"),
     ("ALTER VIEW plain SET (weight = 2)", Unsupported, "is not materialized"),

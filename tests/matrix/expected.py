@@ -85,7 +85,7 @@ def _take(step: Step, rows: list[tuple[str, int, Row]], answers: Answers, wareho
     if step.clock:
         answers.set_clock(step.clock)
     for name, query in step.views:
-        answers.define(name, query)
+        answers.define(name, query, step.partitions.get(name))
     for table, weight, row in rows:
         answers.rows[table].update_by(ZSet({row: weight}))
     if warehouse is not None:

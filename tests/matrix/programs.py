@@ -133,5 +133,5 @@ def _answers(path: Path) -> Answers:
             assert isinstance(statement, CreateTable)
             answers.declare(statement.table)
         for name, query in step.views if not step.error else ():
-            answers.define(name, query)
+            answers.define(name, query, step.partitions.get(name))
     return answers

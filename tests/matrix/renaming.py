@@ -43,6 +43,7 @@ def _renamed_step(step: Step, conversation: Conversation) -> Step:
         step,
         declare=renamed_table(step.declare, names, prefix),
         views=[(prefix + name, renamed_query(query, names, prefix)) for name, query in step.views],
+        partitions={prefix + name: text for name, text in step.partitions.items()},
         changes=[_renamed_line(line, prefix) for line in step.changes],
         sql=renamed_query(step.sql, names, prefix),
         expected=[_renamed_line(line, prefix) for line in step.expected],

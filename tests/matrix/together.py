@@ -111,7 +111,9 @@ class Talk:
         if step.declare:
             self.warehouse.sql(step.declare)
         for name, query in step.views:
-            self.warehouse.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = '{self._strategy}') AS {query}")
+            clause = f" PARTITION BY {step.partitions[name]}" if name in step.partitions else ""
+            options = f"WITH (strategy = '{self._strategy}')"
+            self.warehouse.sql(f"CREATE MATERIALIZED VIEW {name}{clause} {options} AS {query}")
         if step.sql:
             self.warehouse.sql(step.sql)
         if step.clock:

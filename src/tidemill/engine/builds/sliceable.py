@@ -48,7 +48,7 @@ def why_not_by_changes(catalog: Catalog, view: View) -> str:
         return "It has serve = 'subscribe', and its log of changes would begin with those of the build."
     if view.query[:6].lower() == "define":
         return "It is written in OQL, and objects are read from their classes."
-    if view.partitioning is not None:
+    if view.is_made_by_partitions:
         return "It is made by partitions."
     if view.quarantines:
         return "It has on_error = 'quarantine', and a build that meets a bad row stops."
@@ -63,10 +63,12 @@ def why_not_by_changes(catalog: Catalog, view: View) -> str:
 def why_not_over(catalog: Catalog, name: str) -> str:
     """The reason why no view over a table or view can be built from its stored rows; empty if it can."""
     entry = catalog.entry(name)
-    if entry.partitioning is not None and (isinstance(entry, View) or entry.partitioning.lateness is not None):
-        return f'It reads "{name}", which {"is made by partitions" if isinstance(entry, View) else "has LATENESS"}.'
     if isinstance(entry, View):
+        if entry.is_made_by_partitions or entry.forgets:
+            return f'It reads "{name}", which {"forgets rows" if entry.forgets else "is made by partitions"}.'
         return f'It reads "{name}", whose rows are not stored.' if entry.computed_on_read else ""
+    if entry.partitioning is not None and entry.partitioning.lateness is not None:
+        return f'It reads "{name}", which has LATENESS.'
     if not entry.kept or entry.forgets:
         return f'It reads "{name}", whose rows are not all kept.'
     if entry.append_only and any(reference.table == name for reference in entry.references):

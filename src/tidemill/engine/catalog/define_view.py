@@ -39,10 +39,10 @@ from tidemill.engine.catalog.view_instances import instance_classes, is_identifi
 from tidemill.engine.catalog.view_options import (
     error_policy,
     optimization_goal,
+    partitioning_of,
     require_known_options,
     requires_incremental,
     static_tables,
-    with_retention,
 )
 from tidemill.model.clocks import is_clock
 from tidemill.model.errors import Unsupported
@@ -127,7 +127,7 @@ def define_view(
         program = compile_from(start)
     if requires_incremental(options, name):
         require_incremental(program)
-    cut = with_retention(options, name, translated.partitioning)
+    cut = partitioning_of(options, name, program.stages[-1].output, translated.partitioning)
     view = View(
         name,
         query,
@@ -188,7 +188,7 @@ def _why_no_quarantine(catalog: Catalog, view: View) -> str:
         return "It is built in the background, in slices that are not looked at group by group."
     if view.computed_on_read:
         return f"It has serve = '{view.serve.value}': its rows are computed when they are read."
-    if view.remote_subplans or view.partitioning is not None:
+    if view.remote_subplans or view.is_made_by_partitions:
         return "It reads sources, or is made by partitions."
     if any(map(is_clock, view.inputs)):
         return "It compares its rows with a clock."

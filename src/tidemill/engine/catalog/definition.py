@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.sql.table_references import quoted
+from tidemill.compiler.frontends.viewdf.partition_by import PARTITION_OPTION
 from tidemill.engine.catalog.ddl import options_clause
 from tidemill.engine.catalog.publication import OWNER
 from tidemill.engine.catalog.remote_subplans import ASKED
@@ -14,7 +15,9 @@ __all__ = ["view_definition"]
 def view_definition(view: View) -> str:
     """The statement that creates a view, over the tables as they are now."""
     options = {name: value for name, value in view.options.items() if name not in (OWNER, ASKED)}
-    clause = f" WITH {options_clause(options)}" if options else ""
+    partitions = options.pop(PARTITION_OPTION, "")
+    clause = f" PARTITION BY {partitions}" if partitions else ""
+    clause += f" WITH {options_clause(options)}" if options else ""
     if view.query[:6].lower() == "define":
         define, name, rest = view.query.split(maxsplit=2)
         return f"{define} {name}{clause} {rest}"

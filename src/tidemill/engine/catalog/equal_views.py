@@ -15,11 +15,13 @@ def equal_view(view: View, views: Mapping[str, View]) -> View | None:
 
     Both must be immediate. Views by partitions name themselves in their text, so they are equal to no other.
     """
-    if view.refresh.deferred or view.partitioning is not None or view.remote_subplans or view.order:
+    if view.refresh.deferred or view.is_made_by_partitions or view.remote_subplans or view.order:
         return None
     form = view.canonical_form
     for other in takewhile(lambda other: other.name != view.name, views.values()):
-        alike = other.options == view.options and other.fields == view.fields and other.partitioning is None
+        alike = (
+            other.options == view.options and other.fields == view.fields and other.partitioning == view.partitioning
+        )
         alike = alike and other.columns == view.columns  # their texts are compiled over the same columns
         if form is not None and alike and not other.order and other.canonical_form is form:
             return other

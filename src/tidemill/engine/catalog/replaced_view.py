@@ -20,7 +20,7 @@ from tidemill.model.errors import SqlError, Unsupported
 from tidemill.model.types import Field
 from tidemill.program.text import layout_text
 
-__all__ = ["ReplacedView", "has_columns_of", "made_for_growth", "require_acyclic"]
+__all__ = ["ReplacedView", "has_columns_of", "made_for_growth", "require_acyclic", "require_same_partitions"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,18 @@ def require_acyclic(catalog: Catalog, new: View) -> None:
                 detail=f'"{name}" reads "{new.name}", directly or through other views.',
                 hint="Replace that one first, or read what it reads.",
             )
+
+
+def require_same_partitions(catalog: Catalog, old: View, new: View) -> None:
+    """Refuse other partitions for a view that others read by partitions: these would mean something else."""
+    before, after = ((cut.column, cut.every) if (cut := view.partitioning) else None for view in (old, new))
+    readers = [view.name for view in catalog.readers(old.name) if view.is_made_by_partitions]
+    if before != after and readers:
+        raise Unsupported(
+            f'"{old.name}" cannot have other partitions',
+            detail=f"It is read by {', '.join(readers)}, which {'is' if len(readers) == 1 else 'are'} made of these.",
+            hint="Drop those first, and create them again.",
+        )
 
 
 def _with(catalog: Catalog, new: View) -> Catalog:

@@ -131,7 +131,7 @@ def _are_refreshed_together(view: View, owner: View, views: Mapping[str, View]) 
     """True if two views always see the same changes at the same time."""
     if not view.refresh.deferred and not owner.refresh.deferred:
         return True
-    if view.partitioning is None or owner.partitioning is None:
+    if not (view.is_made_by_partitions and owner.is_made_by_partitions):
         return False
     together = view.refresh.scheduled and owner.refresh.scheduled and set(view.inputs) == set(owner.inputs)
     return together and views.keys().isdisjoint(view.inputs)

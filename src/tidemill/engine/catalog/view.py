@@ -14,6 +14,7 @@ from tidemill.algebra.relational.walk import scans, walk_all
 from tidemill.algebra.user_functions import functions_in
 from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.compiler.frontends.viewdf.partition_by import PARTITION_OPTION
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
@@ -147,6 +148,11 @@ class View:
         if epoch is None or epoch >= self.columns_since:
             return self.fields
         return next(former.fields for former in self.former if epoch <= former.until)
+
+    @property
+    def is_made_by_partitions(self) -> bool:
+        """True if its query says what a partition is made of. Of others with partitions, rows fall into these."""
+        return self.partitioning is not None and PARTITION_OPTION not in self.options
 
     @property
     def forgets(self) -> bool:

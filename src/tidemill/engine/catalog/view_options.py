@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import GOALS
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
+from tidemill.compiler.frontends.viewdf.partition_by import PARTITION_OPTION, view_partitioning
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.choices import nearest_choice
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
+from tidemill.model.types import Field
 
 VIEW_OPTIONS = {
     "build": "now, or background: filled in slices while changes go on",
@@ -20,7 +22,8 @@ VIEW_OPTIONS = {
     "keep": "how many epochs of changes stay, for serve subscribe",
     "method": "auto, direct, panes, prefix, subtract, intervals or rolling, for sliding windows",
     "static": "tables that never change while the view is there, separated by commas",
-    "retain": "how long its partitions stay, such as 2 days; for views by partitions",
+    PARTITION_OPTION: "ts EVERY 1 MINUTE: the column and the length by which its rows fall into partitions",
+    "retain": "how long its partitions stay, such as 2 days; for views with partitions",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred, scheduled or every N seconds, minutes, hours",
     "weight": "how much its staleness counts beside that of other scheduled views",
@@ -120,6 +123,21 @@ def kept_epochs(options: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
+def partitioning_of(
+    options: Mapping[str, str], name: str, fields: Sequence[Field], made_by: Partitioning | None
+) -> Partitioning | None:
+    """The partitioning of a view with these columns: that which it is ``made_by``, or that of the option
+    ``partition_by``; with the retention of the option ``retain``."""
+    text = options.get(PARTITION_OPTION)
+    if text is not None and made_by is not None:
+        raise Unsupported(
+            f'view "{name}" cannot have PARTITION BY a column',
+            detail=f"It is made by partitions, EVERY {format_duration(made_by.every)} of {made_by.column}.",
+            hint="Leave it out: other views read the partitions of this one as it is.",
+        )
+    return with_retention(options, name, made_by if text is None else view_partitioning(name, text, fields))
+
+
 def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | None) -> Partitioning | None:
     """The partitioning of a view, with the retention of the option ``retain``."""
     if "retain" not in options:
@@ -128,10 +146,8 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
     if cut is None or length <= 0 or length % cut.every:
         raise Unsupported(
             f'view "{name}" cannot retain "{options["retain"]}"',
-            detail="It is not made by partitions."
-            if cut is None
-            else f"Its partitions are {format_duration(cut.every)} long.",
-            hint="Views by partitions can retain a number of these: retain = '2 days'.",
+            detail="It has no partitions." if cut is None else f"Its partitions are {format_duration(cut.every)} long.",
+            hint="Views with partitions can retain a number of these: retain = '2 days'.",
         )
     return replace(cut, retain=length)
 

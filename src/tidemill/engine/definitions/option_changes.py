@@ -14,6 +14,7 @@ from tidemill.compiler.plan import ALTERED
 from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS, Publication, with_publication
+from tidemill.engine.catalog.replaced_view import require_same_partitions
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.view import View
 from tidemill.engine.catalog.view_options import PLAN_OPTIONS, error_policy, require_alterable_options
@@ -108,6 +109,7 @@ class OptionChanges:
     def _require_possible(self, before: View, options: Mapping[str, str]) -> None:
         """Refuse options that mean nothing for a view, and those under which its rows would not be what they are."""
         after = self._compiled(before, options, plans=False)
+        require_same_partitions(self._state.catalog, before, after)
         if before.quarantines and not after.quarantines and self._has_held_rows(before):
             raise Unsupported(
                 f'view "{before.name}" is in quarantine',

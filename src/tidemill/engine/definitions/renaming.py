@@ -121,7 +121,7 @@ class Renaming:
 
 def _is_sql(view: View) -> bool:
     """True for a view whose definition is one query in SQL."""
-    return view.partitioning is None and not view.is_oql
+    return not view.is_made_by_partitions and not view.is_oql
 
 
 def _rename_entry(catalog: Catalog, entry: Table | View, names: Mapping[str, str]) -> None:

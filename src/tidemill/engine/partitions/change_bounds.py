@@ -44,7 +44,7 @@ class CatalogExpiry:
     def _add_partitions(self, view: View) -> None:
         """A view whose partitions are made from those of its inputs alone is open where they are."""
         cut = view.partitioning
-        if cut is None or (cut.column,) in self.expiry.bounds.get(view.name, {}):
+        if cut is None or not view.is_made_by_partitions or (cut.column,) in self.expiry.bounds.get(view.name, {}):
             return
         inputs = [self.changeable_from(name) for name in view.inputs]
         partitions_of_own = any(_makes_partitions(stage) for stage in view.full_program.stages)

@@ -49,7 +49,7 @@ def partitions_of(
     if cut is None or not cut.is_cut:
         raise Unsupported(
             f'"{entry.name}" is not cut into partitions',
-            hint="A table is declared with PARTITION BY ts EVERY 1 MINUTE, a view defined by UPDATE v[i] AS.",
+            hint="Tables and views have partitions by PARTITION BY ts EVERY 1 MINUTE, views also by UPDATE v[i] AS.",
         )
     if isinstance(entry, Table) and not entry.kept:
         raise Unsupported(

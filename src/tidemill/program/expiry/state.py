@@ -178,7 +178,9 @@ class StateExpiry:
         keys = map_.keys[: emission.width]
         tail = _tail(keys, reach)
         if isinstance(emission.rows, Match):
-            self.bounds[stage.name] = {}
+            # A run that comes to nothing lets the search go back to rows before the change.
+            if not emission.rows.overlaps or bound.nulls:
+                self.bounds[stage.name] = {}
             tail = GroupTail(keys, taken=_taken(emission.rows, map_))
         return MapExpiry(stage, map_, _entries(map_, path, int(bound.low) - reach.back, tail))
 

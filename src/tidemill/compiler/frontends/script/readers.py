@@ -58,7 +58,13 @@ from tidemill.compiler.frontends.sql.grammar.statement_cursor import (
 )
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
-from tidemill.compiler.frontends.viewdf.partition_by import at_partitioning, read_partitioning
+from tidemill.compiler.frontends.viewdf.partition_by import (
+    PARTITION_OPTION,
+    at_partition_by,
+    at_partitioning,
+    read_partitioning,
+    read_view_partitions,
+)
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 KNOWN_STATEMENTS = (
@@ -143,9 +149,9 @@ def _as_table(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
-    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query``, or by partitions.
+    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [clauses] AS query``, or by partitions.
 
-    A replacement may end with ``CASCADE``.
+    The clauses are ``PARTITION BY column EVERY length`` and ``WITH (options)``. A replacement may end with ``CASCADE``.
     """
     or_replace = cursor.tokens[1].text.upper() == "OR"
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -156,7 +162,7 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
             where=cursor.place,
             hint="Name them in the SELECT list, with AS.",
         )
-    options = read_options(cursor) if cursor.accept("WITH") else {}
+    options = read_view_clauses(cursor)
     cursor.expect("AS")
     cascade = or_replace and take_cascade(cursor)
     query = cursor.text(cursor.position) if cursor.rest else ""
@@ -164,13 +170,25 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
     return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace, cascade)
 
 
+def read_view_clauses(cursor: StatementCursor) -> dict[str, str]:
+    """``[PARTITION BY column EVERY length] [WITH (options)]``, in any order, as options."""
+    options: dict[str, str] = {}
+    while at_partition_by(cursor) or cursor.sees("WITH"):
+        place = cursor.place
+        given = read_options(cursor) if cursor.accept("WITH") else {PARTITION_OPTION: read_view_partitions(cursor)}
+        for name in options.keys() & given.keys():
+            raise ParseError(f'option "{name}" is given twice', where=place)
+        options |= given
+    return options
+
+
 def read_define(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
-    """``DEFINE name[()] [WITH (options)] AS query``: a view whose query is in OQL, over objects."""
+    """``DEFINE name[()] [clauses] AS query``: a view whose query is in OQL, over objects."""
     name = cursor.name("view")
     if cursor.accept("("):
         cursor.expect(")")
     begun = cursor.position
-    options = read_options(cursor) if cursor.accept("WITH") else {}
+    options = read_view_clauses(cursor)
     head = cursor.tokens[begun - 1].end + 1
     cursor.expect("AS")
     cursor.next("a query")
@@ -234,19 +252,20 @@ def read_alter_sync(cursor: StatementCursor, place: TextLocation) -> st.AlterSyn
 
 
 def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
-    """``CREATE VIEW``: a query that is read under a name; one that is defined by partitions is maintained."""
+    """``CREATE VIEW``: a query that is read under a name; one that has partitions is maintained."""
     if _defines_partitions(cursor):
         return read_create_view(cursor, place)
     return read_named_query(cursor, place)
 
 
 def _defines_partitions(cursor: StatementCursor) -> bool:
-    """True if what follows the first AS is a definition by partitions."""
+    """True if PARTITION BY comes before the first AS, or a definition by partitions after it."""
     words = [token.token_type for token in cursor.tokens]
     if TokenType.ALIAS not in words:
         return False
-    ahead = StatementCursor(cursor.source, cursor.tokens, words.index(TokenType.ALIAS) + 1)
-    return is_definition(ahead)
+    begin = words.index(TokenType.ALIAS)
+    ahead = StatementCursor(cursor.source, cursor.tokens, begin + 1)
+    return TokenType.PARTITION_BY in words[:begin] or is_definition(ahead)
 
 
 def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:

@@ -8,12 +8,17 @@ from dataclasses import replace
 from sqlglot.tokenizer_core import TokenType
 
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.compiler.frontends.text.source import locating_errors
 from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch, Unsupported
 from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
 from tidemill.model.types import DATE, TIMESTAMP, Field
+
+PARTITION_OPTION = "partition_by"
+"""The option of a view whose rows fall into partitions by a column: ``ts EVERY 1 MINUTE``."""
 
 TIME_TYPES = (TIMESTAMP, DATE)
 """The types of columns that a table can be partitioned by."""
@@ -40,6 +45,41 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     return _with_bounds(cursor, cut, bounds, fields, kept)
 
 
+def read_view_partitions(cursor: StatementCursor) -> str:
+    """``PARTITION BY column EVERY 1 MINUTE`` of a view, as its option ``partition_by`` spells it."""
+    cursor.next("PARTITION BY")
+    column = cursor.column_name()
+    cursor.expect("EVERY")
+    every = read_duration(cursor)
+    for word in ("LATENESS", "RETAIN"):
+        if cursor.sees(word):
+            raise Unsupported(
+                f"a view cannot have {word}",
+                where=cursor.place,
+                detail="How late its rows change, and how long they matter, follows from what it reads.",
+                hint="Say it of the tables that it reads; WITH (retain = '2 days') lets the view forget its rows.",
+            )
+    return partitions_clause(column, every)
+
+
+def partitions_clause(column: str, every: int) -> str:
+    """The partitions of a view, as its option has them.
+
+    >>> partitions_clause("ts", 60_000_000), partitions_clause("my time", 60_000_000)
+    ('ts EVERY 1 MINUTE', '`my time` EVERY 1 MINUTE')
+    """
+    return f"{column if column.isidentifier() else quoted(column)} EVERY {format_duration(every)}"
+
+
+def view_partitioning(view: str, text: str, fields: Sequence[Field]) -> Partitioning:
+    """The partitioning of a view with these columns, by the text of its option ``partition_by``."""
+    source = SqlText.of(text, f"partition_by of {view}")
+    cursor = StatementCursor(source, source.tokens)
+    column = _time_column(cursor, fields, "a view cannot be partitioned by")
+    cursor.expect("EVERY")
+    return Partitioning(column, read_final_duration(cursor))
+
+
 def _with_bounds(
     cursor: StatementCursor, cut: Partitioning, bounds: Mapping[str, int], fields: Sequence[Field], kept: bool
 ) -> Partitioning:
@@ -64,7 +104,7 @@ def _with_bounds(
 
 def _time_column(cursor: StatementCursor, fields: Sequence[Field], refused: str) -> str:
     place = cursor.place
-    name = cursor.next("a column").text.lower()
+    name = cursor.column_name()
     if name not in names_of(fields):
         raise unknown_name("column", name, names_of(fields), place)
     (field,) = (f for f in fields if f.name == name)

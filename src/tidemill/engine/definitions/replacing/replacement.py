@@ -24,7 +24,7 @@ from tidemill.changes.alterations import Alteration
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic
+from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic, require_same_partitions
 from tidemill.engine.catalog.serialization import catalog_to_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
@@ -178,6 +178,7 @@ class ViewReplacement:
         self._state.require_writable()
         old = self._state.catalog.view(new.name)
         self._state.catalog.require_not_read_by_builds(old.name, "replaced")
+        require_same_partitions(self._state.catalog, old, new)
         if reason := why_anew(self._state.catalog, old, new):
             return reason
         require_acyclic(self._state.catalog, new)
@@ -442,7 +443,7 @@ class ViewReplacement:
 def why_anew(catalog: Catalog, old: View, new: View) -> str:
     """The reason why the rows of a view cannot be compared with those of one that replaces it; empty if they can."""
     for view in (old, new):
-        if view.partitioning is not None:
+        if view.is_made_by_partitions:
             return "It is made by partitions."
         if view.quarantines:
             return "It has on_error = 'quarantine', and rows that are held back belong to one query."

@@ -29,6 +29,8 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
 
 def _partition_facts(view: View, cut: Partitioning) -> Iterator[tuple[str, str]]:
     yield "partitions", f"of {format_duration(cut.every)}, by {cut.column}"
+    if not view.is_made_by_partitions:
+        return
     (partitioned,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))
     for feed in dict.fromkeys(slice_.feed for slice_ in partitioned.slices):
         slices = [slice_ for slice_ in partitioned.slices if slice_.feed == feed]
@@ -49,8 +51,10 @@ def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View)
     known = expiry_of(catalog, positions, heads_of(catalog, positions))
     if (first := known.changeable_from(view.name)) is not None:
         yield "can change", f"from {timestamp_of(first)} on"
-    else:
+    elif view.is_made_by_partitions:
         yield "can change", "as a whole: not all that it reads has partitions that end, or has had rows yet"
+    else:
+        yield "can change", f"as a whole: no bound of {view.partitioning.column} follows from what it reads"
     found = {one.map for one in known.expired(view)}
     kept = [map_.name for stage in view.program.stages for map_ in stage.maps if map_.name not in found]
     yield "forgets", "what cannot change any more" + (f", but for all of {', '.join(kept)}" if kept else "")

@@ -191,7 +191,7 @@ def _is_beyond_spark(engine: Engine, view: View) -> bool:
     """True if Spark cannot run the text: it has source tables, partitions, OQL or user-defined functions."""
     if view.options.get("on_error") == "null":
         return True
-    if view.remote_subplans or view.partitioning or isinstance(as_oql(view.query, view.name), OqlText):
+    if view.remote_subplans or view.is_made_by_partitions or isinstance(as_oql(view.query, view.name), OqlText):
         return True
     if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
         return True
