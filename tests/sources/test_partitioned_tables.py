@@ -170,6 +170,7 @@ def test_rows_changed_before_a_new_partition_was_prepared_are_never_guessed(shop
 def test_a_partition_that_somebody_else_has_locked_is_prepared_later(shop: Shop, opened: Open) -> None:
     source = opened(tables=["sales", "customers"])
     follower = follow(shop, source)
+    check(shop, follower, "INSERT INTO sales VALUES (9, 1, 1)")
     shop.run(NEW)
     with shop.connect() as other:
         other.execute("BEGIN")

@@ -218,6 +218,8 @@ class ReplicationSlot(ChangeCapture):
         """The transactions of ``target`` in the log, in commit order."""
         if not self._prepared and time.monotonic() > self._prepare_again:
             self._prepared = self._publication.prepare_partitions(connection)
+            if not self._prepared:
+                self.after_error()
             self._prepare_again = time.monotonic() + _PREPARE_SECONDS
         if not self._copy:
             self._copy_slot(connection, seen)
