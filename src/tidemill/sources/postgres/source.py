@@ -29,7 +29,7 @@ from tidemill.sources.remote_queries.remote_tables import RemoteTable
 from tidemill.sources.remote_queries.render_sql import AnswerReader, Decoder, SqlStatement
 from tidemill.sources.source import Answered, Committed, Message, Position
 
-__all__ = ["PostgresSource"]
+__all__ = ["PostgresSource", "fetch_rows"]
 
 
 class PostgresSource(PolledSource):
@@ -235,7 +235,7 @@ class PostgresSource(PolledSource):
         decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
         incoming = AnswerReader(asking, decoders, len)
         for statement in asking.statements(asked.query):
-            incoming.take(_records(connection, statement))
+            incoming.take(fetch_rows(connection, statement))
         incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, "", incoming.received)
 
@@ -267,7 +267,7 @@ def _tables(connection: Connection, schema: str, from_log: bool, publication: st
     return list(narrowed(connection, publication, tables)) if publication else tables
 
 
-def _records(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
+def fetch_rows(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
     """The rows of a statement, each value as the text received."""
     cursor = psycopg.RawCursor(connection)
     cursor.execute(statement.sql.encode(), statement.parameters or None)
