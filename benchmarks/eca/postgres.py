@@ -61,6 +61,15 @@ class Database:
     def _run(self, sql: str, *values: object) -> psycopg.Cursor[Any]:
         return self._connection.execute(sql.encode(), values or None)
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Where the server is."""
+        return self._server.options
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection of its own."""
+        return self._server.connect()
+
     def source(self, reader: str) -> PostgresSource:
         """The database as a source, with a reader of its own."""
         os.environ[PASSWORD_ENV] = PASSWORD

@@ -25,7 +25,11 @@ def as_table(figures: Sequence[Figure]) -> RenderableType:
     """Costs beside formulas, crossovers, PostgreSQL, goals."""
     parts = [_costs(what, figures) for what in TITLES]
     return Group(
-        *(part for part in (*parts, _crossovers(figures), _postgres(figures), _goals(figures)) if part.row_count)
+        *(
+            part
+            for part in (*parts, _crossovers(figures), _postgres(figures), _seconds(figures), _goals(figures))
+            if part.row_count
+        )
     )
 
 
@@ -66,6 +70,15 @@ def _postgres(figures: Sequence[Figure]) -> Table:
         table.add_row(
             case.removeprefix("postgres/"), short(bytes_.value), f"{ratio.value:.2g}", f"{delay.value:,.1f} ms"
         )
+    return table
+
+
+def _seconds(figures: Sequence[Figure]) -> Table:
+    """How long a warehouse takes to fetch rows, and to take in a backlog."""
+    table = Table("", "seconds", "", title="a warehouse over PostgreSQL", box=None, pad_edge=False)
+    for figure in figures:
+        if figure.metric == "seconds":
+            table.add_row(figure.case, f"{figure.value:.2f}", figure.baseline)
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.eca import as_table, run
+from benchmarks.eca.backlog import complete, fetch
 from benchmarks.eca.example6 import VIEW, Example
 from benchmarks.eca.experiments import CROSSOVERS, Crossover, outcomes
 from benchmarks.eca.formulas import ALGORITHMS, FORMULAS, Parameters
@@ -146,7 +148,7 @@ def test_figures_of_the_paper_are_drawn(tmp_path: Path) -> None:
 def test_what_is_not_there_is_refused_first() -> None:
     with pytest.raises(UnknownName) as error:
         next(run(BenchmarkOptions(queries=("c", "s"))))
-    assert error.value.hint == "There is: c, k, j, postgres."
+    assert error.value.hint == "There is: c, k, j, postgres, complete, fetch."
 
 
 def test_protocols_on_postgres() -> None:
@@ -162,6 +164,20 @@ def test_protocols_on_postgres() -> None:
     assert found["recompute", BURST].queries == 1
     assert found["eca_key_batched", BURST].queries == 1, "one query for all inserts of the batch"
     assert 0 < found["eca", APART].each < found["recompute", APART].each / 100
+
+
+def test_a_backlog_is_taken_in_state_by_state() -> None:
+    try:
+        with opened(600) as database:
+            found = {figure.case: figure for figure in (*fetch(database), *complete(database, 20))}
+    except NoServer as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")
+    ways = {"fetch/query", "fetch/COPY", "fetch/COPY, binary"}
+    assert found.keys() == {*ways, "complete/first rows", "complete/20 transactions"}
+    assert all(0 < figure.value < 60 for figure in found.values())
+    console = Console(width=100, record=True, file=StringIO())
+    console.print(as_table(list(found.values())))
+    assert "complete/20 transactions" in console.export_text()
 
 
 def test_without_a_server_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -96,21 +96,14 @@ def test_a_publication_of_a_part_is_refused_by_name(shop: Shop, publication: str
         assert part in str(error.value.detail) and "public" in str(error.value.where)
 
 
-def test_a_partitioned_table_is_refused_by_name_and_its_partitions_are_not(shop: Shop, opened: Open) -> None:
+def test_triggers_tell_neither_of_a_partitioned_table_nor_of_its_partitions(shop: Shop) -> None:
     shop.run("CREATE TABLE days (id int8, d date) PARTITION BY RANGE (d)")
     shop.run("CREATE TABLE days_1 PARTITION OF days FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')")
-    with pytest.raises(Unsupported, match='table "days" of source "shop"') as error:
-        opened(tables=["days"])
-    assert "It is partitioned" in str(error.value.detail)
-    source = opened()
-    assert "days" not in source.tables
-    if source.changes == "outbox":
-        assert "days_1" not in source.tables and "run no triggers" in source.notes["days_1"][0]
-        return
-    follower = Follower(source, {}, source.start(None))
-    shop.run("INSERT INTO days VALUES (1, '2024-02-03')")
-    follower.step(1)
-    assert len(follower.state["days_1"]) == 1
+    address = Address(shop.server.options)
+    for table, reason in (("days", "It is partitioned"), ("days_1", "run no triggers")):
+        with pytest.raises(Unsupported, match=f'table "{table}" of source "shop"') as error:
+            PostgresSource("shop", address, tables=[table], changes="outbox", setup="create", reader=shop.name)
+        assert reason in str(error.value.detail) and "slot" in str(error.value.detail)
 
 
 def test_rollbacks_savepoints_truncate_and_updates_of_keys(shop: Shop, opened: Open) -> None:
@@ -130,6 +123,48 @@ def test_rollbacks_savepoints_truncate_and_updates_of_keys(shop: Shop, opened: O
     assert (
         follower.state == shop.contents("orders", "customers") == {"orders": ZSet(), "customers": ZSet({(1, "y"): 1})}
     )
+
+
+def test_no_table_is_emptied_between_a_snapshot_and_its_answers(
+    shop: Shop, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TRUNCATE empties a table for old snapshots too, so it waits for those who are about to read it."""
+    source = opened()
+    follower = follow(shop, source)
+    taken, waited = type(source._changes).snapshot, list[bool]()
+
+    def snapshot(changes: Any, *given: Any) -> Any:
+        found = taken(changes, *given)
+        if not waited:
+            try:
+                shop.run("SET LOCAL lock_timeout = '100ms'", "TRUNCATE orders")
+            except psycopg.errors.LockNotAvailable:
+                waited.append(True)
+        return found
+
+    monkeypatch.setattr(type(source._changes), "snapshot", snapshot)
+    follower.ask(orders_of_customers(source.tables).query)
+    follower.catch_up(0)
+    assert waited and follower.answers[0].rows
+    shop.run("TRUNCATE orders")
+    follower.catch_up(0.1)
+    assert follower.state == shop.contents("orders", "customers")
+
+
+def test_a_table_that_stays_locked_is_a_query_that_takes_too_long(shop: Shop, opened: Open) -> None:
+    source = opened(query_timeout=0.1)
+    follower = follow(shop, source)
+    follower.ask(orders_of_customers(source.tables).query)
+    with shop.connect() as other:
+        other.execute("BEGIN")
+        other.execute("LOCK TABLE orders")
+        shop.run("INSERT INTO customers VALUES (7, 'x')")
+        assert isinstance(follower.step(5), Committed), "what was committed is told all the same"
+        with pytest.raises(SourceSlow):
+            follower.step(5)
+        other.execute("COMMIT")
+    follower.catch_up(0)
+    assert len(follower.answers) == 1
 
 
 def test_truncate_in_an_old_snapshot_is_refused_rather_than_guessed(shop: Shop, opened: Open) -> None:

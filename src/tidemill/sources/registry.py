@@ -40,7 +40,7 @@ def _postgres(name: str, options: dict[str, str], secrets: Secrets) -> Source:
     from tidemill.sources.postgres.connection import Address
     from tidemill.sources.postgres.source import PostgresSource
 
-    given = _taken(options, (*_SHARED, "schema", "changes", "held"))
+    given = _taken(options, (*_SHARED, "schema", "changes", "held", "publication"))
     variable = secrets.require(options.pop("password_env", POSTGRES))
     return PostgresSource(name, Address(options, variable), **given)
 

@@ -6,5 +6,6 @@
 - ``snapshot_position``: positions: the transactions that a state contains.
 - ``change_capture``: the common part of both ways of capturing changes: whole transactions.
 - ``replication_slot``: changes by logical decoding; ``pgoutput``: its messages.
+- ``publication``: which rows and columns the log tells of; ``log_structure``: definitions on which its meaning depends.
 - ``outbox``: changes from a table that triggers fill.
 """

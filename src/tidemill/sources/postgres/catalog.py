@@ -25,6 +25,8 @@ SELECT c.relname, c.relpersistence = 'p', row_security_active(c.oid), a.attname,
        format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '',
        coalesce(co.collisdeterministic, true), array_position(i.indkey::int2[], a.attnum),
        current_setting('server_encoding') = 'UTF8', t.typnamespace = 'pg_catalog'::regnamespace,
+       EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class l ON l.oid = p.relid
+               WHERE p.isleaf AND (l.relkind = 'f' OR l.relpersistence <> 'p')),
        c.relispartition, c.relkind = 'p'
 FROM pg_class c
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -59,16 +61,20 @@ def read_tables(connection: Connection, schema: str, from_log: bool) -> list[Rem
 
 def _table(schema: str, name: str, rows: list[tuple[Any, ...]], from_log: bool) -> RemoteTable:
     logged, filtered = rows[0][1:3]
-    if rows[0][-1]:
-        note = "It is partitioned, and nothing tells of partitions that are attached or detached with their rows."
-        return RemoteTable(schema, name, (), notes=(note, "Read its partitions, by their own names."))
-    if rows[0][-2] and not from_log:
+    unlogged_part, partition, partitioned = rows[0][-3:]
+    if partitioned and not from_log:
+        note = "It is partitioned, and no trigger tells of partitions that are attached or detached with their rows."
+        return RemoteTable(schema, name, (), notes=(note, "Use changes = 'slot'."))
+    if partition and not from_log:
         note = "It is a partition, and changes of the table that it belongs to run no triggers of it."
         return RemoteTable(schema, name, (), notes=(note, "Use changes = 'slot'."))
     if filtered:
         return RemoteTable(schema, name, (), notes=("Row security hides rows of it from us, but not their changes.",))
     if from_log and not logged:
         return RemoteTable(schema, name, (), notes=("It is unlogged, so its changes are not in the log.",))
+    if from_log and partitioned and unlogged_part:
+        note = "It has a partition that is a foreign table or unlogged, whose changes are not in the log."
+        return RemoteTable(schema, name, (), notes=(note,))
     columns: list[RemoteColumn] = []
     notes, key = [], []
     for _, _, _, column, type_name, modifier, shown, required, generated, exact, place, utf8, own, *_ in rows:
@@ -91,7 +97,8 @@ def _table(schema: str, name: str, rows: list[tuple[Any, ...]], from_log: bool) 
                 "float8" if type_name == "float4" else "",
             )
         )
-    return RemoteTable(schema, name, tuple(columns), tuple(column for _, column in sorted(key)), tuple(notes))
+    names = tuple(column for _, column in sorted(key))
+    return RemoteTable(schema, name, tuple(columns), names, tuple(notes), partitioned=partitioned)
 
 
 def _type_of(name: str, modifier: int) -> Type | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ class CapturedTransaction:
     mark: int = 0
     changes: dict[str, ZSet] = field(default_factory=dict)
     trouble: TidemillError | None = None
+    later: list[Callable[[Mapping[int, Collection[str]]], None]] = field(default_factory=list)
+    """Rows of relations that are not known yet, to be noted once it is known of which tables they are partitions."""
 
     def note(self, rows: TextRowDecoder, table: str, values: Mapping[str, str | None], weight: int) -> None:
         """Add an inserted or deleted row. An unreadable row fails its own transaction, not those before."""
@@ -37,6 +39,12 @@ class CapturedTransaction:
                 self.changes.setdefault(table, ZSet()).add(rows.row(table, values), weight)
             except TidemillError as error:
                 self.trouble = error
+
+    def settle(self, tables: Mapping[int, Collection[str]]) -> None:
+        """Note what is left, now that all relations are known that have rows of tables in use."""
+        for note in self.later:
+            note(tables)
+        self.later.clear()
 
     def fail(self, detail: str) -> None:
         """Note that the source does not report all that this transaction changed."""
@@ -57,6 +65,10 @@ class TextRowDecoder:
 
     def __contains__(self, table: str) -> bool:
         return table in self._columns
+
+    def lacks(self, table: str, values: Collection[str]) -> bool:
+        """True if some column of ``table`` is not among ``values``."""
+        return any(name not in values for name, _ in self._columns[table])
 
     def row(self, table: str, values: Mapping[str, str | None]) -> tuple[Any, ...]:
         """The row of ``table`` with these values."""
@@ -82,6 +94,11 @@ class ChangeCapture(ABC):
 
     FROM_LOG: bool
 
+    @property
+    def structure(self) -> str:
+        """Digest of the definitions under which the state that is being delivered is read, for its position."""
+        return ""
+
     @abstractmethod
     def create(self, connection: Connection) -> None:
         """Create in the source what change capture needs there."""
@@ -101,6 +118,14 @@ class ChangeCapture(ABC):
     def start(self, connection: Connection, since: SnapshotPosition | None) -> SnapshotPosition:
         """The position at which delivery begins; ``EpochGone`` if the changes after ``since`` are no longer
         available."""
+
+    def snapshot(self, connection: Connection, seen: SnapshotPosition) -> PgSnapshot:
+        """The snapshot of the transaction that the connection has begun, in which all after ``seen`` is delivered."""
+        return PgSnapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
+
+    def answered_in(self, connection: Connection) -> bool:
+        """True if all queries of the transaction so far have read the tables as its snapshot has them."""
+        return True
 
     @abstractmethod
     def fresh(

@@ -16,48 +16,30 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from zlib import crc32
 
 import psycopg
 
 from tidemill.model.errors import EpochGone, SetupError, SourceLost
 from tidemill.sources.polled_source import reader_taken_over
-from tidemill.sources.postgres.catalog import OWN
 from tidemill.sources.postgres.change_capture import CapturedTransaction, ChangeCapture, TextRowDecoder, flushed
-from tidemill.sources.postgres.connection import Connection, execute, trigger_function
-from tidemill.sources.postgres.pgoutput import MESSAGE_PREFIX, transactions
+from tidemill.sources.postgres.connection import Connection, execute
+from tidemill.sources.postgres.log_structure import LogStructure, StructureReader, attached_with_rows, partition_ids
+from tidemill.sources.postgres.pgoutput import LogTables, transactions
+from tidemill.sources.postgres.publication import Publication
 from tidemill.sources.postgres.snapshot_position import PgSnapshot, SnapshotPosition, lsn_number, lsn_text
 from tidemill.sources.remote_queries.dialects import quoted
 from tidemill.sources.remote_queries.remote_tables import RemoteTable
 
 __all__ = ["ReplicationSlot", "may_decode", "slot_name"]
 
-_EMPTIED = """
-BEGIN
-    EXECUTE format('SELECT pg_logical_emit_message(true, %L, json_build_array($1, to_json(o.*))::text)'
-                   ' FROM ONLY %I.%I AS o', '{prefix}', TG_TABLE_SCHEMA, TG_TABLE_NAME) USING TG_TABLE_NAME;
-    -- An older snapshot does not show all rows that TRUNCATE removes; then nothing says that these were all.
-    IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pg_logical_emit_message(true, '{prefix}', json_build_array(TG_TABLE_NAME, NULL)::text);
-    END IF;
-    RETURN NULL;
-END
-"""
-_TABLES = """
-SELECT c.relname, c.relreplident = 'f', t.oid IS NOT NULL, r.prrelid IS NOT NULL,
-       coalesce(to_jsonb(r) ->> 'prqual', '') <> '', coalesce(to_jsonb(r) ->> 'prattrs', '') <> '',
-       p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
-FROM pg_class c
-LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = $2
-LEFT JOIN pg_publication p ON p.pubname = $3
-LEFT JOIN pg_publication_rel r ON r.prrelid = c.oid AND r.prpubid = p.oid
-WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relname = ANY ($4)
-"""
 _READ = """
 SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, $2::int4,
     'proto_version', '1', 'publication_names', $3, 'messages', 'true')
 """
 _PATIENCE = 60.0
+_PREPARE_SECONDS = 1.0
 
 
 def may_decode(connection: Connection) -> str:
@@ -79,14 +61,30 @@ class ReplicationSlot(ChangeCapture):
 
     FROM_LOG = True
 
-    def __init__(self, schema: str, reader: str, tables: Iterable[RemoteTable], poll: float) -> None:
-        self._schema = schema
+    def __init__(
+        self,
+        schema: str,
+        reader: str,
+        tables: Iterable[RemoteTable],
+        poll: float,
+        publication: str = "",
+        setup: str = "",
+    ) -> None:
         self._tables = list(tables)
         self._poll = poll
         self._rows = TextRowDecoder(self._tables)
         self._reader = reader
         self._slot = slot_name(reader)
-        self._function = f"{quoted(schema)}.{OWN}_emptied"
+        self._publication = Publication(schema, publication or self._slot, bool(publication), self._tables)
+        self._structures = StructureReader(schema, self._publication.name, self._tables)
+        self._setup = setup
+        self._growing = any(table.partitioned for table in self._tables)
+        self._filtered = frozenset(table.name.lower() for table in self._tables if table.filter)
+        self._opened: LogStructure | None = None
+        self._known: LogStructure | None = None
+        self._now_there: LogStructure | None = None
+        self._prepared = True
+        self._prepare_again = 0.0
         self._copy = ""
         self._copies = 0
         self._unread: list[CapturedTransaction] = []
@@ -94,48 +92,7 @@ class ReplicationSlot(ChangeCapture):
     def create(self, connection: Connection) -> None:
         """Create the publication, and make the log contain whole old rows and the rows that TRUNCATE removes."""
         self._check_allowed(connection)
-        found = self._found(connection)
-        with connection.transaction():
-            execute(connection, trigger_function(self._function, _EMPTIED.format(prefix=MESSAGE_PREFIX)))
-            for table in self._tables:
-                whole, watched, _ = found[table.name]
-                if not whole:
-                    execute(connection, f"ALTER TABLE ONLY {_there(table)} REPLICA IDENTITY FULL")
-                if not watched:
-                    trigger = f"CREATE TRIGGER {OWN}_emptied BEFORE TRUNCATE ON {_there(table)} FOR EACH STATEMENT"
-                    execute(connection, f"{trigger} EXECUTE FUNCTION {self._function}()")
-                    execute(connection, f"ALTER TABLE {_there(table)} ENABLE ALWAYS TRIGGER {OWN}_emptied")
-            self._publish(connection, all(published for _, _, published in found.values()))
-
-    def _publish(self, connection: Connection, done: bool) -> None:
-        name = quoted(self._slot)
-        tables = ", ".join(f"ONLY {_there(table)}" for table in self._tables)
-        if not execute(connection, "SELECT 1 FROM pg_publication WHERE pubname = $1", self._slot):
-            execute(connection, f"CREATE PUBLICATION {name} FOR TABLE {tables}")
-        elif not done:
-            execute(connection, f"ALTER PUBLICATION {name} SET TABLE {tables}")
-
-    def _found(self, connection: Connection) -> dict[str, tuple[bool, bool, bool]]:
-        """For each table: true if old rows are logged whole, if TRUNCATE is captured, if it is published."""
-        names = [table.name for table in self._tables]
-        rows = execute(connection, _TABLES, self._schema, f"{OWN}_emptied", self._slot, names)
-        for name, _, _, published, *partly in rows:
-            if published:
-                self._require_all_published(name, *partly)
-        return {name: (whole, watched, published) for name, whole, watched, published, *_ in rows}
-
-    def _require_all_published(self, name: str, filtered: bool, listed: bool, all_operations: bool) -> None:
-        """Refuse a publication that somebody has made for a part of the changes of a table: answers have all rows."""
-        parts = {"some of its rows (WHERE)": filtered, "some of its columns": listed}
-        parts |= {"some kinds of changes (publish = ...)": not all_operations}
-        for part, lacks in parts.items():
-            if lacks:
-                raise SetupError(
-                    f"the publication {self._slot} tells only a part of the changes of {quoted(name)}",
-                    where=f"{quoted(self._schema)}.{quoted(name)}",
-                    detail=f"It publishes {part}, and queries see all of the table.",
-                    hint=f"ALTER PUBLICATION {quoted(self._slot)}, or drop it and use setup = 'create'.",
-                )
+        self._publication.create(connection)
 
     def _check_allowed(self, connection: Connection) -> None:
         reason = may_decode(connection)
@@ -149,15 +106,8 @@ class ReplicationSlot(ChangeCapture):
     def check(self, connection: Connection) -> None:
         """Refuse a database that does not publish the tables in use with their whole old rows."""
         self._check_allowed(connection)
-        found = self._found(connection)
-        lacking = [name for name, (whole, _, published) in found.items() if not (whole and published)]
-        if lacking:
-            tables = ", ".join(f"{quoted(self._schema)}.{quoted(name)}" for name in lacking)
-            raise SetupError(
-                f"the log does not tell the changes of {tables}",
-                detail=f"They need REPLICA IDENTITY FULL, and a place in the publication {self._slot}.",
-                hint="Allow that it is done, with the option setup = 'create' and a role that owns the tables.",
-            )
+        self._publication.check(connection)
+        self._opened = self._structures.read(connection)[1]
 
     def prepare(self, connection: Connection) -> None:
         """Note that a new connection has no copy of the slot yet."""
@@ -183,6 +133,9 @@ class ReplicationSlot(ChangeCapture):
                 hint="Give this source a name of its own in the option reader.",
             )
         self._drop_copy(connection)
+        snapshot, structure = self._structures.read(connection)
+        if self._opened is not None and not structure.reads_like(self._opened):
+            raise self._structures.changed(self._opened.digest, structure)
         if since is not None:
             place, status, _ = known[0] if known else ("", "missing", True)
             if status in ("lost", "missing") or lsn_number(since.lsn or "0/0") < lsn_number(place):
@@ -191,7 +144,10 @@ class ReplicationSlot(ChangeCapture):
                     detail=f"The replication slot {self._slot} is {status if not place else 'at ' + place}.",
                     hint="Fill the views again.",
                 )
-            return since
+            self._known = structure.seen_by(since.target or since.base, snapshot)
+            if since.structure not in ("", self._known.digest):
+                raise self._structures.changed(since.structure, self._known)
+            return replace(since, structure=self._known.digest)
         if not known or known[0][1] == "lost":
             self._make(connection, dropped=bool(known))
         return self._now(connection)
@@ -214,12 +170,57 @@ class ReplicationSlot(ChangeCapture):
         place = execute(
             connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", self._slot
         )[0][0]
-        return SnapshotPosition(_snapshot(connection), lsn=place)
+        snapshot, self._known = self._structures.read(connection)
+        return SnapshotPosition(snapshot, lsn=place, structure=self._known.digest)
+
+    @property
+    def structure(self) -> str:
+        """Digest of the publication, the columns and the partitions."""
+        return self._known.digest if self._known else ""
+
+    def snapshot(self, connection: Connection, seen: SnapshotPosition) -> PgSnapshot:
+        """The snapshot of the transaction that the connection has begun, with the definitions that it sees.
+
+        Refused if they are others than those so far, unless all that was added are partitions that had no rows.
+        """
+        snapshot, self._now_there = self._structures.read(connection)
+        if seen.target is None and self._now_there != self._known:
+            self._adopt(connection, self._now_there)
+        return snapshot
+
+    def _adopt(self, connection: Connection, now: LogStructure) -> None:
+        assert self._known is not None
+        new = now.partitions - self._known.partitions
+        attached = attached_with_rows(connection, list(new)) if new else None
+        if not now.reads_like(self._known) or not now.partitions >= self._known.partitions or attached is not None:
+            differ = {one.table for one in now.partitions ^ self._known.partitions}
+            raise self._structures.changed(self._known.digest, now, differ, attached)
+        if self._setup == "create":
+            self._prepared, self._prepare_again = False, 0.0
+        else:
+            self._publication.check(connection)
+        self._known = now
+
+    def answered_in(self, connection: Connection) -> bool:
+        """True if queries were about the partitions of the snapshot: the server plans them with the newest."""
+        assert self._now_there is not None
+        partitions = self._now_there.partitions
+        roots = [table for table in self._tables if table.partitioned]
+        return all(
+            partition_ids(connection, f"{quoted(root.schema)}.{quoted(root.name)}")
+            == {one.relid for one in partitions if one.table == root.name}
+            for root in roots
+        )
 
     def fresh(
         self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int, wanted: bool
     ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
         """The transactions of ``target`` in the log, in commit order."""
+        if not self._prepared and time.monotonic() > self._prepare_again:
+            self._prepared = self._publication.prepare_partitions(connection)
+            if not self._prepared:
+                self.after_error()
+            self._prepare_again = time.monotonic() + _PREPARE_SECONDS
         if not self._copy:
             self._copy_slot(connection, seen)
         more = self._read(connection, seen, target, 4 * most)
@@ -233,10 +234,15 @@ class ReplicationSlot(ChangeCapture):
             return self._visible(target), None
         # The log before this position is not needed any more, except for transactions that are not visible yet.
         waiting = [one.mark for one in self._unread if not target.sees(one.xid)]
-        return self._visible(target), SnapshotPosition(target, lsn=lsn_text(min([lsn_number(place), *waiting])))
+        lsn = lsn_text(min([lsn_number(place), *waiting]))
+        return self._visible(target), SnapshotPosition(target, lsn=lsn, structure=self.structure)
 
     def _visible(self, target: PgSnapshot) -> list[CapturedTransaction]:
-        return [one for one in self._unread if target.sees(one.xid)]
+        assert self._known is not None
+        found = [one for one in self._unread if target.sees(one.xid)]
+        for one in found:
+            one.settle(self._known.names)
+        return found
 
     def _copy_slot(self, connection: Connection, seen: SnapshotPosition) -> None:
         """Copy the slot, to read from the copy; refused if the slot was advanced by another reader."""
@@ -252,9 +258,12 @@ class ReplicationSlot(ChangeCapture):
     def _read(self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int) -> bool:
         """Read about ``most`` further messages of the log; true if there may be more."""
         cursor = psycopg.RawCursor(connection)
-        cursor.execute(_READ.encode(), (self._copy, most, self._slot), binary=True)
+        cursor.execute(_READ.encode(), (self._copy, most, quoted(self._publication.name)), binary=True)
         messages = [row[0] for row in cursor.fetchall()]
-        for transaction in transactions(messages, self._rows):
+        assert self._known is not None
+        names = self._known.names
+        tables = LogTables(self._rows, names, self._publication.name, self._filtered, self._growing)
+        for transaction in transactions(messages, tables):
             transaction.xid = target.whole(transaction.xid)
             self._unread.append(transaction)
         self._unread = [one for one in self._unread if not seen.sees(one.xid, one.mark)]
@@ -280,7 +289,7 @@ class ReplicationSlot(ChangeCapture):
         self._drop_copy(connection)
         sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1"
         execute(connection, sql, self._slot)
-        execute(connection, f"DROP PUBLICATION IF EXISTS {quoted(self._slot)}")
+        self._publication.remove(connection)
 
     def _drop_copy(self, connection: Connection) -> None:
         if self._copy:
@@ -300,7 +309,3 @@ def slot_name(reader: str) -> str:
 
 def _snapshot(connection: Connection) -> PgSnapshot:
     return PgSnapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
-
-
-def _there(table: RemoteTable) -> str:
-    return f"{quoted(table.schema)}.{quoted(table.name)}"

@@ -18,7 +18,7 @@ from tidemill.model.errors import EpochGone
 __all__ = ["PgSnapshot", "SnapshotPosition", "lsn_number", "lsn_text"]
 
 _SNAPSHOT = r"\d+:\d+:(?:\d+(?:,\d+)*)?"
-_POSITION = re.compile(rf"({_SNAPSHOT})(?:>({_SNAPSHOT})@(\d+))?(?:;([0-9A-F]+/[0-9A-F]+))?")
+_POSITION = re.compile(rf"({_SNAPSHOT})(?:>({_SNAPSHOT})@(\d+))?(?:;([0-9A-F]+/[0-9A-F]+))?(?:#([0-9a-f.]+))?")
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,18 @@ class PgSnapshot:
 class SnapshotPosition:
     """A position: all of ``base``, and of ``target`` the transactions up to ``mark``.
 
-    ``lsn``: all that was committed in the log before it is in ``base``, for sources that read the log.
+    ``lsn``: all that was committed in the log before it is in ``base``, for sources that read the log. ``structure`` is
+    a digest of the definitions under which changes were delivered (``postgres.log_structure``).
 
-    >>> str(SnapshotPosition.parse("10:20:12>12:30:@7;0/16B3748"))
-    '10:20:12>12:30:@7;0/16B3748'
+    >>> str(SnapshotPosition.parse("10:20:12>12:30:@7;0/16B3748#1a2b.3c4d.5e6f"))
+    '10:20:12>12:30:@7;0/16B3748#1a2b.3c4d.5e6f'
     """
 
     base: PgSnapshot
     target: PgSnapshot | None = None
     mark: int = 0
     lsn: str = ""
+    structure: str = ""
 
     @classmethod
     def parse(cls, text: str) -> SnapshotPosition:
@@ -77,12 +79,14 @@ class SnapshotPosition:
         found = _POSITION.fullmatch(text)
         if found is None:
             raise EpochGone(f"{text!r} is no position of a PostgreSQL source", hint="Fill the views again.")
-        base, target, mark, lsn = found.groups()
-        return cls(PgSnapshot.parse(base), PgSnapshot.parse(target) if target else None, int(mark or 0), lsn or "")
+        base, target, mark, lsn, structure = found.groups()
+        until = PgSnapshot.parse(target) if target else None
+        return cls(PgSnapshot.parse(base), until, int(mark or 0), lsn or "", structure or "")
 
     def __str__(self) -> str:
         target = f">{self.target}@{self.mark}" if self.target else ""
-        return f"{self.base}{target}{';' if self.lsn else ''}{self.lsn}"
+        structure = f"#{self.structure}" if self.structure else ""
+        return f"{self.base}{target}{';' if self.lsn else ''}{self.lsn}{structure}"
 
     def sees(self, xid: int, mark: int) -> bool:
         """True if the transaction ``xid``, whose last mark is ``mark``, was delivered."""

@@ -14,20 +14,22 @@ from typing import Any
 
 import psycopg
 
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import SourceLost, Unsupported
 from tidemill.sources.polled_source import PendingQuery, PolledSource
 from tidemill.sources.postgres.catalog import decoder, read_tables
 from tidemill.sources.postgres.change_capture import CapturedTransaction, flushed
 from tidemill.sources.postgres.connection import Address, Connection, ReconnectingConnection, execute
 from tidemill.sources.postgres.outbox import PostgresOutbox
+from tidemill.sources.postgres.publication import narrowed
 from tidemill.sources.postgres.replication_slot import ReplicationSlot, may_decode
 from tidemill.sources.postgres.snapshot_position import PgSnapshot, SnapshotPosition
 from tidemill.sources.remote_queries.dialects import POSTGRES, quoted
 from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
+from tidemill.sources.remote_queries.remote_tables import RemoteTable
 from tidemill.sources.remote_queries.render_sql import AnswerReader, Decoder, SqlStatement
 from tidemill.sources.source import Answered, Committed, Message, Position
 
-__all__ = ["PostgresSource"]
+__all__ = ["PostgresSource", "fetch_rows"]
 
 
 class PostgresSource(PolledSource):
@@ -35,7 +37,8 @@ class PostgresSource(PolledSource):
 
     ``changes`` selects how changes are captured: ``'slot'`` (logical decoding), ``'outbox'`` (triggers), or ``'auto'``,
     the slot if server and role allow it. ``setup='create'`` allows creating what is missing in the database. ``held``
-    bounds the transactions that are buffered here.
+    bounds the transactions that are buffered here. ``publication`` is one that an administrator has made, with the
+    tables and the parts of them that this source has.
     """
 
     def __init__(
@@ -52,18 +55,27 @@ class PostgresSource(PolledSource):
         patience: float = 60.0,
         query_timeout: float | None = None,
         held: int = 1000,
+        publication: str | None = None,
     ) -> None:
         super().__init__(name, POSTGRES, query_timeout)
         # Errors at the beginning are reported soon; a connection that breaks later may well come back.
         self._link = ReconnectingConnection(name, address, min(patience, 5.0))
         self._held = held
         try:
-            kind = self._link.run(lambda connection: _kind(connection, changes))
-            there = self._link.run(lambda connection: read_tables(connection, schema, kind.FROM_LOG))
-            self._changes = kind(schema, reader or name, self._use(there, tables), poll)
+            kind = self._link.run(lambda connection: _kind(connection, changes, publication))
+            there = self._link.run(lambda connection: _tables(connection, schema, kind.FROM_LOG, publication))
+            used = self._use(there, tables)
+            self._changes = (
+                ReplicationSlot(schema, reader or name, used, poll, publication or "", setup)
+                if kind is ReplicationSlot
+                else PostgresOutbox(schema, reader or name, used, poll)
+            )
             if setup == "create":
                 self._link.run(self._changes.create)
             self._link.run(self._changes.check)
+            again = self._link.run(lambda connection: _tables(connection, schema, kind.FROM_LOG, publication))
+            if not set(used) <= set(again):
+                raise SourceLost(f'tables of source "{name}" were changed while it was opened', hint="Open it again.")
             self._link.close()
         except BaseException:
             self._link.close()
@@ -91,15 +103,17 @@ class PostgresSource(PolledSource):
     def key_range(self, table: str, column: str) -> tuple[int, int, int] | None:
         """The least and the greatest key, by the index, and the number of rows as the planner knows it, or counted."""
         remote = self._remote[table]
-        key, own = quoted(remote.column(column).name), f"ONLY {quoted(remote.schema)}.{quoted(remote.name)}"
+        key, own = quoted(remote.column(column).name), f"{POSTGRES.relation(remote)} AS o"
         sql = f"SELECT min({key}), max({key}) FROM {own}"
         ((low, high),) = self._link.run(lambda connection: execute(connection, sql))
         if low is None:
             return None
         known = "SELECT reltuples::int8 FROM pg_class WHERE oid = format('%I.%I', $1::text, $2::text)::regclass"
         ((rows,),) = self._link.run(lambda connection: execute(connection, known, remote.schema, remote.name))
-        if rows <= 0:
-            ((rows,),) = self._link.run(lambda connection: execute(connection, f"SELECT count(*) FROM {own}"))
+        if rows <= 0 or remote.filter or remote.partitioned:
+            plan = f"EXPLAIN (FORMAT JSON) SELECT FROM {own}"
+            ((rows,),) = self._link.run(lambda connection: execute(connection, plan))
+            rows = rows[0]["Plan"]["Plan Rows"]
         return int(low), int(high), int(rows)
 
     def forget(self, upto: Position) -> None:
@@ -123,14 +137,16 @@ class PostgresSource(PolledSource):
         self, connection: Connection, asked: Sequence[PendingQuery]
     ) -> tuple[list[Message], SnapshotPosition]:
         """One poll. A backlog is delivered from the snapshot in which it began; queries are answered at its end."""
-        execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        snapshot = PgSnapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
+        ready = self._begin(connection, asked)
+        snapshot = self._changes.snapshot(connection, self._seen)
         target = self._seen.target or snapshot
         within = not self._changes.FROM_LOG
         if within:
             fresh, complete = self._fresh(connection, target, asked)
         now = target is snapshot and (not within or complete is not None)
-        answers = [self._answer(connection, one) for one in asked] if now else []
+        answers = [self._answer(connection, one) for one in asked] if now and ready else []
+        if answers and not self._changes.answered_in(connection):
+            answers = []
         execute(connection, "COMMIT")
         if not within:
             fresh, complete = self._fresh(connection, target, asked)
@@ -143,6 +159,32 @@ class PostgresSource(PolledSource):
         last = [replace(message, position=position) for message in messages[-1:]]
         found = [replace(answer, position=position) for answer in answers if answer is not None]
         return [*messages[:-1], *last, *found], complete
+
+    def _begin(self, connection: Connection, asked: Sequence[PendingQuery]) -> bool:
+        """Begin the transaction of a poll, and lock the tables that are asked about; false if that takes too long.
+
+        A snapshot does not keep tables from being emptied or altered between its beginning and its use.
+        """
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        names = {
+            POSTGRES.stored(self._remote[leaf.relation])
+            for one in asked
+            for term in one.query.remote.terms
+            for leaf in one.query.view.leaves
+            if leaf.alias not in term.bound
+        }
+        limit = min((round(one.timeout * 1000) for one in asked if one.timeout), default=0)
+        lock = f"SET LOCAL lock_timeout = {max(limit, 1)}; " if limit else ""
+        lock += f"LOCK TABLE {', '.join(sorted(names))} IN ACCESS SHARE MODE" if names else ""
+        try:
+            execute(connection, f"{begin}; {lock}")
+        except psycopg.errors.LockNotAvailable:
+            for one in asked:
+                one.late += bool(one.timeout)
+            self._changes.after_error()
+            execute(connection, f"ROLLBACK; {begin}")
+            return False
+        return True
 
     def _fresh(
         self, connection: Connection, target: PgSnapshot, asked: Sequence[PendingQuery]
@@ -160,7 +202,7 @@ class PostgresSource(PolledSource):
     def _told(
         self, told: Sequence[CapturedTransaction], target: PgSnapshot
     ) -> tuple[list[Committed], SnapshotPosition]:
-        seen, messages = self._seen, []
+        seen, messages = replace(self._seen, structure=self._changes.structure), []
         for one in told:
             seen = seen.told(target, one.mark)
             changes = {name: rows for name, rows in one.changes.items() if rows}
@@ -193,7 +235,7 @@ class PostgresSource(PolledSource):
         decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
         incoming = AnswerReader(asking, decoders, len)
         for statement in asking.statements(asked.query):
-            incoming.take(_records(connection, statement))
+            incoming.take(fetch_rows(connection, statement))
         incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, "", incoming.received)
 
@@ -202,16 +244,30 @@ class PostgresSource(PolledSource):
             self._link.run(lambda connection: self._changes.wait(connection, seconds))
 
 
-def _kind(connection: Connection, changes: str) -> type[PostgresOutbox] | type[ReplicationSlot]:
-    if changes == "auto":
-        return PostgresOutbox if may_decode(connection) else ReplicationSlot
-    kinds: dict[str, type[PostgresOutbox] | type[ReplicationSlot]] = {"outbox": PostgresOutbox, "slot": ReplicationSlot}
+def _kind(
+    connection: Connection, changes: str, publication: str | None
+) -> type[PostgresOutbox] | type[ReplicationSlot]:
+    reason = may_decode(connection) if changes == "auto" else ""
+    kinds: dict[str, type[PostgresOutbox] | type[ReplicationSlot]] = {
+        "outbox": PostgresOutbox,
+        "slot": ReplicationSlot,
+        "auto": PostgresOutbox if reason else ReplicationSlot,
+    }
     if changes not in kinds:
         raise Unsupported(f"there is no way {changes!r} to learn of changes", hint="changes = 'slot', 'outbox', 'auto'")
+    if publication and kinds[changes] is PostgresOutbox:
+        raise Unsupported(
+            f'an outbox reads no publication "{publication}"', detail=reason or None, hint="Use changes = 'slot'."
+        )
     return kinds[changes]
 
 
-def _records(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
+def _tables(connection: Connection, schema: str, from_log: bool, publication: str | None) -> list[RemoteTable]:
+    tables = read_tables(connection, schema, from_log)
+    return list(narrowed(connection, publication, tables)) if publication else tables
+
+
+def fetch_rows(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
     """The rows of a statement, each value as the text received."""
     cursor = psycopg.RawCursor(connection)
     cursor.execute(statement.sql.encode(), statement.parameters or None)

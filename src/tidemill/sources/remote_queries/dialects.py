@@ -18,7 +18,7 @@ from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Liter
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue
 from tidemill.model.types import Type
-from tidemill.sources.remote_queries.remote_tables import RemoteColumn
+from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTable
 
 __all__ = ["POSTGRES", "SQLITE", "Dialect", "quoted", "quoted_text"]
 
@@ -98,6 +98,15 @@ class Dialect:
     def rows(self, lines: Sequence[str]) -> str:
         """A table of these rows, each of which is a list of values."""
         return f"VALUES {', '.join(f'({line})' for line in lines)}"
+
+    def stored(self, table: RemoteTable) -> str:
+        """The name of a table, without tables that inherit from it unless they are its partitions."""
+        return f"{'' if table.partitioned else self.only}{quoted(table.schema)}.{quoted(table.name)}"
+
+    def relation(self, table: RemoteTable) -> str:
+        """A table in FROM, with all its rows and no others."""
+        own = self.stored(table)
+        return f"(SELECT * FROM {own} WHERE {table.filter})" if table.filter else own
 
     def group(self, name: str, of: Type) -> str:
         """A column by which rows are grouped that are equal here."""

@@ -34,13 +34,19 @@ class RemoteColumn:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTable:
-    """A table of the source, with ``notes`` on what was left out and why."""
+    """A table of the source, with ``notes`` on what was left out and why.
+
+    ``filter`` is the source's own text of a condition that rows must meet to be part of the table; ``partitioned`` is
+    true if the rows are in its partitions.
+    """
 
     schema: str
     name: str
     columns: tuple[RemoteColumn, ...]
     key: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    filter: str = ""
+    partitioned: bool = False
 
     @property
     def table(self) -> Table:

@@ -314,8 +314,7 @@ class _StatementWriter:
     def _from_item(self, leaf: Scan, term: SignedTerm) -> str:
         if leaf.alias in term.bound:
             return f"{self._table_of(leaf, term.bound[leaf.alias])} AS {_alias(leaf)}"
-        remote = self._plan.tables[leaf.relation]
-        return f"{self._dialect.only}{quoted(remote.schema)}.{quoted(remote.name)} AS {_alias(leaf)}"
+        return f"{self._dialect.relation(self._plan.tables[leaf.relation])} AS {_alias(leaf)}"
 
     def _table_of(self, leaf: Scan, rows: ZSet) -> str:
         """The table of parameters that holds ``rows``: sent once, however many terms read it."""

@@ -1,0 +1,203 @@
+"""Definitions on which the meaning of the log depends: the publication, the columns in use, and the partitions.
+
+They change without a word in the log: a publication tells of other rows from then on, a column has other values after
+ALTER COLUMN TYPE, and a partition is attached, detached or dropped with all its rows. So they are read in the very
+snapshot in which queries are answered. A transaction that changes them locks out those that write to the table, so a
+snapshot that sees the same definitions as the one before has missed nothing in between. (ALTER PUBLICATION locks out
+nobody; a transaction that passes it between its commit and its becoming visible is told by the new definition, and the
+next look refuses to go on.)
+
+Positions carry a digest, so that a warehouse that was closed meanwhile notices as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from zlib import crc32
+
+from tidemill.model.errors import EpochGone
+from tidemill.sources.postgres.connection import Connection, execute
+from tidemill.sources.postgres.snapshot_position import PgSnapshot
+from tidemill.sources.remote_queries.dialects import quoted
+from tidemill.sources.remote_queries.remote_tables import RemoteTable
+
+__all__ = ["LogStructure", "Partition", "StructureReader", "attached_with_rows", "partition_ids"]
+
+_STRUCTURE = """
+WITH RECURSIVE used AS (
+    SELECT c.oid, c.relname, c.relkind, c.relnamespace FROM pg_class c
+    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relname = ANY ($2)
+), tree(root, parent, relid, made) AS (
+    SELECT u.oid, i.inhparent, i.inhrelid, i.xmin FROM used u JOIN pg_inherits i ON i.inhparent = u.oid
+    WHERE u.relkind = 'p' AND NOT i.inhdetachpending
+    UNION ALL
+    SELECT t.root, i.inhparent, i.inhrelid, i.xmin FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
+    WHERE NOT i.inhdetachpending
+)
+SELECT pg_current_snapshot()::text, CASE WHEN pg_current_snapshot()::text <> $6 THEN json_build_array(
+    (SELECT json_build_array(p.oid::int8, p.xmin::text,
+        (SELECT json_agg(r.oid::int8 ORDER BY r.oid) FROM pg_publication_rel r WHERE r.prpubid = p.oid
+         AND (r.prrelid IN (SELECT oid FROM used) OR r.prrelid IN (SELECT relid FROM tree))){schemas})
+     FROM pg_publication p WHERE p.pubname = $3),
+    (SELECT json_agg(json_build_array(u.relname, u.oid::int8, a.attname, a.attnum, a.atttypid::int8, a.atttypmod)
+                     ORDER BY u.relname, a.attnum)
+     FROM used u JOIN unnest($4::text[], $5::text[]) AS w(relname, attname) ON w.relname = u.relname
+     JOIN pg_attribute a ON a.attrelid = u.oid AND a.attname = w.attname),
+    (SELECT json_agg(json_build_array(u.relname, t.parent::int8, t.relid::int8, t.made::text))
+     FROM tree t JOIN used u ON u.oid = t.root)
+)::text END
+"""
+_SCHEMAS = """, (SELECT json_agg(n.oid::int8 ORDER BY n.oid) FROM pg_publication_namespace n
+         WHERE n.pnpubid = p.oid AND n.pnnspid IN (SELECT relnamespace FROM used))"""
+_BORN = """
+SELECT i.inhrelid::int8, c.oid::regclass::text, c.relkind,
+       EXISTS (SELECT FROM pg_attribute s JOIN pg_attribute a ON a.attrelid = s.attrelid AND a.attnum > 0
+               WHERE s.attrelid = c.oid AND s.attname = 'ctid' AND s.xmin = i.xmin
+                     AND a.xmin = s.xmin AND a.cmin = s.cmin),
+       c.relfilenode = c.oid AND pg_relation_size(c.oid) = 0,
+       c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p')
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhrelid = ANY ($1::int8[]::oid[])
+"""
+_IDS = "SELECT coalesce(array_agg(p.relid::int8), '{}') FROM pg_partition_tree($1::text::regclass) p WHERE p.level > 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition, also one that has partitions itself: its number, its parent's, and the transaction that made it one.
+
+    ``table`` is the table in use that it belongs to.
+    """
+
+    table: str
+    parent: int
+    relid: int
+    xid: int
+
+
+@dataclass(frozen=True)
+class LogStructure:
+    """The definitions in one state: digests of the publication and of the columns, and the partitions."""
+
+    publication: str
+    columns: str
+    partitions: frozenset[Partition]
+    relations: frozenset[tuple[int, str]]
+    """The numbers of the tables in use, with their names."""
+
+    @classmethod
+    def parse(cls, text: str) -> LogStructure:
+        """The structure that the server wrote as JSON."""
+        publication, columns, tree = json.loads(text)
+        partitions = frozenset(Partition(table, parent, relid, int(xid)) for table, parent, relid, xid in tree or ())
+        relations = frozenset((oid, name) for name, oid, *_ in columns or ())
+        return cls(_digest(publication), _digest(columns), partitions, relations)
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest that positions carry."""
+        tree = sorted((one.relid, one.xid) for one in self.partitions)
+        return f"{self.publication}.{self.columns}.{_digest(tree)}"
+
+    @cached_property
+    def names(self) -> dict[int, list[str]]:
+        """The names of the tables in use that each relation has rows of, by its number."""
+        found: dict[int, list[str]] = {}
+        for relid, name in (*self.relations, *((one.relid, one.table) for one in self.partitions)):
+            found.setdefault(relid, []).append(name.lower())
+        return found
+
+    def reads_like(self, other: LogStructure) -> bool:
+        """True if publication and columns are the same, whatever the partitions."""
+        return replace(self, partitions=other.partitions) == other
+
+    def seen_by(self, state: PgSnapshot, now: PgSnapshot) -> LogStructure:
+        """The structure as it was in the earlier ``state``, provided that no partition has gone since."""
+
+        def was_there(one: Partition) -> bool:
+            xid = now.whole(one.xid)
+            return xid >= now.xmax or state.sees(xid)  # a number from the future is one that was used up long ago
+
+        return replace(self, partitions=frozenset(filter(was_there, self.partitions)))
+
+
+def _digest(value: object) -> str:
+    return f"{crc32(json.dumps(value).encode()):08x}"
+
+
+class StructureReader:
+    """Reads the structure of some tables together with the snapshot of the transaction."""
+
+    def __init__(self, schema: str, publication: str, tables: Iterable[RemoteTable]) -> None:
+        self._publication = publication
+        self._schema = schema
+        self._tables = list(tables)
+        self._columns = [(table.name, column.name) for table in self._tables for column in table.columns]
+        self._last: tuple[str, LogStructure] | None = None
+        self._text = ""
+
+    def read(self, connection: Connection) -> tuple[PgSnapshot, LogStructure]:
+        """The snapshot, and the structure that it sees; read only if a transaction has ended since the last time."""
+        known = self._last[0] if self._last else ""
+        sql = _STRUCTURE.replace("{schemas}", _SCHEMAS if connection.info.server_version >= 150000 else "")
+        names = [table.name for table in self._tables]
+        places = [list(part) for part in zip(*self._columns, strict=True)] or [[], []]
+        snapshot, text = execute(connection, sql, self._schema, names, self._publication, *places, known)[0]
+        if self._last is None or (text is not None and text != self._text):
+            self._text, self._last = text, (snapshot, LogStructure.parse(text))
+        else:
+            self._last = (snapshot, self._last[1])
+        return PgSnapshot.parse(snapshot), self._last[1]
+
+    def changed(
+        self, before: str, now: LogStructure, tables: Collection[str] = (), attached: str | None = None
+    ) -> EpochGone:
+        """The error that says what has another definition than it had when its digest was ``before``.
+
+        ``tables``: those that have other partitions, if that is known; ``attached`` one that may have come with rows.
+        """
+        then, since = before.split("."), now.digest.split(".")
+        named = sorted(tables) or [table.name for table in self._tables if table.partitioned]
+        roots = ", ".join(map(quoted, named))
+        if then[1] != since[1]:
+            what = f"columns of {', '.join(quoted(table.name) for table in self._tables)} were changed"
+            why = "ALTER TABLE may give rows other values, which the log does not tell."
+        elif then[0] != since[0]:
+            what = f"the publication {self._publication} was changed"
+            why = "It may have told of other rows or columns than those that views have."
+        elif attached is not None:
+            what = f"partition {attached} was attached to {roots}, and may have had rows"
+            why = "The log does not tell which rows come with a partition."
+        else:
+            what = f"partitions of {roots} were attached, detached or dropped"
+            why = "The log does not tell which rows come and go with a partition."
+        return EpochGone(what, detail=why, hint="Drop the views over this source and create them again.")
+
+
+def attached_with_rows(connection: Connection, new: Sequence[Partition]) -> str | None:
+    """The first of some new partitions that may have had rows when it became one, and could not be written to the log.
+
+    One that was made as a partition had none: then its columns are those that it was made with, by the same command.
+    One that was attached is taken if nothing was ever written to it.
+    """
+    rows = execute(connection, _BORN, [one.relid for one in new])
+    found = {relid: rest for relid, *rest in rows}
+    attached = {one.relid for one in new if one.relid not in found or not found[one.relid][2]}
+    parents = {one.relid: one.parent for one in new}
+    for one in new:
+        if one.relid not in found:
+            return str(one.relid)
+        name, kind, _, empty, logged = found[one.relid]
+        chain = [one.relid]
+        while chain[-1] in parents:
+            chain.append(parents[chain[-1]])
+        if not logged or (kind != "p" and not empty and not attached.isdisjoint(chain)):
+            return str(name)
+    return None
+
+
+def partition_ids(connection: Connection, table: str) -> frozenset[int]:
+    """The partitions of a table, as the server plans queries about it at this moment, whatever the snapshot."""
+    return frozenset(execute(connection, _IDS, table)[0][0])
