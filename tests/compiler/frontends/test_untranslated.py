@@ -139,6 +139,8 @@ LOST = [
     "SELECT a IS NULL = TRUE FROM r",
     "WITH x AS (SELECT 1 AS a), SELECT a FROM x",
     "(SELECT a FROM r) AS x",
+    "SELECT a FROM r *",
+    "SELECT COUNT(*) FROM r * s",
 ]
 
 

@@ -46,7 +46,7 @@ def read_definition(cursor: StatementCursor, view: str) -> PartitionedView:
         raise ParseError(
             f"UPDATE {view}[i] AS was expected here",
             where=cursor.place,
-            detail="INITIALIZE defines the first partition, UPDATE all others.",
+            detail="INITIALIZE has one query, which makes the first partition; UPDATE makes all others.",
         )
     update = _body(cursor, view)
     every = None

@@ -26,6 +26,13 @@ class TableGrammar(SparkParser):
             self._parse_recursion_level(alias)
         return alias
 
+    def _parse_table_parts(self, *given: Any, **named: Any) -> exp.Table | exp.Dot | None:
+        """The name of a table. PostgreSQL's ``FROM t *``, which sqlglot passes over, is refused."""
+        table = super()._parse_table_parts(*given, **named)
+        if self._match(TokenType.STAR, advance=False):
+            self.raise_error("A comma, JOIN or the end of FROM was expected: of two tables write FROM r, s")
+        return table
+
     def _refuse_asof_join(self) -> None:
         """Refuse ``ASOF JOIN``, which Spark reads and does not support either."""
         words = [token.text.upper() for token in self._tokens[self._index : self._index + 3]]
