@@ -112,6 +112,10 @@ def test_costs_and_state(tmp_path: Path) -> None:
         assert any(name == "State on disk" for name, *_ in wh.sql("DESCRIBE EXTENDED v"))
         with pytest.raises(InvalidArgument, match="cannot be sorted"):
             wh.view_costs(by="name")
+        for ask in (wh.view_costs, wh.refreshes):
+            assert ask(limit=0) == [] and ask(limit=1 << 70) == ask()
+            with pytest.raises(InvalidArgument, match="limit is -1"):
+                ask(limit=-1)
 
 
 def test_ways_have_their_reasons() -> None:
