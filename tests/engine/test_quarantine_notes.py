@@ -124,8 +124,8 @@ OTHER_STATEMENTS = {
     "DeclareVariable DescribeFunction DescribeHistory DropFunction DropVariable ShowFunctions ShowSchemas": "",
     "UseSchema AlterTable Analyze ChangeBuild Drop ExplainDefinition RefreshTable ReplayLate ReleaseErrors": "",
     "GrantPrivileges RevokePrivileges ShowGrants ShowBuilds ShowFeeds ShowCreate ShowPlans ShowRefreshes": "",
-    "ShowClocks ShowCosts ShowState ShowSources ShowStatistics ShowTables ShowStages PromoteStage DropStage AlterSync": "",
-    "ExplainQuery": "a plan, no rows",
+    "ShowCosts ShowState ShowSources ShowStatistics ShowTables ShowStages PromoteStage DropStage AlterSync": "",
+    "ExplainQuery ShowClocks": "a plan, no rows; instants",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from operator import attrgetter
 
@@ -22,24 +21,22 @@ def refreshes_of(engine: Engine, view: str | None, since: Since | None, limit: i
     """Entries of the refresh log, the newest first: of one view, or of all and of whole epochs."""
     if view is not None:
         view = engine.committed.view(view).name
-    most = _most(limit)
+    _require_count(limit)
     engine.flush()
     entries = chosen(engine.refreshes.entries(), since)
-    return list(islice((one for one in entries if view is None or one.view == view), most))
+    return list(islice((one for one in entries if view is None or one.view == view), limit))
 
 
-def _most(limit: int | None) -> int | None:
-    """A number of entries that the standard library takes; None for all of them."""
+def _require_count(limit: int | None) -> None:
     if limit is not None and limit < 0:
         raise InvalidArgument(f"limit is {limit}", hint="Give the largest number of entries, or None for all.")
-    return None if limit is None else min(limit, sys.maxsize)
 
 
 def view_costs(engine: Engine, since: Since | None, by: str = "time", limit: int | None = None) -> list[ViewCosts]:
     """The costs of all views that there are, the greatest first; of a view that was not refreshed they are 0."""
     if by not in ORDERS:
         raise InvalidArgument(f'views cannot be sorted by "{by}"', hint=f"Use one of {', '.join(ORDERS)}.")
-    most = _most(limit)
+    _require_count(limit)
     engine.flush()
     known = engine.committed.views
     found = summed_costs(one for one in chosen(engine.refreshes.entries(), since) if one.view in known)
@@ -48,4 +45,4 @@ def view_costs(engine: Engine, since: Since | None, by: str = "time", limit: int
     for size in state_sizes(engine):
         found[size.view].memory_bytes += size.memory_bytes
         found[size.view].disk_bytes += size.disk_bytes
-    return sorted(found.values(), key=attrgetter(ORDERS[by]), reverse=True)[:most]
+    return sorted(found.values(), key=attrgetter(ORDERS[by]), reverse=True)[:limit]
