@@ -101,6 +101,20 @@ def test_queries_stay_short_while_many_are_under_way(make: MakeMaintainer) -> No
     assert sum(run.rows.values()) == 7**3
 
 
+def test_a_correction_has_only_the_later_changes_that_it_is_about() -> None:
+    """Of many changes that an answer has seen too early, those that do not join are neither sent nor evaluated."""
+    later = [insert("r2", n, n, n) for n in range(2, 30)]
+    run = run_of(Lca, BAG, insert("r1", 5, 7), *later)
+    for _ in range(1 + len(later)):
+        run.update()
+    first = len(run.asked)
+    while any(source.unanswered for source in run.sources.values()):
+        run.reply()
+    corrections = [term for query in run.asked[first:] for term in query.terms]
+    assert corrections and all(len(rows) == 1 for term in corrections for rows in term.bound.values())
+    assert run.rows == run.there[-1]
+
+
 def test_other_relations_only_move_the_position() -> None:
     run = run_of(Eca, view([R1, R2], JOINED[:1], "r1.a"), insert("r1", 2, 1))
     assert run.maintainer.updated(insert("elsewhere", 1), "7") == [InstallChange(ZSet(), {"": "7"})]

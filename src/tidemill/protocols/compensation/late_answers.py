@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.compensation.relevance import drop_irrelevant_terms
+from tidemill.protocols.compensation.relevance import drop_irrelevant_tuples
 from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
 from tidemill.sources.remote_queries.signed_query import SignedQuery
 
@@ -45,5 +45,5 @@ class LateAnsweredQuery:
 
 def split_local(query: SignedQuery) -> tuple[ZSet, LateAnsweredQuery | None]:
     """The rows of ``query`` that can be evaluated locally, and the query for the rest, if there is any."""
-    needed = drop_irrelevant_terms(query)
+    needed = drop_irrelevant_tuples(query)
     return evaluate_locally(needed), LateAnsweredQuery(needed.remote) if needed.remote.terms else None

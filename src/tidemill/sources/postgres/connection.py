@@ -24,7 +24,7 @@ except ImportError as missing:
         "the driver for PostgreSQL is not installed", detail=str(missing), hint="pip install 'tidemill[postgres]'"
     ) from None
 
-__all__ = ["Address", "Connection", "ReconnectingConnection", "execute", "trigger_function"]
+__all__ = ["Address", "Connection", "ReconnectingConnection", "event_function", "execute", "trigger_function"]
 
 Connection = psycopg.Connection[Any]
 
@@ -140,6 +140,15 @@ def trigger_function(name: str, body: str) -> str:
 
     ``name`` is quoted already. The settings make values written within it independent of the writer's session.
     """
+    return _function(name, "trigger", body)
+
+
+def event_function(name: str, body: str) -> str:
+    """SQL that creates a function for event triggers, likewise."""
+    return _function(name, "event_trigger", body)
+
+
+def _function(name: str, returns: str, body: str) -> str:
     settings = "SET search_path = pg_catalog SET extra_float_digits = 1 SET timezone = 'UTC'"
-    front = f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER {settings}"
+    front = f"CREATE OR REPLACE FUNCTION {name}() RETURNS {returns} LANGUAGE plpgsql SECURITY DEFINER {settings}"
     return f"{front} AS {quoted_text(body)}"

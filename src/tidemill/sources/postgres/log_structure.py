@@ -13,23 +13,27 @@ Positions carry a digest, so that a warehouse that was closed meanwhile notices 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from zlib import crc32
 
 from tidemill.model.errors import EpochGone
 from tidemill.sources.postgres.connection import Connection, execute
 from tidemill.sources.postgres.snapshot_position import PgSnapshot
-from tidemill.sources.remote_queries.dialects import quoted
+from tidemill.sources.remote_queries.dialects import quoted, quoted_text
 from tidemill.sources.remote_queries.remote_tables import RemoteTable
 
 __all__ = ["LogStructure", "Partition", "StructureReader", "attached_with_rows", "partition_ids"]
 
 _STRUCTURE = """
+PREPARE tidemill_structure AS
 WITH RECURSIVE used AS (
     SELECT c.oid, c.relname, c.relkind, c.relnamespace FROM pg_class c
-    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relname = ANY ($2)
+    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = {schema}) AND c.relname IN ({tables})
 ), tree(root, parent, relid, made) AS (
     SELECT u.oid, i.inhparent, i.inhrelid, i.xmin FROM used u JOIN pg_inherits i ON i.inhparent = u.oid
     WHERE u.relkind = 'p' AND NOT i.inhdetachpending
@@ -37,18 +41,19 @@ WITH RECURSIVE used AS (
     SELECT t.root, i.inhparent, i.inhrelid, i.xmin FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
     WHERE NOT i.inhdetachpending
 )
-SELECT pg_current_snapshot()::text, CASE WHEN pg_current_snapshot()::text <> $6 THEN json_build_array(
+SELECT pg_current_snapshot()::text, json_build_array(
     (SELECT json_build_array(p.oid::int8, p.xmin::text,
         (SELECT json_agg(r.oid::int8 ORDER BY r.oid) FROM pg_publication_rel r WHERE r.prpubid = p.oid
          AND (r.prrelid IN (SELECT oid FROM used) OR r.prrelid IN (SELECT relid FROM tree))){schemas})
-     FROM pg_publication p WHERE p.pubname = $3),
+     FROM pg_publication p WHERE p.pubname = {publication}),
     (SELECT json_agg(json_build_array(u.relname, u.oid::int8, a.attname, a.attnum, a.atttypid::int8, a.atttypmod)
                      ORDER BY u.relname, a.attnum)
-     FROM used u JOIN unnest($4::text[], $5::text[]) AS w(relname, attname) ON w.relname = u.relname
-     JOIN pg_attribute a ON a.attrelid = u.oid AND a.attname = w.attname),
+     FROM used u JOIN pg_attribute a ON a.attrelid = u.oid
+     JOIN unnest(ARRAY[{places}]::name[], ARRAY[{columns}]::name[]) AS w(relname, attname)
+     ON w.relname = u.relname AND w.attname = a.attname),
     (SELECT json_agg(json_build_array(u.relname, t.parent::int8, t.relid::int8, t.made::text))
      FROM tree t JOIN used u ON u.oid = t.root)
-)::text END
+)::text
 """
 _SCHEMAS = """, (SELECT json_agg(n.oid::int8 ORDER BY n.oid) FROM pg_publication_namespace n
          WHERE n.pnpubid = p.oid AND n.pnnspid IN (SELECT relnamespace FROM used))"""
@@ -79,10 +84,11 @@ class Partition:
 
 @dataclass(frozen=True)
 class LogStructure:
-    """The definitions in one state: digests of the publication and of the columns, and the partitions."""
+    """The definitions in one state: a digest of the publication, the columns, and the partitions."""
 
     publication: str
-    columns: str
+    columns: frozenset[tuple[str, str]]
+    """The tables in use, each with a digest of its columns in use."""
     partitions: frozenset[Partition]
     relations: frozenset[tuple[int, str]]
     """The numbers of the tables in use, with their names."""
@@ -93,13 +99,19 @@ class LogStructure:
         publication, columns, tree = json.loads(text)
         partitions = frozenset(Partition(table, parent, relid, int(xid)) for table, parent, relid, xid in tree or ())
         relations = frozenset((oid, name) for name, oid, *_ in columns or ())
-        return cls(_digest(publication), _digest(columns), partitions, relations)
+        of_tables = ((name, _digest(list(some))) for name, some in groupby(columns or (), itemgetter(0)))
+        return cls(_digest(publication), frozenset(of_tables), partitions, relations)
 
     @cached_property
     def digest(self) -> str:
         """The digest that positions carry."""
         tree = sorted((one.relid, one.xid) for one in self.partitions)
-        return f"{self.publication}.{self.columns}.{_digest(tree)}"
+        return f"{self.publication}.{_digest(sorted(self.columns))}.{_digest(tree)}"
+
+    def tables_unlike(self, other: LogStructure) -> set[str]:
+        """The tables in use whose columns or partitions are others than in ``other``."""
+        partitions = self.partitions ^ other.partitions
+        return {name for name, _ in self.columns ^ other.columns} or {one.table for one in partitions}
 
     @cached_property
     def names(self) -> dict[int, list[str]]:
@@ -134,44 +146,58 @@ class StructureReader:
         self._publication = publication
         self._schema = schema
         self._tables = list(tables)
-        self._columns = [(table.name, column.name) for table in self._tables for column in table.columns]
+        self._prepared_on: Connection | None = None
         self._last: tuple[str, LogStructure] | None = None
         self._text = ""
 
     def read(self, connection: Connection) -> tuple[PgSnapshot, LogStructure]:
         """The snapshot, and the structure that it sees; read only if a transaction has ended since the last time."""
-        known = self._last[0] if self._last else ""
-        sql = _STRUCTURE.replace("{schemas}", _SCHEMAS if connection.info.server_version >= 150000 else "")
-        names = [table.name for table in self._tables]
-        places = [list(part) for part in zip(*self._columns, strict=True)] or [[], []]
-        snapshot, text = execute(connection, sql, self._schema, names, self._publication, *places, known)[0]
-        if self._last is None or (text is not None and text != self._text):
-            self._text, self._last = text, (snapshot, LogStructure.parse(text))
-        else:
-            self._last = (snapshot, self._last[1])
+        ((snapshot,),) = execute(connection, "SELECT pg_current_snapshot()::text")
+        if self._last is None or self._last[0] != snapshot:
+            if self._prepared_on is not connection:
+                self._prepare(connection)
+            ((snapshot, text),) = execute(connection, "EXECUTE tidemill_structure")
+            known = self._last[1] if self._last is not None and text == self._text else LogStructure.parse(text)
+            self._text, self._last = text, (snapshot, known)
         return PgSnapshot.parse(snapshot), self._last[1]
+
+    def _prepare(self, connection: Connection) -> None:
+        """Prepare the statement once for each connection: it takes longer to plan than to run."""
+        columns = [(table.name, column.name) for table in self._tables for column in table.columns]
+        parts = {
+            "{schemas}": _SCHEMAS if connection.info.server_version >= 150000 else "",
+            "{schema}": quoted_text(self._schema),
+            "{publication}": quoted_text(self._publication),
+            "{tables}": ", ".join(quoted_text(table.name) for table in self._tables) or "NULL",
+            "{places}": ", ".join(quoted_text(table) for table, _ in columns),
+            "{columns}": ", ".join(quoted_text(column) for _, column in columns),
+        }
+        pattern = re.compile("|".join(map(re.escape, parts)))
+        execute(connection, pattern.sub(lambda found: parts[found[0]], _STRUCTURE))
+        self._prepared_on = connection
 
     def changed(
         self, before: str, now: LogStructure, tables: Collection[str] = (), attached: str | None = None
     ) -> EpochGone:
         """The error that says what has another definition than it had when its digest was ``before``.
 
-        ``tables``: those that have other partitions, if that is known; ``attached`` one that may have come with rows.
+        ``tables``: those that it concerns, if that is known; ``attached`` is a partition that may have come with rows.
         """
         then, since = before.split("."), now.digest.split(".")
-        named = sorted(tables) or [table.name for table in self._tables if table.partitioned]
-        roots = ", ".join(map(quoted, named))
-        if then[1] != since[1]:
-            what = f"columns of {', '.join(quoted(table.name) for table in self._tables)} were changed"
+        columns = then[1] != since[1]
+        others = [table.name for table in self._tables if table.partitioned or columns]
+        named = ", ".join(map(quoted, sorted(tables) or others))
+        if columns:
+            what = f"columns of {named} were changed"
             why = "ALTER TABLE may give rows other values, which the log does not tell."
         elif then[0] != since[0]:
             what = f"the publication {self._publication} was changed"
             why = "It may have told of other rows or columns than those that views have."
         elif attached is not None:
-            what = f"partition {attached} was attached to {roots}, and may have had rows"
+            what = f"partition {attached} was attached to {named}, and may have had rows"
             why = "The log does not tell which rows come with a partition."
         else:
-            what = f"partitions of {roots} were attached, detached or dropped"
+            what = f"partitions of {named} were attached, detached or dropped"
             why = "The log does not tell which rows come and go with a partition."
         return EpochGone(what, detail=why, hint="Drop the views over this source and create them again.")
 

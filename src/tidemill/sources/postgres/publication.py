@@ -9,15 +9,17 @@ all changes in its name, but then TRUNCATE of a partition leaves no trace in the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import psycopg
 
 from tidemill.model.errors import SetupError
 from tidemill.sources.postgres.catalog import OWN
-from tidemill.sources.postgres.connection import Connection, execute, trigger_function
+from tidemill.sources.postgres.connection import Connection, event_function, execute, trigger_function
 from tidemill.sources.postgres.pgoutput import MESSAGE_PREFIX
 from tidemill.sources.remote_queries.dialects import quoted, quoted_text
 from tidemill.sources.remote_queries.remote_tables import RemoteTable
@@ -45,6 +47,29 @@ _FILTERS = """
                                ', '), '') INTO parts
     FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
     WHERE r.prrelid = TG_RELID AND r.prqual IS NOT NULL;
+"""
+_PREPARED = """
+DECLARE
+    part record;
+BEGIN
+    FOR part IN
+        SELECT n.nspname, c.relname FROM pg_event_trigger_ddl_commands() d
+        CROSS JOIN LATERAL pg_partition_tree(d.objid) p JOIN pg_class c ON c.oid = p.relid
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE d.classid = 'pg_class'::regclass AND c.relkind = 'r'
+              AND NOT EXISTS (SELECT FROM pg_publication_rel r
+                              WHERE r.prrelid = c.oid AND to_jsonb(r) ->> 'prattrs' <> '')
+              AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = {trigger})
+              AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgname = {trigger} AND t.tgfoid = {function}::regproc
+                          AND t.tgrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid) AS a(relid)))
+    LOOP
+        BEGIN
+            {statements}
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'changes of partition %.% cannot be read: %', part.nspname, part.relname, SQLERRM;
+        END;
+    END LOOP;
+END
 """
 _LISTED = """
 SELECT t.tablename, to_jsonb(t) -> 'attnames', to_jsonb(t) ->> 'rowfilter' FROM pg_publication_tables t
@@ -142,6 +167,7 @@ class Publication:
             execute(connection, trigger_function(self._function, body))
             for one in stored:
                 self._prepare(connection, one)
+            self._watch_roots(connection)
             if not self.given:
                 self._publish(connection, all(one.published for one in stored))
 
@@ -159,9 +185,43 @@ class Publication:
                 raise self._needs_index(one)
             execute(connection, f"ALTER TABLE ONLY {one.there} REPLICA IDENTITY FULL")
         if one.name is not None and not one.watched:
-            trigger = f"CREATE OR REPLACE TRIGGER {OWN}_emptied BEFORE TRUNCATE ON {one.there} FOR EACH STATEMENT"
-            execute(connection, f"{trigger} EXECUTE FUNCTION {self._function}()")
-            execute(connection, f"ALTER TABLE {one.there} ENABLE ALWAYS TRIGGER {OWN}_emptied")
+            for statement in self._trigger_statements(one.there):
+                execute(connection, statement)
+
+    def _watch_roots(self, connection: Connection) -> None:
+        """Let new partitions be prepared in the transaction that makes them, if we may: event triggers are superusers'.
+
+        A partitioned table is marked by the trigger that its partitions have, which finds no row of its own in it.
+        """
+        roots = [one for one in self._tables.values() if one.partitioned]
+        sql = "SELECT 1 FROM pg_trigger WHERE tgrelid = $1::text::regclass AND tgname = $2"
+        for there in (f"{quoted(root.schema)}.{quoted(root.name)}" for root in roots):
+            if not execute(connection, sql, there, f"{OWN}_emptied"):
+                for statement in self._trigger_statements(there):
+                    execute(connection, statement)
+        (mighty,) = execute(connection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")[0]
+        name = f"{OWN}_partition_{crc32(self._schema.encode()):08x}"
+        if not roots or not mighty:
+            return
+        execute(connection, event_function(f"{quoted(self._schema)}.{OWN}_partition", self._partition_body()))
+        if not execute(connection, "SELECT 1 FROM pg_event_trigger WHERE evtname = $1", name):
+            event = f"CREATE EVENT TRIGGER {name} ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE')"
+            execute(connection, f"{event} EXECUTE FUNCTION {quoted(self._schema)}.{OWN}_partition()")
+
+    def _partition_body(self) -> str:
+        statements = ["ALTER TABLE ONLY {} REPLICA IDENTITY FULL", *self._trigger_statements("{}")]
+        formatted = (one.replace("%", "%%").replace("{}", "%1$I.%2$I") for one in statements)
+        executed = [f"EXECUTE format({quoted_text(one)}, part.nspname, part.relname);" for one in formatted]
+        parts = {"{trigger}": quoted_text(f"{OWN}_emptied"), "{function}": quoted_text(self._function)}
+        parts["{statements}"] = "\n            ".join(executed)
+        return re.sub("|".join(map(re.escape, parts)), lambda found: parts[found[0]], _PREPARED)
+
+    def _trigger_statements(self, there: str) -> tuple[str, str]:
+        trigger = f"CREATE OR REPLACE TRIGGER {OWN}_emptied BEFORE TRUNCATE ON {there} FOR EACH STATEMENT"
+        return (
+            f"{trigger} EXECUTE FUNCTION {self._function}()",
+            f"ALTER TABLE ONLY {there} ENABLE ALWAYS TRIGGER {OWN}_emptied",
+        )
 
     def prepare_partitions(self, connection: Connection) -> bool:
         """Prepare new partitions as the others; false if somebody else has one of them locked."""

@@ -135,7 +135,8 @@ class ReplicationSlot(ChangeCapture):
         self._drop_copy(connection)
         snapshot, structure = self._structures.read(connection)
         if self._opened is not None and not structure.reads_like(self._opened):
-            raise self._structures.changed(self._opened.digest, structure)
+            unlike = structure.tables_unlike(self._opened)
+            raise self._structures.changed(self._opened.digest, structure, unlike)
         if since is not None:
             place, status, _ = known[0] if known else ("", "missing", True)
             if status in ("lost", "missing") or lsn_number(since.lsn or "0/0") < lsn_number(place):
@@ -193,8 +194,7 @@ class ReplicationSlot(ChangeCapture):
         new = now.partitions - self._known.partitions
         attached = attached_with_rows(connection, list(new)) if new else None
         if not now.reads_like(self._known) or not now.partitions >= self._known.partitions or attached is not None:
-            differ = {one.table for one in now.partitions ^ self._known.partitions}
-            raise self._structures.changed(self._known.digest, now, differ, attached)
+            raise self._structures.changed(self._known.digest, now, now.tables_unlike(self._known), attached)
         if self._setup == "create":
             self._prepared, self._prepare_again = False, 0.0
         else:

@@ -31,6 +31,9 @@ from tidemill.sources.source import Answered, Committed, Message, Position
 
 __all__ = ["PostgresSource", "fetch_rows"]
 
+_TOGETHER = 50
+"""Queries that are sent to the server before the answer of the first is read."""
+
 
 class PostgresSource(PolledSource):
     """A schema of a PostgreSQL database. Positions are snapshots (``postgres.snapshot_position``).
@@ -144,7 +147,7 @@ class PostgresSource(PolledSource):
         if within:
             fresh, complete = self._fresh(connection, target, asked)
         now = target is snapshot and (not within or complete is not None)
-        answers = [self._answer(connection, one) for one in asked] if now and ready else []
+        answers = self._answers(connection, asked) if now and ready else []
         if answers and not self._changes.answered_in(connection):
             answers = []
         execute(connection, "COMMIT")
@@ -210,15 +213,32 @@ class PostgresSource(PolledSource):
                 messages.append(Committed(changes, str(seen)))
         return messages, seen
 
+    def _answers(self, connection: Connection, asked: Sequence[PendingQuery]) -> list[Answered | None]:
+        """The answers to queries. Those without a limit of time are sent together, so that none waits for another."""
+        if len(asked) == 1 or any(one.timeout for one in asked):
+            return [self._answer(connection, one) for one in asked]
+        answers: list[Answered | None] = []
+        for first in range(0, len(asked), _TOGETHER):
+            few = asked[first : first + _TOGETHER]
+            with connection.pipeline():
+                sent = [[send(connection, one) for one in self._statements(query)] for query in few]
+            answers += [
+                self._taken(query, map(received_rows, cursors)) for query, cursors in zip(few, sent, strict=True)
+            ]
+        return answers
+
+    def _statements(self, asked: PendingQuery) -> list[SqlStatement]:
+        return self._plan(asked.query.view).statements(asked.query)
+
     def _answer(self, connection: Connection, asked: PendingQuery) -> Answered | None:
         """The answer without its position, or None if it takes too long; the snapshot survives that."""
         if not asked.timeout:
-            return self._taken(connection, asked)
+            return self._taken(asked, self._rows(connection, asked))
         execute(connection, "SAVEPOINT asked")
         limit = str(max(1, round(asked.timeout * 1000)))
         execute(connection, "SELECT set_config('statement_timeout', $1, true)", limit)
         try:
-            answered = self._taken(connection, asked)
+            answered = self._taken(asked, self._rows(connection, asked))
         except psycopg.errors.QueryCanceled:
             asked.late += 1
             self._changes.after_error()
@@ -228,14 +248,17 @@ class PostgresSource(PolledSource):
         execute(connection, "SELECT set_config('statement_timeout', '0', true)")
         return answered
 
-    def _taken(self, connection: Connection, asked: PendingQuery) -> Answered:
-        """The answer to a query, read as it comes."""
+    def _rows(self, connection: Connection, asked: PendingQuery) -> Iterator[Iterator[list[bytes | None]]]:
+        return (fetch_rows(connection, statement) for statement in self._statements(asked))
+
+    def _taken(self, asked: PendingQuery, rows: Iterable[Iterable[list[bytes | None]]]) -> Answered:
+        """The answer to a query, from the rows of its statements."""
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
         incoming = AnswerReader(asking, decoders, len)
-        for statement in asking.statements(asked.query):
-            incoming.take(fetch_rows(connection, statement))
+        for some in rows:
+            incoming.take(some)
         incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, "", incoming.received)
 
@@ -269,8 +292,18 @@ def _tables(connection: Connection, schema: str, from_log: bool, publication: st
 
 def fetch_rows(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
     """The rows of a statement, each value as the text received."""
+    return received_rows(send(connection, statement))
+
+
+def send(connection: Connection, statement: SqlStatement) -> psycopg.RawCursor[Any]:
+    """The cursor of a statement; within a pipeline its result is there once that has ended."""
     cursor = psycopg.RawCursor(connection)
     cursor.execute(statement.sql.encode(), statement.parameters or None)
+    return cursor
+
+
+def received_rows(cursor: psycopg.RawCursor[Any]) -> Iterator[list[bytes | None]]:
+    """The rows of a result, each value as the text received."""
     result = cursor.pgresult
     assert result is not None
     places = range(result.nfields)
