@@ -110,6 +110,8 @@ def _instant(value: object) -> object:
         SUMS.format(""),
         """SELECT who, session_window.start AS a, session_window.end AS b, SUM(price) AS p, AVG(spent) AS x FROM visits
           WHERE pages IS NOT NULL GROUP BY who, session_window(at, '10 minutes') HAVING COUNT(*) > 1""",
+        """SELECT who, session_window AS s, COUNT(*) AS n, SUM(spent) AS x FROM visits
+          GROUP BY who, session_window(at, CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END)""",
     ],
 )
 def test_sessions_are_kept_fresh_on_spark(drive, query):

@@ -12,6 +12,7 @@ from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
+from tidemill.compiler.frontends.sql.query.window_table_functions import WINDOWING, from_windowing_function
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, Field
 
@@ -24,6 +25,9 @@ PARAMETERS = ("start", "end", "step", "partitions")
 def from_table_function(context: QueryContext, node: exp.Table | exp.Lateral, alias: str) -> NamedRelation:
     """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``; or a user's one."""
     call = node.this
+    if isinstance(call, exp.Anonymous) and call.name.lower() in WINDOWING and any(call.find_all(exp.Subquery)):
+        with context.source.locating(call):
+            return from_windowing_function(context, call, alias)
     defined = context.table_functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
     if defined is not None:
         mark_translated(call)
