@@ -72,8 +72,10 @@ def _edits(tree: exp.Expr, replacements: Mapping[str, str]) -> Iterator[tuple[in
 def _end_of_moment(table: exp.Table) -> int | None:
     """Where the time of FOR SYSTEM_TIME AS OF ends behind a table, before its alias; None without one."""
     join = table.parent
-    is_joined = isinstance(join, exp.Join) and join.this is table
-    return join.meta.get(AS_OF) if is_joined else None
+    if not isinstance(join, exp.Join) or join.this is not table:
+        return None
+    end: int | None = join.meta.get(AS_OF)
+    return end
 
 
 def _is_own(table: exp.Table, name: str) -> bool:

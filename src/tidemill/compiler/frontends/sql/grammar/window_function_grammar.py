@@ -61,7 +61,7 @@ class WindowFunctionGrammar(SparkParser):
         call.meta.update(start=name.start, end=name.end)
         return call
 
-    def _windowing_argument(self) -> list[exp.Expr]:
+    def _windowing_argument(self) -> list[exp.Expr | None]:
         """An argument, perhaps with a name, and that of PARTITION BY behind it."""
         name = None
         if self._next and self._next.token_type == TokenType.FARROW:
@@ -70,7 +70,9 @@ class WindowFunctionGrammar(SparkParser):
         value = self._windowed_table() or self._parse_disjunction()
         if value is None:
             self.raise_error("an argument was expected here")
-        argument = value if name is None else self.expression(exp.Kwarg(this=name, expression=value))
+        argument: exp.Expr | None = value
+        if name is not None:
+            argument = self.expression(exp.Kwarg(this=name, expression=value))
         if not self._match(TokenType.PARTITION_BY):
             return [argument]
         several = self._match(TokenType.L_PAREN, advance=False)

@@ -23,16 +23,16 @@ PARAMETERS = ("start", "end", "step", "partitions")
 
 
 def from_table_function(context: QueryContext, node: exp.Table | exp.Lateral, alias: str) -> NamedRelation:
-    """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``; or a user's one."""
+    """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``; or another one."""
     call = node.this
-    if isinstance(call, exp.Anonymous) and call.name.lower() in WINDOWING and any(call.find_all(exp.Subquery)):
-        with context.source.locating(call):
-            return from_windowing_function(context, call, alias)
     defined = context.table_functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
     if defined is not None:
         mark_translated(call)
         with context.source.locating(call):
             return defined(context.expressions(Scope()), call, alias)
+    if isinstance(call, exp.Anonymous) and call.name.lower() in WINDOWING:
+        with context.source.locating(call):
+            return from_windowing_function(context, call, alias)
     if not isinstance(call, exp.Anonymous) or call.name.lower() != "range":
         raise Unsupported(
             "this function does not make a table",

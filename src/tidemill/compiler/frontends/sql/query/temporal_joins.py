@@ -48,8 +48,7 @@ def from_temporal_join(context: QueryContext, left: FromItem, right: FromItem, n
         )
     moment = _moment(context, left, node.args[AS_OF])
     on = node.args.get("on")
-    given = on is not None and not is_true(on)
-    parts = conjuncts(context.expressions(left[1] + right[1]).condition(on)) if given else []
+    parts = [] if on is None or is_true(on) else conjuncts(context.expressions(left[1] + right[1]).condition(on))
     time, key = _versions(context, right[0], parts, place)
     return closest_join(
         context, left, right, AsofCondition(tuple(parts), key, "ge", moment, time), node.side, node.kind
