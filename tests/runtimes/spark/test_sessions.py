@@ -10,6 +10,7 @@ import duckdb
 import pytest
 import sqlglot
 
+from tests.answers import Answers, differ
 from tests.runtimes.native.harness import Harness
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row, ZSet
@@ -120,3 +121,36 @@ def test_sessions_are_kept_fresh_on_spark(drive, query):
     view.load()
     for _ in range(5):
         view.apply(visits=list(change_of(chance, view.rows["visits"]).items()))
+
+
+GAPS = (
+    "CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END",
+    "concat(pages, IF(price > 0, ' minutes', ' seconds'))",
+    "make_interval(0, 0, 0, 0, 0, pages - 2)",
+    "CASE WHEN price > 0.3 THEN '-1 hours' WHEN price > 0 THEN 'soon' ELSE '1 day 3 minutes' END",
+)
+
+
+@pytest.mark.spark
+def test_sessions_with_gaps_of_their_rows_are_those_of_spark(interpreted_spark):
+    """Random rows, as the evaluator has them and as Spark itself does."""
+    chance, known = Random(3), Answers()
+    known.declare(VISITS)
+    known.rows["visits"] = ZSet.of((*row[:2], row[2] and chance.randint(0, 9), *row[3:]) for row in visits(chance, 150))
+    for number, gap in enumerate(GAPS):
+        query = f"SELECT who, session_window AS s, COUNT(*) AS n FROM visits GROUP BY who, session_window(at, {gap})"
+        known.define(f"v{number}", query)
+    expected = known.evaluator()
+    for name, rows in known.spark(interpreted_spark).items():
+        assert len(rows) > 5, "there are several sessions"
+        assert differ(rows, expected[name], known.fields(name)) == ""
+
+
+def visits(chance: Random, count: int) -> list[Row]:
+    """Visits over a longer time, some of them without one."""
+    found = []
+    for _ in range(count):
+        row = visit(chance)
+        at = None if chance.random() < 0.05 else row[1] + datetime.timedelta(hours=chance.randint(0, 90))
+        found.append((row[0], at, *row[2:]))
+    return found
