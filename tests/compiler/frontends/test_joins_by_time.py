@@ -64,6 +64,7 @@ REFUSED = [
     ("a JOIN versions FOR SYSTEM_TIME AS OF PROCTIME() v ON v.k = a.k", "at processing time"),
     ("a JOIN versions FOR SYSTEM_TIME AS OF a.k v ON v.k = a.k", "takes a time"),
     ("a JOIN versions FOR SYSTEM_TIME AS OF '2024-01-01' v ON v.k = a.k", "VERSION AS OF is not supported here"),
+    ("a JOIN versions FOR SYSTEM_TIME AS OF , b", "cannot be read as SQL"),
     ("versions FOR SYSTEM_TIME AS OF ts", "VERSION AS OF is not supported here"),
     ("TABLE(TUMBLE(TABLE a, DESCRIPTOR(k), INTERVAL 1 HOUR))", "takes a TIMESTAMP"),
     ("TABLE(TUMBLE(TABLE a, ts, INTERVAL 1 HOUR))", "DESCRIPTOR(ts)"),
@@ -106,6 +107,14 @@ def test_the_longest_gap_is_known_where_it_follows_from_the_text(gap: str, longe
     text = str(relation)
     assert text.count("session_window") > 0
     assert f"Literal(value={longest}, of=BigInt()" in text
+
+
+def test_tables_within_calls_are_renamed() -> None:
+    text = "SELECT * FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(a.ts), INTERVAL 1 HOUR)), HOP(TABLE(b), SIZE => '1 day', "
+    text += "SLIDE => '1 day', TIMECOL => DESCRIPTOR(ts)) AS h"
+    renamed = replace_tables(text, {"a": "`b`", "b": "(SELECT id, ts FROM `a`)"})
+    assert renamed.startswith("SELECT * FROM TABLE(TUMBLE(TABLE `b` AS `a`, DESCRIPTOR(a.ts)")
+    assert [f.name for f in translated(renamed).fields][:2] == ["k", "ts"]
 
 
 def test_a_table_with_a_time_behind_it_is_renamed() -> None:

@@ -66,9 +66,11 @@ class TableGrammar(SparkParser):
         return query
 
     def _parse_version(self) -> exp.Version | None:
-        """As in sqlglot; the node knows where it ends."""
+        """As in sqlglot, with something behind AS OF; the node knows where it ends."""
         version = super()._parse_version()
         if version is not None:
+            if version.expression is None:
+                self.raise_error("a time, or the number of an epoch, was expected here")
             version.meta[AS_OF] = self._prev.end
         return version
 

@@ -81,17 +81,16 @@ class WindowFunctionGrammar(SparkParser):
         return [argument, by]
 
     def _windowed_table(self) -> exp.Subquery | None:
-        """``TABLE s``, ``TABLE(s)``, ``TABLE(SELECT ...)`` or ``(SELECT ...)``."""
+        """``TABLE s``, ``TABLE(s)``, ``TABLE(SELECT ...)`` or ``(SELECT ...)``, perhaps with an alias."""
         named = self._match(TokenType.TABLE)
         if not named and not (self._match(TokenType.L_PAREN, advance=False) and self._next.token_type in QUERY_TOKENS):
             return None
-        wrapped = self._match(TokenType.L_PAREN)
-        if wrapped and self._curr.token_type in QUERY_TOKENS:
-            query = self._parse_select()
-        else:
-            query = exp.Select(
-                expressions=[self.expression(exp.Star())], from_=exp.From(this=self._parse_table_parts())
-            )
-        if wrapped:
-            self._match_r_paren()
-        return self.expression(exp.Subquery(this=query))
+        if not self._match(TokenType.L_PAREN):
+            return self.expression(exp.Subquery(this=self._rows_of_table()))
+        query = self._parse_select() if self._curr.token_type in QUERY_TOKENS else self._rows_of_table()
+        self._match_r_paren()
+        return self.expression(exp.Subquery(this=query, alias=self._parse_table_alias()))
+
+    def _rows_of_table(self) -> exp.Select:
+        star = self.expression(exp.Star())
+        return exp.Select(expressions=[star], from_=exp.From(this=self._parse_table()))

@@ -27,6 +27,7 @@ from tidemill.compiler.frontends.sql.expressions.intervals import interval_of, m
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.named_arguments import arguments_by_name
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.sql.grammar.window_function_grammar import PARTITION_BY
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
@@ -90,15 +91,22 @@ def from_windowing_function(context: QueryContext, node: exp.Anonymous, alias: s
     data, descriptor = (given.pop(name, None) for name in ("data", "timecol"))
     if not isinstance(data, exp.Subquery):
         raise TypeMismatch(f"{node.name.upper()} takes a table first", hint="Write TABLE s, or TABLE(SELECT ...).")
+    refuse_unsupported_arguments(data, context.source)
     mark_translated(data)
     rows = replace(context, prefix=f"{alias}.").rows(data.this)
-    expressions = context.row_expressions(rows.scope(data.this.alias_or_name or alias))
+    expressions = context.row_expressions(rows.scope(_name_of(data) or alias))
     time = _time(expressions, descriptor)
     found = windowed(
         WindowedRows(rows.relation, expressions, time, given, context.aliases.take(WINDOW_COLUMN)),
         _keys(expressions, partition, node),
     )
     return NamedRelation(_with_ends(rows.relation, found, context.aliases.take(WINDOW_COLUMN)), (*rows.names, *ADDED))
+
+
+def _name_of(data: exp.Subquery) -> str:
+    """The name by which columns of the table can be qualified within the call; that of a query is its alias."""
+    first = data.this.args.get("from_") if isinstance(data.this, exp.Select) else None
+    return str(data.alias or (first.this.alias_or_name if first is not None else "")).lower()
 
 
 def _keys(expressions: ExpressionTranslator, partition: list[exp.Kwarg], node: exp.Anonymous) -> tuple[Scalar, ...]:
@@ -111,7 +119,8 @@ def _keys(expressions: ExpressionTranslator, partition: list[exp.Kwarg], node: e
         )
     for one in partition:
         mark_translated(one, one.this, one.expression)
-    return tuple(expressions.scalar(part) for one in partition for part in one.expression.expressions)
+    parts = (expressions.scalar(part) for one in partition for part in one.expression.expressions)
+    return tuple(dict.fromkeys(parts))
 
 
 def _time(expressions: ExpressionTranslator, descriptor: exp.Expr | None) -> Scalar:
