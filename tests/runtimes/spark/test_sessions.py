@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
 import duckdb
+import pyarrow as pa
 import pytest
 import sqlglot
 
 from tests.answers import Answers, differ
 from tests.runtimes.native.harness import Harness
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.scalars import Column, Named, column
+from tidemill.algebra.relational.relations import Project, Scan, Window
+from tidemill.algebra.relational.walk import walk
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.translate import translate
@@ -22,8 +28,11 @@ from tidemill.model.types import Field
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import SessionEmission
 from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
+from tidemill.runtimes.spark.lowering.partitions import OldAndNewRows, lower_window
 from tidemill.runtimes.spark.lowering.sessions import lower_session_change
+from tidemill.runtimes.spark.lowering.sql_text import quote
 from tidemill.runtimes.spark.lowering.stages import lower_stored_map_change
+from tidemill.runtimes.spark.lowering.window_functions import WindowSpec
 
 VISITS = Table(
     "visits",
@@ -97,6 +106,44 @@ def test_the_sql_adds_what_the_native_runtime_changes(by: str) -> None:
         parts = [*([] if log is None else log.pairs()), *instants.pairs()]
         log = ChangeSet.of(parts, map_fields(maps[emission.source]))
         assert [*columns, WEIGHT] == log.arrow().column_names
+
+
+@pytest.mark.parametrize("gap", ["'10 minutes'", "CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END"])
+def test_the_sql_of_rows_with_their_sessions(gap: str) -> None:
+    """The text for aggregates that are no sums, translated for DuckDB, finds the sessions of the evaluator."""
+    query = f"SELECT who, session_window AS s, MAX(pages) AS p FROM visits GROUP BY who, session_window(at, {gap})"
+    relation = translate(query, {"visits": VISITS.fields}, name="v").relation
+    (window,) = (node for node in walk(relation) if isinstance(node, Window))
+    chance = Random(4)
+    rows = evaluate(window.input, {"visits": ZSet.of(visit(chance) for _ in range(80))})
+    columns = tuple(quote(f.name) for f in window.input.fields)
+    connection = duckdb.connect()
+    connection.execute("CREATE MACRO unix_micros(instant) AS epoch_us(instant)")
+    connection.execute("CREATE MACRO timestamp_micros(micros) AS make_timestamp(micros)")
+    given = pa.Table.from_pylist(
+        [
+            dict(
+                zip([*(f.name for f in window.input.fields), "the sign", "the copies"], (*row, 1, weight), strict=True)
+            )
+            for row, weight in rows.items()
+        ]
+    )
+    connection.register("given", given)
+    order = {quote(term.scalar.name) for term in window.order if isinstance(term.scalar, Column)}
+    place = WindowSpec(("`the sign`", "`visits.who`"), window.order, [one for one in columns if one not in order])
+    text = lower_window(window, OldAndNewRows("given", columns, place), None)  # type: ignore[arg-type]
+    found = connection.execute(sqlglot.transpile(text, read="spark", write="duckdb")[0]).fetchall()
+    shown = {(*row[:-2], tuple(row[-2].values())): row[-1] for row in found}
+    assert shown == expected_of(window, rows)
+
+
+def expected_of(window: Window, rows: ZSet) -> dict[Row, int]:
+    """The rows with their sessions, as the evaluator has them."""
+    given = Scan("given", "given", window.input.fields)
+    renamed = Project(
+        given, tuple(Named(f.name, column(g)) for f, g in zip(window.input.fields, given.fields, strict=True))
+    )
+    return dict(evaluate(replace(window, input=renamed), {"given": rows}))
 
 
 def _instant(value: object) -> object:
