@@ -24,6 +24,7 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.changes.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.translate import translate
 from tidemill.compiler.frontends.viewdf.partition_by import view_partitioning
@@ -64,7 +65,9 @@ class Answers:
 
     def define(self, name: str, query: str, partitions: str | None = None) -> None:
         clock = ClockReads.wall()
-        translated = translate(query, self._known(), name=name, partitionings=self.partitionings, clock=clock)
+        named = NamedDefinitions(table_of=self.tables.get)
+        known = self._known()
+        translated = translate(query, known, name=name, partitionings=self.partitionings, named=named, clock=clock)
         self.relations[name] = translated.relation
         self.queries[name] = query
         cut = None if partitions is None else view_partitioning(name, partitions, translated.relation.fields)

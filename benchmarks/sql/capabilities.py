@@ -145,6 +145,12 @@ CAPABILITIES = (
         "Computed for the distinct values of the columns that it reads, and joined back.",
     ),
     Capability(
+        "Joins",
+        "`ASOF JOIN`, `FOR SYSTEM_TIME AS OF`",
+        "SELECT o.id, p.id AS last FROM orders o ASOF JOIN orders p ON o.customer = p.customer AND o.placed > p.placed",
+        "[Each row with the closest one](#joins-by-time): LEAD over the right side, and a join by its periods.",
+    ),
+    Capability(
         "Subqueries",
         "`(SELECT ...)` as a value",
         "SELECT id FROM orders o WHERE amount > (SELECT AVG(amount) FROM orders i WHERE i.customer = o.customer)",
@@ -400,6 +406,20 @@ CAPABILITIES = (
         "SELECT customer, session_window.start AS since, COUNT(*) AS n FROM orders GROUP BY customer, "
         "session_window(placed, '30 minutes')",
         "A late row may join two sessions, and a deleted one part them.",
+    ),
+    Capability(
+        "Time",
+        "`TUMBLE`, `HOP`, `CUMULATE` in FROM",
+        "SELECT window_start, COUNT(*) AS n FROM TABLE(HOP(TABLE orders, DESCRIPTOR(placed), INTERVAL 15 MINUTES, "
+        "INTERVAL 1 HOUR)) GROUP BY window_start, window_end",
+        "[Flink's spelling](#windows-as-table-functions) of windows.",
+    ),
+    Capability(
+        "Time",
+        "`SESSION` in FROM",
+        "SELECT customer, window_start, COUNT(*) AS n FROM TABLE(SESSION(TABLE orders PARTITION BY customer, "
+        "DESCRIPTOR(placed), INTERVAL 30 MINUTES)) GROUP BY customer, window_start, window_end",
+        "Rows with their sessions.",
     ),
     Capability(
         "Patterns",

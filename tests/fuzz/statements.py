@@ -47,6 +47,12 @@ SELECT COUNT(*) FILTER (WHERE ok) AS n, AVG(x) AS m, MIN(s) AS f, COLLECT_LIST(a
 SELECT * FROM t CROSS JOIN u WHERE t.a <=> u.k
 SELECT a, s FROM t QUALIFY RANK() OVER (PARTITION BY s ORDER BY b) = 1
 SELECT window(at, '1 hour').start AS w, COUNT(*) AS n FROM t GROUP BY window(at, '1 hour')
+SELECT t.a, p.b FROM t ASOF LEFT JOIN t p ON t.s = p.s AND t.at >= p.at
+SELECT t.a, p.b FROM t ASOF JOIN t AS p MATCH_CONDITION (t.at < p.at) USING (s)
+SELECT t.a, z.i FROM t LEFT JOIN z FOR SYSTEM_TIME AS OF t.at AS z ON z.i = t.a
+SELECT window_start, SUM(b) AS n FROM TABLE(HOP(DATA => TABLE t, TIMECOL => DESCRIPTOR(at), SLIDE => INTERVAL 5 MINUTES, SIZE => INTERVAL 1 HOUR)) GROUP BY window_start, window_end
+SELECT * FROM SESSION(TABLE t PARTITION BY (s, a), DESCRIPTOR(at), INTERVAL 1 HOUR) AS w
+SELECT session_window(at, CASE WHEN a > 1 THEN '1 hour' ELSE s END).start AS w, COUNT(*) AS n FROM t GROUP BY session_window(at, CASE WHEN a > 1 THEN '1 hour' ELSE s END)
 SELECT MAX_BY(s, b) AS m, PERCENTILE(b, 0.5) AS p, STDDEV(x) AS q FROM t GROUP BY a
 VALUES (1, 'a'), (2, 'b')
 INSERT INTO u (k, v) SELECT b + 10, s FROM t

@@ -56,6 +56,38 @@ def test_state_is_flat_and_answers_are_exact(backend: str, nulls: bool) -> None:
         assert last <= 1.5 * early + 12, (kind, early, last, held[kind])
 
 
+BY_TIME = {
+    "asof": "SELECT a.ts, a.k, a.n, b.n AS m FROM s a ASOF LEFT JOIN r b ON a.k = b.k AND a.ts >= b.ts",
+    "asof_after": "SELECT a.ts, a.k, a.n, b.n AS m FROM s a ASOF JOIN r b ON a.k = b.k AND a.ts < b.ts",
+    "gaps": "SELECT session_window AS w, k, SUM(n) AS n FROM s WHERE n > 60 "
+    "GROUP BY session_window(ts, CASE WHEN n > 80 THEN '4 minutes' ELSE '20 seconds' END), k",
+    "open_gaps": "SELECT session_window AS w, k, SUM(n) AS n FROM s "
+    "GROUP BY session_window(ts, make_interval(0, 0, 0, 0, 0, 0, n - 20)), k",
+    "sessions": "SELECT ts, window_start AS b, window_end AS e, k FROM "
+    "SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL 90 SECONDS)",
+    "growing": "SELECT window_start AS b, window_end AS e, k, SUM(n) AS n FROM "
+    "CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE, INTERVAL 3 MINUTES) GROUP BY window_start, window_end, k",
+}
+
+
+@pytest.mark.parametrize(("backend", "nulls"), [("python", True), ("python", False), ("llvm", True)])
+def test_joins_and_sessions_by_time_are_exact(backend: str, nulls: bool) -> None:
+    """What is known to expire is less here, and may not be more."""
+    world = World(seed=11 + nulls, nulls=nulls)
+    with opened(":memory:", backend) as bounded, opened(":memory:", "python") as whole:
+        for warehouse in (bounded, whole):
+            create(warehouse, bounded=warehouse is bounded, nulls=nulls, kinds=())
+            for name, query in BY_TIME.items():
+                warehouse.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        for minute in range(60):
+            step(world, bounded, whole)
+            if minute % 4 == 3:
+                bounded.compact()
+                assert differing(bounded, whole, tuple(BY_TIME)) == [], minute
+        kept, held = (sum(size.entries for size in one.view("growing").sizes()[:1]) for one in (bounded, whole))
+    assert kept < held / 2, "CUMULATE forgets as windows do"
+
+
 def test_after_restarts_and_checkpoints(tmp_path: Path) -> None:
     """What is forgotten, in memory or in files, is forgotten by whoever opens the folder, and nothing else is."""
     world, samples = World(seed=5), []

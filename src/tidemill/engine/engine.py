@@ -243,6 +243,7 @@ class Engine:
             own.variables,
             self.registry.keys,
             self.parameters,
+            self.catalog.named.table_of,
         )
 
     @property

@@ -43,9 +43,9 @@ def test_there_are_many_classes() -> None:
 
 @pytest.mark.parametrize("kind", SUPPORTED_ARGUMENTS, ids=lambda kind: kind.__name__)
 def test_only_arguments_that_the_parser_has_are_declared(kind: type[exp.Expr]) -> None:
-    # ``match`` and ``levels`` are hung on items of FROM and WITH by our own grammar, and any query may have an order
-    # behind parentheses.
-    own = {"match", "levels", "order", "limit", "offset", "with_"}
+    # ``match``, ``levels`` and ``as_of`` are hung on items of FROM, WITH and joins by our own grammar, and any query
+    # may have an order behind parentheses.
+    own = {"match", "levels", "as_of", "order", "limit", "offset", "with_"}
     assert SUPPORTED_ARGUMENTS[kind] - own <= set(kind.arg_types)
 
 

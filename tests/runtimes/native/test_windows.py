@@ -25,6 +25,10 @@ TABLES = {s.table.name: s.table for s in parse(DDL) if isinstance(s, CreateTable
 VIEWS = {
     "sessions": "SELECT who, session_window(at, '10 minutes') AS s, COUNT(*) AS n FROM visits GROUP BY who, 2",
     "sessions_of_all": "SELECT session_window(at, '2 minutes') AS s, SUM(pages) AS p FROM visits GROUP BY 1",
+    "gaps": """SELECT who, session_window AS s, COUNT(*) AS n, SUM(spent) AS x FROM visits
+        GROUP BY who, session_window(at, CASE pages WHEN 1 THEN '9 minutes' WHEN 2 THEN '0 days' ELSE '1 hour' END)""",
+    "open_gaps": """SELECT session_window AS s, COUNT(*) AS n, MAX(pages) AS p FROM visits
+        GROUP BY session_window(at, make_interval(0, 0, 0, 0, 0, pages))""",
     "hour": """SELECT who, at, SUM(pages) OVER (PARTITION BY who ORDER BY at
         RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND INTERVAL 2 MINUTES FOLLOWING) AS p FROM visits""",
     "running": "SELECT who, at, AVG(spent) OVER (PARTITION BY who ORDER BY at) AS a FROM visits",

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
 import duckdb
+import pyarrow as pa
 import pytest
 import sqlglot
 
+from tests.answers import Answers, differ
 from tests.runtimes.native.harness import Harness
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.scalars import Column, Named, column
+from tidemill.algebra.relational.relations import Project, Scan, Window
+from tidemill.algebra.relational.walk import walk
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.translate import translate
@@ -21,8 +28,11 @@ from tidemill.model.types import Field
 from tidemill.program.maps import map_fields
 from tidemill.program.stages import SessionEmission
 from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
+from tidemill.runtimes.spark.lowering.partitions import OldAndNewRows, lower_window
 from tidemill.runtimes.spark.lowering.sessions import lower_session_change
+from tidemill.runtimes.spark.lowering.sql_text import quote
 from tidemill.runtimes.spark.lowering.stages import lower_stored_map_change
+from tidemill.runtimes.spark.lowering.window_functions import WindowSpec
 
 VISITS = Table(
     "visits",
@@ -98,6 +108,44 @@ def test_the_sql_adds_what_the_native_runtime_changes(by: str) -> None:
         assert [*columns, WEIGHT] == log.arrow().column_names
 
 
+@pytest.mark.parametrize("gap", ["'10 minutes'", "CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END"])
+def test_the_sql_of_rows_with_their_sessions(gap: str) -> None:
+    """The text for aggregates that are no sums, translated for DuckDB, finds the sessions of the evaluator."""
+    query = f"SELECT who, session_window AS s, MAX(pages) AS p FROM visits GROUP BY who, session_window(at, {gap})"
+    relation = translate(query, {"visits": VISITS.fields}, name="v").relation
+    (window,) = (node for node in walk(relation) if isinstance(node, Window))
+    chance = Random(4)
+    rows = evaluate(window.input, {"visits": ZSet.of(visit(chance) for _ in range(80))})
+    columns = tuple(quote(f.name) for f in window.input.fields)
+    connection = duckdb.connect()
+    connection.execute("CREATE MACRO unix_micros(instant) AS epoch_us(instant)")
+    connection.execute("CREATE MACRO timestamp_micros(micros) AS make_timestamp(micros)")
+    given = pa.Table.from_pylist(
+        [
+            dict(
+                zip([*(f.name for f in window.input.fields), "the sign", "the copies"], (*row, 1, weight), strict=True)
+            )
+            for row, weight in rows.items()
+        ]
+    )
+    connection.register("given", given)
+    order = {quote(term.scalar.name) for term in window.order if isinstance(term.scalar, Column)}
+    place = WindowSpec(("`the sign`", "`visits.who`"), window.order, [one for one in columns if one not in order])
+    text = lower_window(window, OldAndNewRows("given", columns, place), None)  # type: ignore[arg-type]
+    found = connection.execute(sqlglot.transpile(text, read="spark", write="duckdb")[0]).fetchall()
+    shown = {(*row[:-2], tuple(row[-2].values())): row[-1] for row in found}
+    assert shown == expected_of(window, rows)
+
+
+def expected_of(window: Window, rows: ZSet) -> dict[Row, int]:
+    """The rows with their sessions, as the evaluator has them."""
+    given = Scan("given", "given", window.input.fields)
+    renamed = Project(
+        given, tuple(Named(f.name, column(g)) for f, g in zip(window.input.fields, given.fields, strict=True))
+    )
+    return dict(evaluate(replace(window, input=renamed), {"given": rows}))
+
+
 def _instant(value: object) -> object:
     return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
 
@@ -110,6 +158,8 @@ def _instant(value: object) -> object:
         SUMS.format(""),
         """SELECT who, session_window.start AS a, session_window.end AS b, SUM(price) AS p, AVG(spent) AS x FROM visits
           WHERE pages IS NOT NULL GROUP BY who, session_window(at, '10 minutes') HAVING COUNT(*) > 1""",
+        """SELECT who, session_window AS s, COUNT(*) AS n, SUM(spent) AS x FROM visits
+          GROUP BY who, session_window(at, CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END)""",
     ],
 )
 def test_sessions_are_kept_fresh_on_spark(drive, query):
@@ -118,3 +168,36 @@ def test_sessions_are_kept_fresh_on_spark(drive, query):
     view.load()
     for _ in range(5):
         view.apply(visits=list(change_of(chance, view.rows["visits"]).items()))
+
+
+GAPS = (
+    "CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END",
+    "concat(pages, IF(price > 0, ' minutes', ' seconds'))",
+    "make_interval(0, 0, 0, 0, 0, pages - 2)",
+    "CASE WHEN price > 0.3 THEN '-1 hours' WHEN price > 0 THEN 'soon' ELSE '1 day 3 minutes' END",
+)
+
+
+@pytest.mark.spark
+def test_sessions_with_gaps_of_their_rows_are_those_of_spark(interpreted_spark):
+    """Random rows, as the evaluator has them and as Spark itself does."""
+    chance, known = Random(3), Answers()
+    known.declare(VISITS)
+    known.rows["visits"] = ZSet.of((*row[:2], row[2] and chance.randint(0, 9), *row[3:]) for row in visits(chance, 150))
+    for number, gap in enumerate(GAPS):
+        query = f"SELECT who, session_window AS s, COUNT(*) AS n FROM visits GROUP BY who, session_window(at, {gap})"
+        known.define(f"v{number}", query)
+    expected = known.evaluator()
+    for name, rows in known.spark(interpreted_spark).items():
+        assert len(rows) > 5, "there are several sessions"
+        assert differ(rows, expected[name], known.fields(name)) == ""
+
+
+def visits(chance: Random, count: int) -> list[Row]:
+    """Visits over a longer time, some of them without one."""
+    found = []
+    for _ in range(count):
+        row = visit(chance)
+        at = None if chance.random() < 0.05 else row[1] + datetime.timedelta(hours=chance.randint(0, 90))
+        found.append((row[0], at, *row[2:]))
+    return found

@@ -121,11 +121,11 @@ def _picked(call: WindowCall, frame: Sequence[Row]) -> Any:
 
 
 def _sessions(arguments: Sequence[Row]) -> list[Any]:
-    """Start and end of each row's session, which ends a gap after its last row; a row exactly at the end belongs to
-    it."""
+    """Start and end of each row's session, which ends where the last gap after one of its rows does; a row exactly at
+    the end belongs to it."""
     sessions: list[list[datetime]] = []
     found = []
-    for moment, gap in arguments:
+    for moment, gap, *_ in arguments:
         end = moment + timedelta(microseconds=gap)
         if sessions and moment <= sessions[-1][1]:
             sessions[-1][1] = max(sessions[-1][1], end)

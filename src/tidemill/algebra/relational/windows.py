@@ -8,10 +8,12 @@ percent_rank, cume_dist, ntile(n)   the same as a fraction of the partition, or 
 lag(x, n, d), lead(x, n, d)         x of the row n positions before or after, d if there is none
 first_value, last_value, nth_value  x of a row of the frame
 session_window(t, gap)              start and end of the sequence of rows without a gap between them
+session_window(t, gap, longest)     the same with a gap of each row's own
 any aggregate                       over the rows of the frame
 ==================================  =====================================================================
 
-Peers are rows that are equal in all terms of the order. The gap of a session is a literal, in microseconds.
+Peers are rows that are equal in all terms of the order. The gap of a session is in microseconds: a literal, or a
+positive value of the row, of which ``longest`` is an upper bound, a literal, or NULL if none is known.
 """
 
 from __future__ import annotations

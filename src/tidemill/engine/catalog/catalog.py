@@ -77,7 +77,6 @@ class Catalog:
         """The views of a stage that take the place of others in this joint commit, by the names of these."""
         self.module: ObjectModule | None = None
         self.named = NamedDefinitions()
-        """Views that are not materialized, and functions in SQL."""
         self.grants: tuple[Grant, ...] = ()
         """The rights of users and roles that are no owners, writers or readers of all."""
         self.analyzed: AnalyzedColumns = {}
@@ -88,6 +87,18 @@ class Catalog:
         """Those of them whose inputs have changed since, so that their rows and state are those of before."""
         self.written: dict[str, tuple[Table | View, dict[str, Any]]] = {}
         """Entries as they were last written to a manifest, by name: most are the same in the next one."""
+
+    @property
+    def named(self) -> NamedDefinitions:
+        """Views that are not materialized, and functions in SQL; beside them the declarations of tables."""
+        return self._named
+
+    @named.setter
+    def named(self, named: NamedDefinitions) -> None:
+        self._named = replace(named, table_of=self._table_of)
+
+    def _table_of(self, name: str) -> Table | None:
+        return self.tables.get(name)
 
     def copy(self) -> Catalog:
         """An independent copy."""

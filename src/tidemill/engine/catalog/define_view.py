@@ -31,6 +31,7 @@ from tidemill.engine.catalog.seen_columns import (
     as_seen,
     over_present_columns,
     partitioning_as_seen,
+    table_as_seen,
 )
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
@@ -92,7 +93,12 @@ def define_view(
         instances = instance_classes(catalog, meant.text, name)
         translated = oql_view(meant, catalog.module, readable, instances, is_identified(name, options))
     else:
-        named = replace(catalog.named, registered=catalog.registry.keys)
+        declared = catalog.named.table_of
+        named = replace(
+            catalog.named,
+            registered=catalog.registry.keys,
+            table_of=lambda other: table_as_seen(declared(other), columns.get(other)),
+        )
         clock = clock_reads(options, name, catalog.tables)
         translated = translate(meant, readable, name, catalog.registry.keys, cuts, named, clock=clock)
         translated = with_clock(translated, clock, options, name, catalog.tables)

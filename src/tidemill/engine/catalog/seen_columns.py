@@ -15,10 +15,18 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.relational.walk import transform
 from tidemill.compiler.frontends.sql.table_references import quoted, replace_tables
-from tidemill.model.schema import Partitioning, RelationFields
+from tidemill.model.schema import Partitioning, RelationFields, Table
 from tidemill.model.types import Field
 
-__all__ = ["EVERYTHING", "SeenColumns", "as_seen", "over_present_columns", "partitioning_as_seen", "spelled_out"]
+__all__ = [
+    "EVERYTHING",
+    "SeenColumns",
+    "as_seen",
+    "over_present_columns",
+    "partitioning_as_seen",
+    "spelled_out",
+    "table_as_seen",
+]
 
 SeenColumns = Mapping[str, Mapping[str, str]]
 """For tables that were altered: the present names of the columns that a view sees, by the names that it knows."""
@@ -44,6 +52,20 @@ def partitioning_as_seen(cut: Partitioning, names: Mapping[str, str] | None) -> 
     """The partitioning of a table, by the column as a view knows it."""
     known = {now: known for known, now in (names or {}).items()}
     return replace(cut, column=known.get(cut.column, cut.column))
+
+
+def table_as_seen(table: Table | None, names: Mapping[str, str] | None) -> Table | None:
+    """The declaration of a table, by the columns as a view knows them."""
+    if table is None or names is None:
+        return table
+    known = {now: known for known, now in names.items()}
+    cut = table.partitioning
+    return replace(
+        table,
+        fields=as_seen(table.fields, names),
+        primary_key=tuple(known.get(column, column) for column in table.primary_key),
+        partitioning=None if cut is None else partitioning_as_seen(cut, names),
+    )
 
 
 def over_present_columns(relation: Relation, seen: SeenColumns, present: RelationFields) -> Relation:

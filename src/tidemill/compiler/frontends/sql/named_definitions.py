@@ -27,14 +27,14 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
 from tidemill.compiler.frontends.sql.names.projections import cast_columns
 from tidemill.compiler.frontends.sql.names.scope import Scope
-from tidemill.compiler.frontends.sql.query.context import NamedRelation
+from tidemill.compiler.frontends.sql.query.context import NamedRelation, no_table
 from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.schema import RelationFields
+from tidemill.model.schema import RelationFields, Table
 from tidemill.model.types import Field, Type
 
 VARIABLE_QUALIFIERS = ("", "session.", "system.session.")
@@ -78,6 +78,7 @@ class NamedDefinitions:
     """All definitions that a statement may use, by name; ``registered`` are the keys of functions in Python.
 
     ``markers`` are the values of parameter markers: ``:name``, or ``?1``, ``?2`` for the first and second ``?``.
+    ``table_of`` has the declarations of tables by name.
     """
 
     queries: Mapping[str, NamedQuery] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class NamedDefinitions:
     variables: Mapping[str, Literal] = field(default_factory=dict)
     registered: Mapping[str, str] = field(default_factory=dict)
     markers: Mapping[str, Scalar] = field(default_factory=dict)
+    table_of: Callable[[str], Table | None] = field(default=no_table, compare=False)
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class DefinitionScope:
             rules,
             {f.name: partial(self._table_of_call, f) for f in functions if f.columns is not None},
             self.clock,
+            self.named.table_of,
         )
 
     def _outermost(self, values: Mapping[str, Scalar]) -> Scope | None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.table_grammar import AS_OF
 
 __all__ = ["quoted", "replace_calls", "replace_tables"]
 
@@ -28,6 +29,8 @@ def replace_tables(text: str, replacements: Mapping[str, str]) -> str:
     'SELECT t.a FROM `t2` AS `t` JOIN (SELECT a FROM u) x ON t.a = x.a'
     >>> replace_tables("WITH t AS (SELECT a FROM t) SELECT a FROM t", {"t": "`t2`"})
     'WITH t AS (SELECT a FROM `t2` AS `t`) SELECT a FROM t'
+    >>> replace_tables("SELECT t.a FROM u JOIN t FOR SYSTEM_TIME AS OF u.x ON t.a = u.a", {"t": "`t2`"})
+    'SELECT t.a FROM u JOIN `t2` FOR SYSTEM_TIME AS OF u.x AS `t` ON t.a = u.a'
     """
     edits = sorted(_edits(SqlText.of(f"({text})", "query").parse(), replacements), reverse=True)
     for start, end, new in edits:
@@ -58,7 +61,21 @@ def _edits(tree: exp.Expr, replacements: Mapping[str, str]) -> Iterator[tuple[in
             continue
         parts = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
         start, end = min(part.meta["start"] for part in parts), max(part.meta["end"] for part in parts)
-        yield start, end, replacements[name] + ("" if table.alias else f" AS {quoted(name)}")
+        alias = "" if table.alias else f" AS {quoted(name)}"
+        until = _end_of_moment(table)
+        if alias and until is not None:
+            yield until + 1, until, alias
+            alias = ""
+        yield start, end, replacements[name] + alias
+
+
+def _end_of_moment(table: exp.Table) -> int | None:
+    """Where the time of FOR SYSTEM_TIME AS OF ends behind a table, before its alias; None without one."""
+    join = table.parent
+    if not isinstance(join, exp.Join) or join.this is not table:
+        return None
+    end: int | None = join.meta.get(AS_OF)
+    return end
 
 
 def _is_own(table: exp.Table, name: str) -> bool:

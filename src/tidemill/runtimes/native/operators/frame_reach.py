@@ -199,12 +199,15 @@ def peers(terms: int) -> PeerReach:
     return PeerReach(lambda one, other: one[:terms] == other[:terms])
 
 
-def session(moment_and_gap: Callable[[Row], Any]) -> PeerReach:
-    """Sessions: rows of which each comes at most a gap after the one before."""
+def session(moment_of: Callable[[Row], Any], gap: int) -> PeerReach:
+    """Sessions: rows of which each comes at most ``gap`` microseconds after the one before.
+
+    Where rows have gaps of their own it is the longest one: then these are several sessions, perhaps.
+    """
+    span = timedelta(microseconds=gap)
 
     def linked(one: SortKey, other: SortKey) -> bool:
-        (moment, gap), (later, _) = moment_and_gap(one[-1]), moment_and_gap(other[-1])
-        return bool(later <= moment + timedelta(microseconds=gap))
+        return bool(moment_of(other[-1]) <= moment_of(one[-1]) + span)
 
     return PeerReach(linked)
 

@@ -123,7 +123,9 @@ class WindowWriter:
             case "rank":
                 return RunningReach(self._peers)
             case name if name == SESSION:
-                return session(arguments_of)
+                gap = call.arguments[-1]
+                assert isinstance(gap, Literal), "a session has a gap, or a longest one"
+                return PartitionReach() if gap.value is None else session(lambda row: arguments_of(row)[0], gap.value)
             case name if name in OFFSETS:
                 return self._distance(call)
             case name if name in RANKINGS:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill.algebra.expressions.scalars import Column, Literal
+from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import SESSION, WindowCall
@@ -126,18 +126,26 @@ def lower_window(node: Window, sides: OldAndNewRows, workers: PythonUdfs) -> str
 
 def _lower_sessions(call: WindowCall, sides: OldAndNewRows) -> str:
     """The rows of each side, each with the start and the end of its session; copies of a row are in the same one."""
-    time, gap = call.arguments
-    assert isinstance(call.of, Struct) and isinstance(gap, Literal), "sessions are parted by a constant gap"
+    assert isinstance(call.of, Struct), "a session has a start and an end"
     start, end = (f.name for f in call.of.fields)
-    moment, pause, place = expression_sql(time), interval_sql(gap.value), sides.place
-    goes_on = f"{moment} <= lag({moment}) OVER ({place.full}) + {pause}"
+    moment, place = expression_sql(call.arguments[0]), sides.place
+    until = _end_of_gap(moment, call.arguments[1])
+    before = f"{place.full} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    goes_on = f"{moment} <= max({until}) OVER ({before})"
     begun = f"SELECT *, CASE WHEN {goes_on} THEN 0L ELSE 1L END AS {_BEGINS} FROM {sides.rows}"
     number = f"sum({_BEGINS}) OVER ({place.full} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS {_SESSION}"
     numbered = f"SELECT *, {number} FROM ({begun})"
     over = f"OVER (PARTITION BY {comma_list([*place.partition, _SESSION])})"
-    session = struct_sql({start: f"min({moment}) {over}", end: f"max({moment}) {over} + {pause}"})
+    session = struct_sql({start: f"min({moment}) {over}", end: f"max({until}) {over}"})
     weight = f"{_SIGN} * {_COPIES} AS {quote(WEIGHT)}"
     return f"SELECT {comma_list([*sides.columns, f'{session} AS {quote(call.name)}', weight])} FROM ({numbered})"
+
+
+def _end_of_gap(moment: str, gap: Scalar) -> str:
+    """Until when a row continues its session."""
+    if isinstance(gap, Literal):
+        return f"{moment} + {interval_sql(gap.value)}"
+    return f"timestamp_micros(unix_micros({moment}) + {expression_sql(gap)})"
 
 
 def lower_match(node: Match, sides: OldAndNewRows, workers: PythonUdfs) -> str:

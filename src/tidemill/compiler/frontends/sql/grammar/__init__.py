@@ -9,7 +9,8 @@
 - ``pivot_grammar``: PIVOT (...) and UNPIVOT (...)
 - ``pipe_grammar``: queries with ``|>``
 - ``sample_grammar``: TABLESAMPLE
-- ``table_grammar``: MAX RECURSION LEVEL, and the refusal of ASOF JOIN
+- ``table_grammar``: MAX RECURSION LEVEL, and MATCH_CONDITION of ASOF JOIN
+- ``window_function_grammar``: TUMBLE, HOP, CUMULATE and SESSION as items of FROM
 - ``supported_syntax``: for each class of node the arguments that its translator reads
 - ``markers``: parameters, ``:name`` and ``?``
 - ``named_arguments``: ``f(x => 1)``

@@ -27,6 +27,7 @@ from tidemill.compiler.frontends.sql.grammar.pipe_grammar import PipeGrammar
 from tidemill.compiler.frontends.sql.grammar.pivot_grammar import PivotGrammar
 from tidemill.compiler.frontends.sql.grammar.sample_grammar import SampleGrammar
 from tidemill.compiler.frontends.sql.grammar.table_grammar import TableGrammar
+from tidemill.compiler.frontends.sql.grammar.window_function_grammar import WindowFunctionGrammar
 from tidemill.model.errors import ParseError
 
 E = TypeVar("E", bound=exp.Expr)
@@ -36,7 +37,14 @@ OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "
 
 
 class TidemillParser(
-    IntervalGrammar, OperatorGrammar, PatternGrammar, PivotGrammar, PipeGrammar, SampleGrammar, TableGrammar
+    IntervalGrammar,
+    OperatorGrammar,
+    PatternGrammar,
+    PivotGrammar,
+    PipeGrammar,
+    SampleGrammar,
+    TableGrammar,
+    WindowFunctionGrammar,
 ):
     """Spark's parser without function signatures; every leaf of its trees has its position."""
 
@@ -215,8 +223,11 @@ class TidemillParser(
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         """As in sqlglot, but a table or query must follow a comma."""
         comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
-        self._refuse_asof_join()
+        self._refuse_side_before_asof()
         join = super()._parse_join(*args, **kwargs)
+        if join is not None:
+            self._parse_match_condition(join)
+            self._take_moment(join)
         if comma and join is None:
             self.raise_error("a table or a query was expected after this")
         if join is not None and not comma:

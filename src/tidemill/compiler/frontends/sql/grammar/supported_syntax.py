@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.compiler.frontends.sql.grammar.pipe_grammar import Piped, PipeStep
-from tidemill.compiler.frontends.sql.grammar.table_grammar import LEVELS
+from tidemill.compiler.frontends.sql.grammar.table_grammar import AS_OF, LEVELS, MATCH_CONDITION
 
 _QUERY = ("with_", "order", "limit", "offset")
 _SET_OPERATION = frozenset(("this", "expression", "distinct", "by_name", *_QUERY))
@@ -31,7 +31,7 @@ _QUERIES: dict[type[exp.Expr], frozenset[str]] = {
     Piped: frozenset(("this", "expressions", *_QUERY)),
 }
 _ITEMS: dict[type[exp.Expr], frozenset[str]] = {
-    exp.Join: frozenset(("this", "method", "side", "kind", "on", "using", "pivots")),
+    exp.Join: frozenset(("this", "method", "side", "kind", MATCH_CONDITION, AS_OF, "on", "using", "pivots")),
     exp.Lateral: frozenset(("this", "view", "outer", "alias")),
     exp.Unnest: frozenset(("expressions", "alias", "offset")),
     exp.MatchRecognize: frozenset(("partition_by", "order", "measures", "pattern", "define", "alias")),
@@ -187,6 +187,7 @@ UNPLACED_KEYWORDS = frozenset(
         *("BUCKET", "OUT", "REPEATABLE", "SEED", "SYSTEM_TIME"),
         *("INCLUDE", "BY", "NAME", "AT", "ZONE", "VERSION", "OF", "MATERIALIZED", "CONFLICT", "DO", "NOTHING"),
         *("PERCENT", "ROWS", "BUCKET", "OUT", "REPEATABLE"),
+        *("MATCH_CONDITION", "SYSTEM"),
     )
 )
 """Words of the grammar that are not reserved: the clauses that they make are read or refused as such."""

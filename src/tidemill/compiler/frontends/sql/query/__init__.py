@@ -7,7 +7,10 @@
 - ``common_tables``: WITH
 - ``recursion``: WITH RECURSIVE
 - ``joins``: ON, USING and NATURAL; inner, outer, semi and anti
+- ``asof_joins``: ASOF JOIN, with the closest row
+- ``temporal_joins``: FOR SYSTEM_TIME AS OF a time of the row to the left
 - ``table_functions``: RANGE
+- ``window_table_functions``: TUMBLE, HOP, CUMULATE and SESSION
 - ``lateral``: LATERAL VIEW, UNNEST and LATERAL
 - ``pivot``: PIVOT and UNPIVOT
 - ``samples``: TABLESAMPLE

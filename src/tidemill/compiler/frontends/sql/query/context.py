@@ -19,13 +19,18 @@ from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.schema import RelationFields
+from tidemill.model.schema import RelationFields, Table
 
 FromItem = tuple[Relation, Scope]
 """An item of FROM, and the columns that it brings into scope."""
 
 ONE_EMPTY_ROW: FromItem = Values(((),), ()), Scope()
 """The one empty row, without any column."""
+
+
+def no_table(name: str) -> Table | None:
+    """No table has a declaration that matters."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class QueryContext(ABC):
     ``outer`` are the columns around a query in an expression. ``definitions`` are the common table expressions that
     are read by name, for ``translate`` to put around the whole; None where none can be. ``rules`` include functions
     that are defined in SQL, and ``table_functions`` those of them that make a table. ``clock`` is that of a
-    materialized view.
+    materialized view. ``table_of`` has the declarations of tables by name.
     """
 
     source: SqlText
@@ -75,6 +80,7 @@ class QueryContext(ABC):
     rules: ExpressionRules = EXPRESSION_RULES
     table_functions: Mapping[str, TableFunction] = field(default_factory=dict)
     clock: ClockReads | None = None
+    table_of: Callable[[str], Table | None] = no_table
 
     @abstractmethod
     def rows(self, node: exp.Expr) -> NamedRelation:

@@ -16,17 +16,20 @@ from tidemill.compiler.frontends.sql.expressions.single_row import condition_wit
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import INFORMATION_SCHEMA, SCHEMA_NAMES
+from tidemill.compiler.frontends.sql.grammar.table_grammar import AS_OF
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.patterns.match_recognize import from_match_recognize
 from tidemill.compiler.frontends.sql.patterns.pattern_clause import refuse_misplaced_pattern
+from tidemill.compiler.frontends.sql.query.asof_joins import ASOF, from_asof_join
 from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromItem, NamedRelation, QueryContext
 from tidemill.compiler.frontends.sql.query.joins import from_join
 from tidemill.compiler.frontends.sql.query.lateral import from_lateral, from_lateral_join, is_lateral
 from tidemill.compiler.frontends.sql.query.pivot import with_pivots
 from tidemill.compiler.frontends.sql.query.samples import from_sample
 from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
+from tidemill.compiler.frontends.sql.query.temporal_joins import from_temporal_join
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.clocks import is_clock
 from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
@@ -63,6 +66,10 @@ def join_items(context: QueryContext, relation: Relation, scope: Scope, node: ex
         mark_translated(join)
         if is_lateral(join.this):
             relation, scope = from_lateral_join(context, (relation, scope), join)
+        elif join.method == ASOF:
+            relation, scope = from_asof_join(context, (relation, scope), from_item(context, join.this), join)
+        elif join.args.get(AS_OF) is not None:
+            relation, scope = from_temporal_join(context, (relation, scope), from_item(context, join.this), join)
         else:
             relation, scope = from_join(context, (relation, scope), from_item(context, join.this), join)
         relation, scope = with_pivots(context, (relation, scope), join)

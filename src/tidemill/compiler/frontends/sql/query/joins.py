@@ -28,8 +28,8 @@ def from_join(context: QueryContext, left: FromItem, right: FromItem, node: exp.
     _refuse(context, node)
     condition, names = join_condition(context, left[1], right[1], node)
     if node.kind in ("SEMI", "ANTI"):
-        return _filtered(left, right[0], condition, node.kind == "ANTI")
-    return _joined(context, left, right, condition, PRESERVED_SIDES[node.side], names)
+        return filtered_join(left, right[0], condition, node.kind == "ANTI")
+    return joined(context, left, right, condition, PRESERVED_SIDES[node.side], names)
 
 
 def _refuse(context: QueryContext, node: exp.Join) -> None:
@@ -79,13 +79,13 @@ def _equal(left: Scope, right: Scope, names: Sequence[str]) -> Scalar | None:
 # ------------------------------------------------------------------------------------------------------ kinds of join
 
 
-def _filtered(left: FromItem, right: Relation, condition: Scalar | None, without: bool) -> FromItem:
+def filtered_join(left: FromItem, right: Relation, condition: Scalar | None, without: bool) -> FromItem:
     """A semi join keeps the rows that have a partner, an anti join those that have none."""
     partner = Exists(right if condition is None else Filter(right, condition))
     return Filter(left[0], call("not", partner) if without else partner), left[1]
 
 
-def _joined(
+def joined(
     context: QueryContext,
     left: FromItem,
     right: FromItem,

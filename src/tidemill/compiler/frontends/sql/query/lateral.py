@@ -112,7 +112,9 @@ def from_lateral_join(context: QueryContext, left: FromItem, node: exp.Join) -> 
             hint="Use JOIN LATERAL or LEFT JOIN LATERAL.",
         )
     if node.args.get("using") or node.method:
-        raise Unsupported("LATERAL takes neither USING nor NATURAL", where=context.source.place(node), hint="Use ON.")
+        raise Unsupported(
+            "LATERAL takes neither USING nor NATURAL nor ASOF", where=context.source.place(node), hint="Use ON."
+        )
     if (node.args.get("on") is None or is_true(node.args["on"])) and _is_generated(node.this):
         return from_lateral(context, left, node.this, outer=side == "LEFT")
     right = _dependent_rows(context, left[1], node.this)

@@ -12,6 +12,7 @@ from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
+from tidemill.compiler.frontends.sql.query.window_table_functions import WINDOWING, from_windowing_function
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, Field
 
@@ -22,13 +23,16 @@ PARAMETERS = ("start", "end", "step", "partitions")
 
 
 def from_table_function(context: QueryContext, node: exp.Table | exp.Lateral, alias: str) -> NamedRelation:
-    """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``; or a user's one."""
+    """``range([start,] end [, step [, partitions]])``: numbers, each a row with the column ``id``; or another one."""
     call = node.this
     defined = context.table_functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
     if defined is not None:
         mark_translated(call)
         with context.source.locating(call):
             return defined(context.expressions(Scope()), call, alias)
+    if isinstance(call, exp.Anonymous) and call.name.lower() in WINDOWING:
+        with context.source.locating(call):
+            return from_windowing_function(context, call, alias)
     if not isinstance(call, exp.Anonymous) or call.name.lower() != "range":
         raise Unsupported(
             "this function does not make a table",

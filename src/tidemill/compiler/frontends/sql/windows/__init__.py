@@ -5,4 +5,5 @@
 - ``frames``: ROWS and RANGE BETWEEN
 - ``time_windows``: ``window(time, size, slide)``, tumbling and sliding
 - ``session_windows``: ``session_window(time, gap)``
+- ``session_gaps``: the gap, a constant or an expression over the row
 """

@@ -3,6 +3,9 @@
 A session continues while the next row is no later than the gap after the last one, and ends a gap after that. The
 session of a row depends on the rows around it with the same other keys, so it is a window function: a late row may
 merge two sessions, and a deletion may split one. Rows without a time are in no session.
+
+A gap may be an expression: each row continues its session for a gap of its own, and rows whose gap is NULL or not
+positive are in none.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from sqlglot import exp
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.ordering import SortOrder
-from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
+from tidemill.algebra.expressions.scalars import Column, Scalar, column
 from tidemill.algebra.functions.datetime.time_windows import WINDOW
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Window
@@ -25,12 +28,12 @@ from tidemill.algebra.values.coercion import fits
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
-from tidemill.compiler.frontends.sql.windows.time_windows import calls_of, duration_of
+from tidemill.compiler.frontends.sql.windows.session_gaps import SessionGap, session_gap
+from tidemill.compiler.frontends.sql.windows.time_windows import calls_of
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TextLocation, TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, TIMESTAMP
+from tidemill.model.types import TIMESTAMP
 
 SESSION_QUALIFIER = "session_window()"
 """The qualifier of the column of sessions, which no query can write."""
@@ -38,17 +41,17 @@ SESSION_QUALIFIER = "session_window()"
 
 @dataclass(frozen=True)
 class SessionWindows:
-    """The sessions of a SELECT: of rows by ``time``, ``gap`` microseconds apart, as column ``name``."""
+    """The sessions of a SELECT: of rows by ``time``, ``gap`` apart, as column ``name``."""
 
     time: Scalar
-    gap: int
+    gap: SessionGap
     name: str
     place: TextLocation
 
     @property
     def call(self) -> WindowCall:
         """The window function that computes the session of a row."""
-        return WindowCall(self.name, SESSION, (self.time, Literal(self.gap, BIGINT)), WINDOW)
+        return WindowCall(self.name, SESSION, (self.time, *self.gap.arguments(self.name)), WINDOW)
 
     @property
     def column(self) -> Column:
@@ -67,7 +70,7 @@ class SessionWindows:
         if len(others) == len(keys) or grouping.sets is not None:
             raise ungrouped_session(self.place)
         seen = [*keys, self.time, *(scalar for aggregate in grouping.calls for scalar in aggregate.scalars)]
-        timed = project_to(Filter(relation, call("is_not_null", self.time)), seen)
+        timed = self.gap.applied_to(Filter(relation, call("is_not_null", self.time)), self.name, seen)
         return Window(timed, others, (SortOrder(self.time),), (self.call,))
 
 
@@ -106,12 +109,9 @@ def _sessions(expressions: ExpressionTranslator, node: exp.Anonymous, name: str)
         time = expressions.scalar(node.expressions[0])
         if not fits(time.type, TIMESTAMP):
             raise TypeMismatch(f"session_window() takes a TIMESTAMP, not {time.type}")
-        if not node.expressions[1].is_string:
-            raise TypeMismatch("the gap between sessions is a constant string, such as '10 minutes'")
-        gap = duration_of(node.expressions[1], expressions.source)
-        if gap <= 0:
-            raise TypeMismatch("the gap between sessions is positive")
-        return SessionWindows(convert(time, TIMESTAMP), gap, name, expressions.source.place(node))
+        time = convert(time, TIMESTAMP)
+        gap = session_gap(expressions, node.expressions[1], time)
+        return SessionWindows(time, gap, name, expressions.source.place(node))
 
 
 def from_session_window(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:

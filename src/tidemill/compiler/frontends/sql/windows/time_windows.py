@@ -105,7 +105,7 @@ def from_window_time(expressions: ExpressionTranslator, node: exp.Anonymous) -> 
     """``window_time(window)``: the last instant of a window."""
     if len(node.expressions) != 1:
         raise TypeMismatch("WINDOW_TIME takes one argument")
-    return _last_instant(expressions.scalar(node.expressions[0]))
+    return last_instant(expressions.scalar(node.expressions[0]))
 
 
 def _windows(expressions: ExpressionTranslator, node: exp.Anonymous) -> TimeWindows:
@@ -126,13 +126,14 @@ def _windows(expressions: ExpressionTranslator, node: exp.Anonymous) -> TimeWind
 
 def _time(scalar: Scalar) -> Scalar:
     if scalar.type == WINDOW:
-        return _last_instant(scalar)
+        return last_instant(scalar)
     if not fits(scalar.type, TIMESTAMP):
         raise TypeMismatch(f"window() takes a TIMESTAMP, not {scalar.type}")
     return convert(scalar, TIMESTAMP)
 
 
-def _last_instant(window: Scalar) -> Scalar:
+def last_instant(window: Scalar) -> Scalar:
+    """The last instant of a window, a microsecond before its end."""
     if not isinstance(window.type, Struct) or window.type != WINDOW:
         raise TypeMismatch(f"a window of time was expected, not {window.type}")
     return call("add_microseconds", call("get_field", window, Literal("end", STRING)), Literal(-1, BIGINT))
