@@ -29,6 +29,8 @@ from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.translate import translate
 from tidemill.compiler.frontends.viewdf.partition_by import view_partitioning
 from tidemill.model import types as t
+from tidemill.model.array_forms import array_form
+from tidemill.model.array_tree import ArrayTree, as_array
 from tidemill.model.clocks import WALL, Clock
 from tidemill.model.coerce import coerce, coerce_row
 from tidemill.model.schema import WEIGHT, Partitioning, Table
@@ -227,7 +229,9 @@ def _without_zones(table: pa.Table) -> pa.Table:
 def _frozen(value: Any) -> Any:
     """A value of DuckDB's as a key."""
     match value:
-        case tuple() | list():
+        case list():
+            return as_array(map(_frozen, value))
+        case tuple():
             return tuple(map(_frozen, value))
         case dict():
             return tuple(map(_frozen, value.values()))
@@ -246,7 +250,7 @@ def differ(expected: Mapping[Row, int], actual: Mapping[Row, int], fields: tuple
 
     SQL fixes no order of addition, and DuckDB's averages of decimals are doubles.
     """
-    rest = ZSet(expected) - ZSet(actual)
+    rest = _plain_rows(expected, fields) - _plain_rows(actual, fields)
     missing = [row for row, weight in rest.items() for _ in range(weight)]
     extra = defaultdict(list)
     for row, weight in rest.items():
@@ -261,6 +265,17 @@ def differ(expected: Mapping[Row, int], actual: Mapping[Row, int], fields: tuple
             others.remove(twin)
     lines += [f"extra   {row}" for others in extra.values() for row in others]
     return "\n".join(lines)
+
+
+def _plain_rows(rows: Mapping[Row, int], fields: tuple[Field, ...]) -> ZSet:
+    """Rows with all arrays as tuples: who computes a row decides from which length on they are trees."""
+    if not any(array_form(f.type) for f in fields):
+        return ZSet(rows)
+    return ZSet.summed((_plain(row), weight) for row, weight in rows.items())
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, tuple | ArrayTree) else value
 
 
 def _exact(row: Row, fields: tuple[Field, ...]) -> Row:

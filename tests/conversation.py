@@ -38,6 +38,7 @@ from typing import Any
 
 from tidemill.algebra.values.variants import parse_variant
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree, as_array
 from tidemill.model.coerce import coerce
 from tidemill.model.types import Field, Type
 
@@ -266,7 +267,7 @@ def parse_value(text: str, type_: Type) -> Any:
         case t.Decimal() | t.Date() | t.Time() | t.Timestamp() | t.AnsiInterval():
             return coerce(text, type_)
         case t.Array(element):
-            return tuple(parse_value(part, element) for part in split(text[1:-1])) if text != "[]" else ()
+            return as_array(parse_value(part, element) for part in split(text[1:-1])) if text != "[]" else ()
         case t.Map(key, value):
             entries = (part.split(" -> ", 1) for part in split(text[1:-1]) if part)
             return tuple((parse_value(one, key), parse_value(other, value)) for one, other in entries)
@@ -299,6 +300,6 @@ def _written(value: Any) -> str:
             return value if plain else "'" + value.replace("'", "''") + "'"
         case bytes():
             return f"X'{value.hex()}'"
-        case tuple():
+        case tuple() | ArrayTree():
             return f"{{{write_row(value)}}}"
     return str(value)

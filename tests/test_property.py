@@ -21,7 +21,7 @@ import tidemill
 from tests.answers import Answers, differ, inner
 from tests.generators import Scenario, many_views, scenarios
 from tests.matrix.programs import compiling_equal_views_once
-from tests.ways import NATIVE, SPARK, STORED, interpreting, opened, taking
+from tests.ways import NATIVE, SPARK, STORED, TREES, interpreting, opened, taking
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NATIVE_SCENARIOS = 50
-VIEWS = {"held": 100, "columns": 100, "stored": 50, "fresh": 50, "budget": 25, "llvm": 25}
+VIEWS = {"held": 100, "columns": 100, "stored": 50, "fresh": 50, "budget": 25, "llvm": 25, "trees": 25}
 VIEWS |= {"driver": 20, "tasks": 10, "bulk": 10, "refilled": 10}
 """Views over one history: fewer where each of their stages is compiled, or is a job in every epoch."""
 
@@ -162,7 +162,7 @@ def test_native(scenario: Scenario) -> None:
 
 
 @pytest.mark.turns("way", 3)
-@pytest.mark.parametrize("way", [*NATIVE, *STORED])
+@pytest.mark.parametrize("way", [*NATIVE, *STORED, *TREES])
 def test_many_views_of_one_history(way: str, random_seed: int) -> None:
     """Ways with as many views have the same, which are compiled once."""
     with compiling_equal_views_once():
@@ -170,7 +170,7 @@ def test_many_views_of_one_history(way: str, random_seed: int) -> None:
 
 
 @pytest.mark.turns("way", 3)
-@pytest.mark.parametrize("way", [*NATIVE, *STORED])
+@pytest.mark.parametrize("way", [*NATIVE, *STORED, *TREES])
 def test_reopened(way: str, random_seed: int) -> None:
     """The warehouse is closed and opened again before every epoch; its views are compiled once."""
     with compiling_equal_views_once():

@@ -9,6 +9,7 @@ stored    the same, and what was found is kept for three epochs
 budget    native, under a memory budget that has no room: all lookups go to the store, and every second epoch what was
           found is released
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
+trees     native, arrays of more than one element as trees, as large ones are
 again     native, every view computed again in every epoch that DuckDB can compute, as for changes of most rows
 refilled  "spark dataframes", views computed again in two of three epochs, as for changes of most rows
 frames    "spark dataframes", one task for a query, as for small relations
@@ -39,6 +40,7 @@ import tidemill
 from tests.moving import moving
 from tidemill.compiler import choose, choose_recomputation
 from tidemill.engine.epochs import placement
+from tidemill.model import array_tree
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.llvm.codegen import jit
 from tidemill.runtimes.native.runtime_state import RuntimeState
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 NATIVE = ("held", "columns", "llvm")
 STORED = ("stored", "fresh", "budget")
+TREES = ("trees",)
 AGAIN = ("again",)
 MOVING = ("moving", "swapped")
 SPARK = ("frames", "bulk", "refilled", "tasks", "driver")
@@ -79,6 +82,9 @@ def taking(way: str) -> Iterator[None]:
             # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
             patch.setattr(jit, "LEVEL", 0)
             patch.setattr(backends, "BACKEND", "llvm")
+        elif way in TREES:
+            patch.setattr(array_tree, "LIMIT", 1)
+            patch.setattr(array_tree, "LEAF", 2)
         elif way in AGAIN:
             patch.setattr(choose, "COLUMN_WORK", -1)
             patch.setattr(choose_recomputation, "LEAST_CHANGED", 0)

@@ -47,9 +47,9 @@ LINES = _lines((1, 2, 3, 4, 5), tuple(SIZES))
 QUICK_LINES = _lines((1, 3, 5), ("db1", "db3"))
 """A quick look is at fewer points; its databases have no connections, which no view reads."""
 
-SELF_MAINTAINABLE, SPARK = "selfmaintainable", "spark"
+SELF_MAINTAINABLE, COLLECTION, SPARK = "selfmaintainable", "collection", "spark"
 
-NAMES = (*dict.fromkeys(line.experiment for line in LINES), SELF_MAINTAINABLE, SPARK)
+NAMES = (*dict.fromkeys(line.experiment for line in LINES), SELF_MAINTAINABLE, COLLECTION, SPARK)
 """What can be asked for."""
 
 

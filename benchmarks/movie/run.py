@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.movie.case import Asked, Case, Propagated
+from benchmarks.movie.collection import as_figures, measured
 from benchmarks.movie.data import SIZES, objects_of
-from benchmarks.movie.experiments import LINES, NAMES, QUICK_LINES, SELF_MAINTAINABLE, SPARK, Line, by_size
+from benchmarks.movie.experiments import COLLECTION, LINES, NAMES, QUICK_LINES, SELF_MAINTAINABLE, SPARK, Line, by_size
 from benchmarks.movie.measure import FULL, QUICK, measure
 from benchmarks.movie.oo7 import OO7
 from benchmarks.movie.results import of_entries, of_query, of_spark, of_update
@@ -37,6 +38,9 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
     if SELF_MAINTAINABLE in wanted:
         options.progress(0.0, "Figure 11")
         yield from of_entries(list(entries()))
+    if COLLECTION in wanted:
+        options.progress(0.0, "a large collection")
+        yield from as_figures(measured(options.quick))
     found = Found()
     cases = by_size(lines)
     if SPARK in wanted:

@@ -35,6 +35,7 @@ UPDATE_COLUMNS = {
     PER_QUERY: "a query",
     READS: "reads",
 }
+ELEMENT_COLUMNS = {"ms": "an epoch, ms"}
 BESIDE = (SPEEDUP, PER_QUERY)
 """The metrics of which the paper tells something."""
 
@@ -48,10 +49,12 @@ def as_table(figures: Sequence[Figure]) -> RenderableType:
         if "/" in figure.case and not figure.case.startswith("selfmaintainable"):
             cases.setdefault(figure.case, {})[figure.metric] = figure.value
     queries = {name: found for name, found in cases.items() if name.startswith("query/")}
-    updates = {name: found for name, found in cases.items() if name not in queries}
+    elements = {name: found for name, found in cases.items() if name.startswith("collection")}
+    updates = {name: found for name, found in cases.items() if name not in queries and name not in elements}
     parts = [
         _arranged("queries", queries, QUERY_COLUMNS),
         _arranged("propagated updates", updates, UPDATE_COLUMNS),
+        _arranged("one element of a collection", elements, ELEMENT_COLUMNS),
         _entries(figures),
         goals_table(figures, GOALS),
     ]

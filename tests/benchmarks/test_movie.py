@@ -17,6 +17,7 @@ from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.graphivm.goals import judged
 from benchmarks.movie import as_table, run
 from benchmarks.movie.case import Asked, Case, Propagated
+from benchmarks.movie.collection import as_figures, measured
 from benchmarks.movie.data import COUNTS, ODL, SIZES, YOUNG, database, objects_of
 from benchmarks.movie.experiments import LINES, QUICK_LINES, by_size
 from benchmarks.movie.goals import GOALS
@@ -29,6 +30,7 @@ from benchmarks.movie.views import VIEWS, View
 from tidemill.compiler.frontends.odl.resolve import read_odl
 from tidemill.compiler.lineage.self_maintenance import DeltaMethod
 from tidemill.model.errors import UnknownName
+from tidemill.model.update_events import UpdateEvent
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 
@@ -190,3 +192,11 @@ def test_a_quick_look_is_at_fewer_databases() -> None:
 def test_only_known_experiments_can_be_asked_for() -> None:
     with pytest.raises(UnknownName, match='there is no experiment "speed"'):
         list(run(BenchmarkOptions(queries=("speed",))))
+
+
+def test_an_element_of_a_large_collection() -> None:
+    """Each kind of change has a figure, and the slowest one is that of the case; wrong answers would end it."""
+    figures = list(as_figures(measured(quick=True)))
+    cases = {figure.case.partition("/")[2]: figure.value for figure in figures}
+    assert cases.keys() == {"", "sql", *(event.value for event in UpdateEvent if "Element" in event.value)}
+    assert cases.pop("") == max(cases.values()) and {figure.metric for figure in figures} == {"ms"}

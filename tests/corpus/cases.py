@@ -15,6 +15,7 @@ from tidemill.algebra.values import formats
 from tidemill.algebra.values.variants import variant_json
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.types import Field, Type
 
 FOLDER = Path(__file__).parent
@@ -243,7 +244,7 @@ def shown(value: Any) -> str:
             return f"X'{value.hex()}'"
         case float():
             return "NaN" if math.isnan(value) else repr(value)
-        case tuple():
+        case tuple() | ArrayTree():
             return f"({', '.join(map(shown, value))})"
         case decimal.Decimal():
             return f"{value:f}"

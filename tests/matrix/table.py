@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tests.ways import AGAIN, MOVING, NATIVE, SPARK, STORED
+from tests.ways import AGAIN, MOVING, NATIVE, SPARK, STORED, TREES
 
 STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute", "partition", "auto")
 FORMS = ("whole", "rows", "cut")
@@ -80,7 +80,7 @@ class Table:
 
 def _place(item: tuple[tuple[str, str], Cases]) -> tuple[int, int]:
     strategy, way = item[0]
-    return (*NATIVE, *STORED, *AGAIN, *MOVING, *SPARK).index(way), STRATEGIES.index(strategy)
+    return (*NATIVE, *STORED, *TREES, *AGAIN, *MOVING, *SPARK).index(way), STRATEGIES.index(strategy)
 
 
 def _figures(cases: Cases) -> str:

@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from typing import Any
 
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.classes import Attribute, Collection, ObjectSchema
 from tidemill.model.types import STRING, Struct
 from tidemill.model.update_events import UpdateEvent
@@ -13,7 +14,7 @@ from tidemill.model.update_events import UpdateEvent
 
 def rank(value: Any) -> Any:
     """What sorts as the values of collections do: a member of a struct that is NULL comes first."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | ArrayTree):
         return tuple((0,) if one is None else (1, rank(one)) for one in value)
     return value
 

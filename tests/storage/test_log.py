@@ -6,6 +6,8 @@ import decimal
 import errno
 import math
 import os
+import random
+import statistics
 import threading
 from datetime import date, datetime
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.storage.samples import change, commit, contents, files, older_record
 from tidemill.changes.arrow import from_arrow
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
+from tidemill.model.array_tree import as_array, spliced
 from tidemill.model.errors import CommitUnknown, StorageError
 from tidemill.model.types import (
     BIGINT,
@@ -54,6 +57,34 @@ def chain(*numbers: int, synced: bool = True) -> list[bytes]:
         records.append(record)
         at += len(record)
     return records
+
+
+def test_arrays_are_logged_as_edits(tmp_path: Path, random_seed: int) -> None:
+    """Of a large array a record has what has changed; a log that is cut begins again with whole ones."""
+    draw = random.Random(random_seed)
+    fields = (Field("id", INT), Field("sizes", Array(DATE)), Field("rest", Struct((Field("a", Array(INT)),))))
+    days = [date.fromordinal(730_000 + number) for number in range(9)]
+    log, expected, lengths = Log(tmp_path / "one.log"), [], []
+    versions: list[Any] = [as_array(draw.choices([*days, None], k=3_000))]
+    for number in range(1, 60):
+        old, new = draw.choice(versions[-3:]), versions[-1]
+        for _ in range(draw.randrange(3)):
+            place = draw.randrange(len(new))
+            new = spliced(new, place, place + draw.randrange(3), tuple(draw.choices(days, k=draw.randrange(3))))
+        versions.append(new)
+        rows = [((1, old, (as_array(range(number % 2 * 600)),)), -1), ((1, new, None), 1)]
+        expected.append(rows)
+        before = log.end
+        log.append(Epoch(number, {"v": ChangeSet.of(rows, fields)}))
+        lengths.append(log.end.length - before.length)
+        if draw.random() < 0.1:  # the record is torn, and written again
+            log.cut(before)
+            log.append(Epoch(number, {"v": ChangeSet.of(rows, fields)}))
+    log.sync(log.end.length)
+    read = replay(log.file)
+    assert not read.later and [record.epoch for record in read.records] == list(range(1, 60))
+    assert [from_arrow(record.changes["v"].arrow(), fields) for record in read.records] == expected
+    assert statistics.median(lengths) < 5_000 < 30_000 < max(lengths)
 
 
 def test_a_record_holds_the_epoch() -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
+from tidemill.model.array_tree import as_array
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 
@@ -323,7 +324,7 @@ def _inward(type_: Type) -> Callable[[Any], Any] | None:
             return lambda v: tuple(v[name] for name in _CALENDAR)
         case t.Array(element):
             to = _inward(element) or (lambda v: v)
-            return lambda values: tuple(None if v is None else to(v) for v in values)
+            return lambda values: as_array([None if v is None else to(v) for v in values])
         case t.Map(key, value):
             pair = _inward(key) or (lambda v: v), _inward(value) or (lambda v: v)
             return lambda entries: tuple((pair[0](k), None if v is None else pair[1](v)) for k, v in entries)

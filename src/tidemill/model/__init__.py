@@ -1,6 +1,8 @@
 """Rows and types: what a value is, which tables and classes hold it, and every error.
 
 - ``types``: the SQL types, with the Python and Arrow form of each
+- ``array_tree``: large arrays as trees whose versions share what they have in common
+- ``array_forms``: the one form of arrays inside of values of a type
 - ``schema``: tables and streams as users declare them: fields, keys, constraints, partitioning
 - ``intervals``: intervals as text; ``periods``: periods of time in words
 - ``clocks``: clocks as relations of one row

@@ -34,6 +34,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree, ArrayValue, as_array
 from tidemill.model.converters import (
     INNER,
     PLAIN,
@@ -247,9 +248,9 @@ def _timedelta(micros: int) -> datetime.timedelta:
 def _to_array(type_: Type, element: Type) -> Converter:
     place = _place(element, nullable=True)
 
-    def convert(value: Any) -> tuple[Any, ...]:
+    def convert(value: Any) -> ArrayValue:
         values = value.tolist() if is_numpy(value) else value
-        if not isinstance(values, (list, tuple)):
+        if not isinstance(values, (list, tuple, ArrayTree)):
             refuse(value, type_)
         result = []
         for position, item in enumerate(values):
@@ -258,7 +259,8 @@ def _to_array(type_: Type, element: Type) -> Converter:
             except DataError as error:
                 _locate(error, f"[{position}]")
                 raise
-        return tuple(result)
+        array: ArrayValue = as_array(result)
+        return array
 
     return convert
 

@@ -19,7 +19,8 @@ INTERVAL YEAR TO MONTH      int of months             int of months
 INTERVAL DAY TO SECOND      int of microseconds       datetime.timedelta
 INTERVAL                    tuple of months, days and the same
                             microseconds
-ARRAY                       tuple                     list
+ARRAY                       tuple, or an ArrayTree    list
+                            where it is long
 MAP                         tuple of pairs            dict
 STRUCT                      tuple, in field order     dict
 VARIANT                     str (``model.variants``)  any of these

@@ -198,7 +198,7 @@ class FolderWriter:
 
     def full(self, now: CommittedState) -> bool:
         """True if the log is large enough for a checkpoint."""
-        size = self._log.end.length if self._log else 0
+        size = self._log.size if self._log else 0
         return now.tail.epochs >= CHECKPOINT_EPOCHS or size >= CHECKPOINT_BYTES
 
     def commit(self, now: CommittedState, epoch: Epoch) -> CommittedState:

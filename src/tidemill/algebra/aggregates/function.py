@@ -60,6 +60,7 @@ class AggregateFunction:
 
     ``over_one_row``: an expression for the value over a single row.
     ``moving`` and ``fold``: incremental forms for a moving frame, and for rows that are added one by one.
+    ``collects``: it is the array of all values in ascending order, or of the different ones where ``idempotent``.
     ``over_ordered``: the value over the rows of a frame, if their order matters.
     ``spark``: Spark SQL over the entries of a multiset, with ``{0}``, ``{1}`` for the arguments, ``{copies}`` for the
     multiplicity of an entry and ``{there}`` for the FILTER that excludes deleted ones. ``spark_window``: Spark SQL over
@@ -87,6 +88,7 @@ class AggregateFunction:
     moving: Callable[[AggregateCall], MovingAggregate | None] | None = None
     fold: Callable[[AggregateCall], Fold] | None = None
     over_ordered: Callable[[AggregateCall, Sequence[Any]], Any] | None = None
+    collects: bool = False
     spark: str = ""
     spark_window: str = ""
 

@@ -12,6 +12,7 @@ from tidemill.algebra.aggregates.parameters import anything
 from tidemill.algebra.expressions.ordering import SortOrder, sort_key
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.model.array_tree import ArrayValue, as_array
 from tidemill.model.types import BINARY, STRING, Array, Type
 
 
@@ -61,8 +62,9 @@ def _text_type(argument: Type | None) -> Type | None:
     return argument if argument in (STRING, BINARY) else None
 
 
-def _ordered_array(call: AggregateCall, values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(values)
+def _ordered_array(call: AggregateCall, values: Sequence[Any]) -> ArrayValue:
+    array: ArrayValue = as_array(values)
+    return array
 
 
 def _ordered_text(call: AggregateCall, values: Sequence[Any]) -> Any:
@@ -82,6 +84,7 @@ LISTS = (
         required=_nothing_required,
         empty=(),
         depends_on_order=True,
+        collects=True,
     ),
     AggregateFunction(
         "collect_set_with_nulls",
@@ -92,6 +95,7 @@ LISTS = (
         required=_nothing_required,
         empty=(),
         depends_on_order=True,
+        collects=True,
     ),
     AggregateFunction(
         "array_agg",
@@ -102,6 +106,7 @@ LISTS = (
         synonyms=("collect_list",),
         empty=(),
         depends_on_order=True,
+        collects=True,
         over_ordered=_ordered_array,
         spark="flatten(transform(sort_array(collect_list(named_struct('of', {0}, 'copies', {copies})) {there}), "
         "entry -> array_repeat(entry.of, entry.copies)))",
@@ -134,6 +139,7 @@ LISTS = (
         idempotent=True,
         empty=(),
         depends_on_order=True,
+        collects=True,
         spark="sort_array(collect_set({0}) {there})",
     ),
 )

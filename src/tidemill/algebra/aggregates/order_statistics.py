@@ -20,6 +20,7 @@ from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.functions.datetime.intervals import whole_range
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
 
@@ -41,7 +42,7 @@ def _percentile(
     """The value at a fraction of all values in order, or one for each of several fractions."""
     share, descending = call.parameters
     ordered = sorted(members, key=lambda member: order_key(member[0][0]), reverse=descending)
-    if isinstance(share, tuple):
+    if isinstance(share, tuple | ArrayTree):
         return tuple(value_at(call, ordered, one) for one in share) or None
     return value_at(call, ordered, share)
 
@@ -100,7 +101,7 @@ def _positions(of_share: Callable[[float, int], set[int]], call: AggregateCall, 
     {4, 5}
     """
     share, descending = call.parameters
-    shares = share if isinstance(share, tuple) else (share,)
+    shares = share if isinstance(share, tuple | ArrayTree) else (share,)
     found = set[int]().union(*(of_share(one, count) for one in shares))
     return {count - 1 - place for place in found} if descending else found
 

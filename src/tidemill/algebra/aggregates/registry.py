@@ -29,6 +29,7 @@ from tidemill.algebra.aggregates.sums import SUMS
 from tidemill.algebra.aggregates.variants import VARIANT_AGGREGATES
 from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Scalar
+from tidemill.model.array_forms import array_form
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import BOOLEAN, Field, Type
 
@@ -110,6 +111,11 @@ def needs_multiset(call: AggregateCall) -> bool:
     return function_of(call).sums is None
 
 
+def collects(call: AggregateCall) -> bool:
+    """True if the value of ``call`` is an array of the values of its group, or of the different ones."""
+    return function_of(call).collects and not call.distinct and not call.others
+
+
 def multiset_entries(call: AggregateCall) -> tuple[tuple[Scalar, ...], Scalar | None]:
     """The columns of the multiset of ``call``, and the condition for a row to be in it: NULLs are left out."""
     seen = call.scalars if call.filter is None else call.scalars[:-1]
@@ -124,7 +130,8 @@ def aggregate_multiset(call: AggregateCall, members: WeightedArguments) -> Any:
         members = _seen(call, members)
     if not members and not function.sees_nulls:
         return function.empty
-    return function.kernel(call, members)
+    value, form = function.kernel(call, members), array_form(call.of)
+    return value if form is None or value is None else form(value)
 
 
 def _seen(call: AggregateCall, members: WeightedArguments) -> WeightedArguments:

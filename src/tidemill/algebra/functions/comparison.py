@@ -9,6 +9,7 @@ from typing import Any
 from tidemill.algebra.functions.function import Function, Inference, always, expect_count, never, takes
 from tidemill.algebra.values.coercion import common_type, compared_type, widest_type
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
@@ -21,7 +22,7 @@ def order_key(value: Any) -> Any:
     """
     if value is None:
         return (0,)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | ArrayTree):
         return (1, tuple(map(order_key, value)))
     if isinstance(value, float):
         return (1, value != value, 0.0 if value != value else value)

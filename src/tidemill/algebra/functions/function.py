@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tidemill.algebra.values.coercion import fits
+from tidemill.model.array_forms import ArrayForm, array_form
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import DOUBLE, MAX_PRECISION, VOID, Decimal, Type
 
@@ -58,7 +59,9 @@ class Function:
 
     def bound(self, types: Sequence[Type], of: Type) -> Callable[..., Any]:
         """``apply`` for arguments of ``types`` and a result ``of``, without the types that it takes first."""
-        return partial(self.apply, of) if self.typed else partial(self.apply, types) if self.of_types else self.apply
+        apply = partial(self.apply, of) if self.typed else partial(self.apply, types) if self.of_types else self.apply
+        form = array_form(of)
+        return apply if form is None else partial(_formed, form, apply)
 
     def nullable(self, arguments: Sequence[bool]) -> bool:
         """True if the result can be NULL, given which arguments can be."""
@@ -73,6 +76,12 @@ class Function:
         if self.spelling is not None:
             return self.spelling(arguments, types, of)
         return self.spark.format(*arguments, args=", ".join(arguments), rest=", ".join(arguments[1:]), type=of)
+
+
+def _formed(form: ArrayForm, apply: Callable[..., Any], *arguments: Any) -> Any:
+    """The value of ``apply``, with its arrays in the form that their lengths require."""
+    value = apply(*arguments)
+    return None if value is None else form(value)
 
 
 def never(arguments: Sequence[bool]) -> bool:

@@ -3,4 +3,5 @@
 - ``moving_frames``: aggregates over frames that move forward
 - ``frames``: the rows of each frame, as spans of an ordered partition
 - ``windows``: the value of a window function for each row
+- ``array_difference``: the elements that a change adds to arrays and takes from them
 """

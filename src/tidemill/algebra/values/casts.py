@@ -23,6 +23,7 @@ from tidemill.algebra.values.variants import (
 )
 from tidemill.changes.arrow import canonical_double, microsecond_of_day
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayValue, as_array
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.intervals import read_calendar
 from tidemill.model.types import Type
@@ -279,10 +280,11 @@ def cut_time(value: datetime.time, of: t.Time) -> datetime.time:
     return value.replace(microsecond=value.microsecond // quantum * quantum)
 
 
-def _to_array(value: Any, source: Type, target: Type, lenient: bool) -> tuple[Any, ...]:
+def _to_array(value: Any, source: Type, target: Type, lenient: bool) -> ArrayValue:
     assert isinstance(source, t.Array)
     assert isinstance(target, t.Array)
-    return tuple(cast_value(v, source.element, target.element, lenient) for v in value)
+    array: ArrayValue = as_array([cast_value(v, source.element, target.element, lenient) for v in value])
+    return array
 
 
 def _to_map(value: Any, source: Type, target: Type, lenient: bool) -> tuple[tuple[Any, Any], ...]:
@@ -313,7 +315,7 @@ def from_node(node: Node, of: Type, lenient: bool) -> Any:
         return None
     match of:
         case t.Array(element) if is_array(node):
-            return tuple(from_node(each, element, lenient) for each in node[1:])
+            return as_array([from_node(each, element, lenient) for each in node[1:]])
         case t.Map(t.String(), value) if isinstance(node, dict):
             return tuple((name, from_node(each, value, lenient)) for name, each in node.items())
         case t.Struct(fields) if isinstance(node, dict):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
 
-from tidemill.algebra.aggregates.registry import function_of
+from tidemill.algebra.aggregates.registry import collects, function_of
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
@@ -187,6 +187,8 @@ def _read_cost(read: MultisetRead, single: Set[str]) -> Cost:
         return Cost(CostClass.LOGARITHMIC, f"{name} takes rows back from the state of its group")
     if function_of(read.call).positions is not None and not read.call.distinct:
         return Cost(CostClass.LOGARITHMIC, f"{name} is found by its position in an ordered multiset")
+    if collects(read.call):
+        return Cost(CostClass.LOGARITHMIC, f"{name} edits the array of a touched group")
     return Cost(CostClass.GROUP, f"{name} goes through the values of a touched group")
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Any
 
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.model.array_tree import ArrayTree, ArrayValue, as_array, spliced
 from tidemill.model.classes import Attribute, Collection
 from tidemill.model.coerce import coerce
 from tidemill.model.errors import BadValue, NullViolation
 
-__all__ = ["attribute_value", "collection_element", "collection_elements", "normalize_elements"]
+__all__ = [
+    "attribute_value",
+    "collection_element",
+    "collection_elements",
+    "has_element",
+    "normalize_elements",
+    "with_element",
+    "without_element",
+]
 
 
 def attribute_value(attribute: Attribute, value: Any, where: str) -> Any:
@@ -29,7 +39,7 @@ def collection_element(attribute: Attribute, value: Any, where: str) -> Any:
     return _one(attribute, value, where)
 
 
-def collection_elements(attribute: Attribute, values: Any, where: str) -> tuple[Any, ...]:
+def collection_elements(attribute: Attribute, values: Any, where: str) -> Any:
     """The stored elements of a collection; None is the empty collection."""
     if values is None:
         return ()
@@ -45,7 +55,7 @@ def collection_elements(attribute: Attribute, values: Any, where: str) -> tuple[
     )
 
 
-def normalize_elements(attribute: Attribute, elements: Iterable[Any]) -> tuple[Any, ...]:
+def normalize_elements(attribute: Attribute, elements: Iterable[Any]) -> Any:
     """Elements in stored order: sorted, except in lists; duplicates removed in sets.
 
     >>> from tidemill.model.types import BIGINT
@@ -54,11 +64,42 @@ def normalize_elements(attribute: Attribute, elements: Iterable[Any]) -> tuple[A
     """
     match _kind(attribute):
         case Collection.LIST:
-            return tuple(elements)
+            return as_array(elements)
         case Collection.SET:
-            return tuple(sorted(set(elements), key=_rank))
+            return as_array(sorted(set(elements), key=_rank))
         case Collection.BAG:
-            return tuple(sorted(elements, key=_rank))
+            return as_array(sorted(elements, key=_rank))
+
+
+def with_element(attribute: Attribute, held: ArrayValue, element: Any, at: int | None = None) -> Any:
+    """Stored elements and one more: at its place in the order, or in a list at ``at`` or at the end.
+
+    >>> from tidemill.model.types import BIGINT
+    >>> with_element(Attribute("xs", BIGINT, collection=Collection.BAG), (1, 3), 2)
+    (1, 2, 3)
+    """
+    if _kind(attribute) is Collection.LIST:
+        place = len(held) if at is None else slice(at, None).indices(len(held))[0]
+        return spliced(held, place, place, (element,))
+    if _kind(attribute) is Collection.SET and has_element(attribute, held, element):
+        return held
+    place = bisect_right(held, _rank(element), key=_rank)
+    return spliced(held, place, place, (element,))
+
+
+def without_element(attribute: Attribute, held: ArrayValue, element: Any) -> Any:
+    """Stored elements without the first one that equals ``element``, which must be there."""
+    place = held.index(element) if _kind(attribute) is Collection.LIST else bisect_left(held, _rank(element), key=_rank)
+    return spliced(held, place, place + 1, ())
+
+
+def has_element(attribute: Attribute, held: ArrayValue, element: Any) -> bool:
+    """True if ``element`` is one of the stored elements; of those in order it is found in O(log n)."""
+    if _kind(attribute) is Collection.LIST:
+        return element in held
+    rank = _rank(element)
+    place = bisect_left(held, rank, key=_rank)
+    return place < len(held) and bool(_rank(held[place]) == rank)
 
 
 def _kind(attribute: Attribute) -> Collection:
@@ -68,7 +109,7 @@ def _kind(attribute: Attribute) -> Collection:
 
 def _rank(value: Any) -> Any:
     """Sort key with the order of Spark's arrays: NaN is above all numbers, and structs go member by member."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | ArrayTree):
         return order_key(value)
     return (True, 0) if value != value else (False, value)
 

@@ -6,15 +6,21 @@ and no table changes before all checks have passed.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tidemill.engine.catalog.entries.object_module import ObjectModule
-from tidemill.engine.objects.attribute_values import attribute_value, collection_element, normalize_elements
+from tidemill.engine.objects.attribute_values import (
+    attribute_value,
+    collection_element,
+    has_element,
+    with_element,
+    without_element,
+)
 from tidemill.engine.objects.stored_objects import AttributeValues, StoredObjects
+from tidemill.model.array_tree import as_array
 from tidemill.model.classes import Attribute, Collection
 from tidemill.model.errors import BadValue, DanglingReference, UnknownName, Unsupported
 
@@ -83,20 +89,18 @@ class ObjectDraft:
         before = record.values[attribute.name]
         if attribute.inverse is not None:
             self.link(record, attribute, self.look(element))
-        elif attribute.collection is not Collection.SET or element not in before:
+        elif attribute.collection is not Collection.SET or not has_element(attribute, before, element):
             self._add(record, attribute, element)
             self._note(record, attribute, [element])
         if at is not None and len(record.values[attribute.name]) > len(before):
-            elements = list(before)
-            elements.insert(at, element)
-            record.values[attribute.name] = tuple(elements)
+            record.values[attribute.name] = with_element(attribute, before, element, at)
 
     def remove(self, oid: int, name: str, value: Any) -> None:
         """Remove one occurrence of an element from a collection."""
         record, attribute = self._collection(oid, name)
         where = f"{_called(record)}.{attribute.name}"
         element = collection_element(attribute, value, where)
-        if element not in record.values[attribute.name]:
+        if not has_element(attribute, record.values[attribute.name], element):
             raise UnknownName(f'{element!r} is no element of "{attribute.name}"', where=where)
         self.explicit.add((record.oid, attribute.name, element))
         if attribute.inverse is not None:
@@ -123,7 +127,7 @@ class ObjectDraft:
             if other.oid == record.oid:
                 continue
             held = other.values[attribute.name]
-            rest = None if attribute.collection is None else tuple(e for e in held if e != record.oid)
+            rest = None if attribute.collection is None else as_array(e for e in held if e != record.oid)
             other.values[attribute.name] = rest
 
     # -- objects ------------------------------------------------------------------------------------------------
@@ -290,25 +294,21 @@ class ObjectDraft:
 
     def _holds(self, record: DraftObject, attribute: Attribute, oid: int) -> bool:
         held = record.values[attribute.name]
-        return bool(held == oid if attribute.collection is None else oid in held)
+        return bool(held == oid if attribute.collection is None else has_element(attribute, held, oid))
 
     def _add(self, record: DraftObject, attribute: Attribute, element: Any) -> None:
         held = record.values[attribute.name]
         if attribute.collection is None:
             record.values[attribute.name] = element
-        elif attribute.target is not None and attribute.collection is not Collection.LIST:
-            at = bisect_left(held, element)
-            record.values[attribute.name] = (*held[:at], element, *held[at:])
         else:
-            record.values[attribute.name] = normalize_elements(attribute, (*held, element))
+            record.values[attribute.name] = with_element(attribute, held, element)
 
     def _drop(self, record: DraftObject, attribute: Attribute, element: Any) -> None:
         held = record.values[attribute.name]
         if attribute.collection is None:
             record.values[attribute.name] = None
         else:
-            at = held.index(element)
-            record.values[attribute.name] = held[:at] + held[at + 1 :]
+            record.values[attribute.name] = without_element(attribute, held, element)
 
 
 def _called(record: DraftObject) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.engine.objects.draft import DraftObject, ObjectDraft
+from tidemill.model.array_tree import splices
 from tidemill.model.classes import Attribute
 from tidemill.model.update_events import Listening, UpdateEvent
 
@@ -63,8 +64,10 @@ def _of_attribute(draft: ObjectDraft, record: DraftObject, attribute: Attribute)
         return
     homes = [cls for cls in draft.module.lines[record.cls] if name in draft.module.attributes[cls]]
     if attribute.collection is not None:
-        before: Counter[Any] = Counter(old)
-        after: Counter[Any] = Counter(new)
+        before, after = Counter[Any](), Counter[Any]()
+        for splice in splices(old, new):
+            before.update(splice.old)
+            after.update(splice.new)
         moves = [(UpdateEvent.DELETE_ELEMENT, e) for e in (before - after).elements()]
         moves += [(UpdateEvent.INSERT_ELEMENT, e) for e in (after - before).elements()]
         for event, element in moves:

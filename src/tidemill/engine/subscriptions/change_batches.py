@@ -18,7 +18,9 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.results import present_rows
+from tidemill.engine.subscriptions.element_changes import ElementChange, element_changes
 from tidemill.engine.subscriptions.row_filter import RowFilter
+from tidemill.model.coerce import present
 from tidemill.model.errors import EpochGone, FellBehind
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import Field
@@ -66,6 +68,22 @@ class ChangeBatch:
     def updates(self) -> list[tuple[UserRow, UserRow]]:
         """The updated rows, as pairs of old and new."""
         return self._sorted_out[2]
+
+    @cached_property
+    def elements(self) -> list[ElementChange]:
+        """What has changed inside of the updated rows: values, and elements of arrays that were inserted or removed.
+
+        The other elements are not looked at, and no rows are built.
+        """
+        key, fields = self._key or (), self.fields
+        return [
+            change
+            for old, new in _updates_in(self.net, self._key)
+            for change in element_changes(self._shown_key(new, key), old, new, fields)
+        ]
+
+    def _shown_key(self, row: Row, key: tuple[int, ...]) -> tuple[Any, ...]:
+        return tuple([present(row[place], self._change.fields[place].type) for place in key])
 
     @property
     def rows(self) -> int:

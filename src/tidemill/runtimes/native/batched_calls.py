@@ -112,7 +112,8 @@ def loop_calls_made(routine: LoopRoutine, given: list[Any]) -> AbstractContextMa
     assert isinstance(first, RelationLoop)
     rows: list[Row] = []
     for place, access in enumerate(routine.accesses):
-        same = (access.relation, access.version, access.form) == (first.relation, first.version, AccessForm.ROWS)
+        same = (access.relation, access.version) == (first.relation, first.version)
+        same = same and access.form in (AccessForm.ROWS, AccessForm.ELEMENTS, AccessForm.NUMBERED)
         if same and (access.part is None) == (first.split is None):
             given[place] = list(given[place])
             rows = [row for row, _ in given[place]]

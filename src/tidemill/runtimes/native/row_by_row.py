@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.algebra.kernels.array_difference import array_difference
 from tidemill.changes.zset import Row, WeightedRow
 from tidemill.runtimes.native.python.access import Access, AccessForm
 from tidemill.runtimes.native.state.table_lookup import group_by_columns
@@ -75,7 +76,10 @@ def take_rows(
 
 
 def changed_rows(pairs: Sequence[WeightedRow], access: Access) -> Any:
-    """The rows of a change, all of them or by some of their columns."""
+    """The rows of a change, all of them or by some of their columns, or with the elements of an array that differ."""
+    if access.form in (AccessForm.ELEMENTS, AccessForm.NUMBERED):
+        numbers = access.form is AccessForm.NUMBERED
+        return array_difference(pairs, access.column, access.positions, numbers=numbers)
     return group_by_columns(pairs, access.positions) if access.form is AccessForm.INDEX else pairs
 
 

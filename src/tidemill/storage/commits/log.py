@@ -28,14 +28,17 @@ import pyarrow as pa
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import Row
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.types import Field
 from tidemill.storage.commits.group_sync import GroupSync
+from tidemill.storage.commits.logged_arrays import LoggedArrays, ReadArrays
 from tidemill.storage.commits.logged_rows import encode_value, table_of
 from tidemill.storage.filesystem.durable_files import armed, fault
 from tidemill.storage.filesystem.file_system import FilePath, system_of
 
-MAGIC, _STREAM_MAGIC = b"TdM3", b"TdM2"
-"""Magic number of records, and that of format 2, where each change of a map is a whole Arrow stream."""
+MAGIC, _ROW_MAGIC, _STREAM_MAGIC = b"TdM4", b"TdM3", b"TdM2"
+"""Magic number of records, that of format 3, which has all arrays whole, and that of format 2, where each change of a
+map is a whole Arrow stream."""
 
 _HEADER = struct.Struct("<4sIQQQ")
 """Magic number, checksum of the previous record, length of the payload, offset in the file, durable length."""
@@ -52,9 +55,11 @@ COMPRESSED_BYTES = 64 << 10
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 """Streams say themselves how their buffers are compressed, so any reader of Arrow reads them."""
 
+REFERENCED_BYTES = 2
+"""Bytes of an element that is in the log as part of an earlier array: a checkpoint writes it all the same."""
+
 _NO_BYTES = (0, 0)
 _CRC = struct.Struct("<I")
-_encode_line = json.JSONEncoder(default=encode_value, check_circular=False).encode
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
 P = TypeVar("P", bound=FilePath)
@@ -106,9 +111,11 @@ class LogRecord:
 
 
 class LoggedSchemas:
-    """The schemas that a log has by map, and the fields of those maps whose schema follows from them."""
+    """The schemas that a log has by map, the fields of those maps whose schema follows from them, and its arrays."""
 
     def __init__(self) -> None:
+        self.arrays = LoggedArrays()
+        self.encode_line = json.JSONEncoder(default=self._encoded, check_circular=False).encode
         self._schemas: dict[str, pa.Schema] = {}
         self._fields: dict[str, tuple[Field, ...]] = {}
 
@@ -128,8 +135,12 @@ class LoggedSchemas:
         self._schemas[name] = schema
         return bytes(schema.serialize())
 
+    def _encoded(self, value: object) -> object:
+        return self.arrays.encode(value) if isinstance(value, ArrayTree) else encode_value(value)
+
     def clear(self) -> None:
         """Have none: all are written again."""
+        self.arrays.clear()
         self._schemas.clear()
         self._fields.clear()
 
@@ -155,7 +166,7 @@ def encode_epoch(epoch: Epoch, schemas: LoggedSchemas) -> bytes:
             lengths[name] = len(before), len(stream)
             messages += (before, stream)
     line = {"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths, "rows": rows}
-    return b"".join([_encode_line(line).encode(), b"\n", *messages])
+    return b"".join([schemas.encode_line(line).encode(), b"\n", *messages])
 
 
 def _messages(table: pa.Table) -> bytes:
@@ -176,10 +187,12 @@ def encode_record(payload: bytes, at: int, previous: int, durable: int) -> tuple
     return b"".join([header, _CRC.pack(crc), payload]), crc
 
 
-def decode_record(content: bytes, at: int, schemas: dict[str, bytes]) -> LogRecord | None:
+def decode_record(
+    content: bytes, at: int, schemas: dict[str, bytes], arrays: ReadArrays | None = None
+) -> LogRecord | None:
     """The record that begins at ``at``; None if there is no whole record that was written at that offset.
 
-    ``schemas`` are those of the records before it, by map; those that it has are added.
+    ``schemas`` are those of the records before it, by map, and ``arrays`` theirs; those that it has are added.
     """
     plain = content[at : at + 4] == _PLAIN_MAGIC
     header = _PLAIN_HEADER if plain else _HEADER
@@ -193,20 +206,20 @@ def decode_record(content: bytes, at: int, schemas: dict[str, bytes]) -> LogReco
         return None
     if plain:
         previous, durable = None, at if said[1] & _PLAIN_SYNCED else 0
-    elif said[0] in (MAGIC, _STREAM_MAGIC) and said[3] == at:
+    elif said[0] in (MAGIC, _ROW_MAGIC, _STREAM_MAGIC) and said[3] == at:
         previous, durable = said[1], said[4]
     else:
         return None
-    number, positions, changes = _decode_epoch(payload, schemas)
+    number, positions, changes = _decode_epoch(payload, schemas, arrays or ReadArrays())
     return LogRecord(number, positions, changes, at, begin + len(payload), crc, previous, durable)
 
 
 def _decode_epoch(
-    payload: bytes, schemas: dict[str, bytes]
+    payload: bytes, schemas: dict[str, bytes], arrays: ReadArrays
 ) -> tuple[int, Mapping[str, str], Mapping[str, LoggedChange]]:
     """The number, positions and changes that ``encode_epoch`` was given; before format 3 each change has its schema."""
     line, _, _ = payload.partition(b"\n")
-    said = json.loads(line)
+    said = json.loads(line, object_hook=arrays.decode)
     place, changes, rows = len(line) + 1, {}, said.get("rows", {})
     for name, lengths in said["maps"].items():
         whole = isinstance(lengths, int)
@@ -260,8 +273,8 @@ def replay(file: FilePath, after: int | None = None) -> ReplayedLog:
     """Read the records of a log. ``after`` is the checksum of the manifest that it follows, if known."""
     content = system_of(file).read(file)
     records: list[LogRecord] = []
-    at, previous, schemas = 0, after, dict[str, bytes]()
-    while (found := decode_record(content, at, schemas)) is not None:
+    at, previous, schemas, arrays = 0, after, dict[str, bytes](), ReadArrays()
+    while (found := decode_record(content, at, schemas, arrays)) is not None:
         if found.previous is not None and previous is not None and found.previous != previous:
             return ReplayedLog(file, tuple(records), (found,), broken=True)
         records.append(found)
@@ -271,8 +284,9 @@ def replay(file: FilePath, after: int | None = None) -> ReplayedLog:
 
 def _records_after(content: bytes, at: int) -> Iterator[LogRecord]:
     """The whole records after a damaged one. Their rows cannot be read: the damaged one may have had their schemas."""
-    places = (found.start() for found in re.finditer(b"TdM[23l]", content[at + 1 :]))
-    return (record for place in places if (record := decode_record(content, at + 1 + place, {})) is not None)
+    places = (found.start() for found in re.finditer(b"TdM[234l]", content[at + 1 :]))
+    found = (decode_record(content, at + 1 + place, {}) for place in places)
+    return (record for record in found if record is not None)
 
 
 def log_file(folder: P, sequence: int, token: int) -> P:
@@ -332,6 +346,11 @@ class Log:
         self._opened.write(record, at)
         self.end = LogEnd(at + len(record), epoch.number, crc)
         return self.end
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log, and of what a checkpoint makes of the arrays that it has as edits."""
+        return self.end.length + REFERENCED_BYTES * self._schemas.arrays.referenced
 
     def cut(self, end: LogEnd) -> None:
         """Truncate the log to ``end``, which is the end of a whole record."""

@@ -14,15 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.model.array_tree import ArrayTree
+
 __all__ = ["encode_value", "table_of"]
 
 
-def encode_value(value: object) -> str:
-    """A value that JSON does not have, as text: for ``json.dumps``.
+def encode_value(value: object) -> str | list[Any]:
+    """A value that JSON does not have, as text, or as a list if it is an array: for ``json.dumps``.
 
     >>> encode_value(Decimal("1.50")), encode_value(date(2026, 1, 2)), encode_value(b"a")
     ('1.50', '2026-01-02', '61')
     """
+    if isinstance(value, ArrayTree):
+        return list(value)
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, bytes):

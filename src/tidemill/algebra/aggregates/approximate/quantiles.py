@@ -18,6 +18,7 @@ from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArgu
 from tidemill.algebra.aggregates.order_statistics import nth_value
 from tidemill.algebra.aggregates.sums import count_rows
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.model.array_tree import ArrayTree
 
 BUFFER = 50_000
 """The number of values that are taken into a summary together."""
@@ -125,7 +126,7 @@ def _exact(count: int, accuracy: int, share: float) -> int:
 
 def _shares(call: AggregateCall) -> tuple[float, ...]:
     share, _ = call.parameters
-    return share if isinstance(share, tuple) else (share,)
+    return tuple(share) if isinstance(share, tuple | ArrayTree) else (share,)
 
 
 def _positions(call: AggregateCall, count: int) -> set[int]:
@@ -137,7 +138,7 @@ def _quantiles(call: AggregateCall, members: WeightedArguments) -> Any:
     ordered = sorted(members, key=lambda member: order_key(member[0][0]))
     places = quantile_positions(count_rows(call, ordered), accuracy, _shares(call))
     found = tuple(_through_double(nth_value(ordered, place)) for place in places)
-    return found if isinstance(share, tuple) else found[0]
+    return found if isinstance(share, tuple | ArrayTree) else found[0]
 
 
 def _through_double(value: Any) -> Any:

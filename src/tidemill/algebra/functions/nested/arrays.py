@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import reduce
 from itertools import zip_longest
 from typing import Any
 
@@ -19,10 +20,11 @@ from tidemill.algebra.functions.function import (
     expect_all,
     expect_count,
 )
-from tidemill.algebra.functions.nested.structs import ArrayValue, array_distinct, element_of
+from tidemill.algebra.functions.nested.structs import array_distinct, element_of
 from tidemill.algebra.values.casts import microseconds
 from tidemill.algebra.values.coercion import common_type, tightest_type
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree, ArrayValue, spliced
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.intervals import MICROSECONDS
 from tidemill.model.types import Type
@@ -45,6 +47,9 @@ def array_position(array: ArrayValue, value: Any) -> int:
 def array_remove(array: ArrayValue, value: Any) -> ArrayValue:
     """The elements that do not equal ``value``; NULLs stay."""
     unwanted = order_key(value)
+    if isinstance(array, ArrayTree):
+        found = [place for place, element in enumerate(array) if order_key(element) == unwanted]
+        return reduce(lambda rest, place: spliced(rest, place, place + 1, ()), reversed(found), array)
     return tuple(element for element in array if order_key(element) != unwanted)
 
 
@@ -77,7 +82,7 @@ def array_repeat(value: Any, times: int | None) -> ArrayValue | None:
     return None if times is None else (value,) * times
 
 
-def array_insert(array: ArrayValue, position: int, value: Any) -> ArrayValue:
+def array_insert(array: ArrayValue, position: int, value: Any) -> Any:
     """``array`` with ``value`` at ``position``, which counts from the end where negative; NULLs fill a gap.
 
     >>> array_insert((1, 2), 4, 9), array_insert((1, 2), -1, 9)
@@ -86,10 +91,12 @@ def array_insert(array: ArrayValue, position: int, value: Any) -> ArrayValue:
     if position == 0:
         raise ArithmeticFault("ARRAY_INSERT counts from 1, or from -1 at the end; 0 is no position")
     if position > 0:
-        missing = (None,) * (position - 1 - len(array))
-        return (*array[: position - 1], *missing, value, *array[position - 1 :])
+        missing, place = (None,) * (position - 1 - len(array)), min(position - 1, len(array))
+        return spliced(array, place, place, (*missing, value))
     place = len(array) + position + 1
-    return (*array[:place], value, *array[place:]) if place >= 0 else (value, *(None,) * -place, *array)
+    if place < 0:
+        return spliced(array, 0, 0, (value, *(None,) * -place))
+    return spliced(array, place, place, (value,))
 
 
 def cut(array: ArrayValue, start: int, length: int) -> ArrayValue:
@@ -281,7 +288,7 @@ ARRAYS = (
     Function(
         "array_append",
         _with_value(),
-        lambda array, value: None if array is None else (*array, value),
+        lambda array, value: None if array is None else spliced(array, len(array), len(array), (value,)),
         "array_append({args})",
         strict=False,
         null_when=lambda nullable: nullable[0],
@@ -290,7 +297,7 @@ ARRAYS = (
     Function(
         "array_prepend",
         _with_value(),
-        lambda array, value: None if array is None else (value, *array),
+        lambda array, value: None if array is None else spliced(array, 0, 0, (value,)),
         "array_prepend({args})",
         strict=False,
         null_when=lambda nullable: nullable[0],

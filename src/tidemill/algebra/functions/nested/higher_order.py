@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key, reduce
 from itertools import starmap, zip_longest
+from types import CodeType, FunctionType
 from typing import Any
 
 from tidemill.algebra.functions.function import Function, Inference, always, expect_count
-from tidemill.algebra.functions.nested.structs import ArrayValue, element_of
+from tidemill.algebra.functions.nested.structs import element_of
 from tidemill.model import types as t
+from tidemill.model.array_tree import KNOWN_NODES, ArrayTree, ArrayValue, KnownNodes, as_array, mapped
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
 
 def transform(array: ArrayValue, change: Callable[[Any], Any]) -> ArrayValue:
     """Each element after ``change``."""
+    if isinstance(array, ArrayTree):
+        return _by_nodes(array, change, lambda items: tuple(map(change, items)))
     return tuple(map(change, array))
 
 
@@ -30,7 +34,29 @@ def transform_placed(array: ArrayValue, change: Callable[[Any, int], Any]) -> Ar
 
 def keep(array: ArrayValue, test: Callable[[Any], Any]) -> ArrayValue:
     """FILTER: the elements for which ``test`` is true."""
-    return tuple(element for element in array if test(element) is True)
+
+    def kept(items: ArrayValue) -> tuple[Any, ...]:
+        return tuple(element for element in items if test(element) is True)
+
+    return _by_nodes(array, test, kept) if isinstance(array, ArrayTree) else kept(array)
+
+
+def _by_nodes(
+    array: ArrayTree, function: Callable[[Any], Any], of: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+) -> ArrayValue:
+    """``of`` every stretch of an array. A generated lambda that reads nothing but its element gives the same each time,
+    so what it has given is kept for the nodes of the array, and of another version only new nodes are computed."""
+    known = _known_nodes(function)
+    found: ArrayValue = as_array(of(tuple(array))) if known is None else mapped(array, of, known)
+    return found
+
+
+def _known_nodes(function: Callable[[Any], Any]) -> KnownNodes | None:
+    """What a lambda has given so far, kept beside its code; None if it may read more than its element."""
+    if not isinstance(function, FunctionType) or function.__closure__ is not None:
+        return None
+    of_module: dict[CodeType, KnownNodes] | None = function.__globals__.get(KNOWN_NODES)
+    return None if of_module is None else of_module.setdefault(function.__code__, KnownNodes())
 
 
 def keep_placed(array: ArrayValue, test: Callable[[Any, int], Any]) -> ArrayValue:
@@ -133,7 +159,7 @@ _kept = _over(lambda element, given: t.Array(element), t.BOOLEAN)
 _tested = _over(lambda element, given: t.BOOLEAN, t.BOOLEAN)
 
 LAMBDAS = (
-    Function("transform", _transformed, transform, "transform({args})", python="tuple(map({1}, {0}))", total=True),
+    Function("transform", _transformed, transform, "transform({args})", total=True),
     Function("transform_placed", _transformed, transform_placed, "transform({args})", total=True),
     Function("filter", _kept, keep, "filter({args})", total=True),
     Function("filter_placed", _kept, keep_placed, "filter({args})", total=True),

@@ -20,10 +20,11 @@ from tidemill.algebra.functions.function import (
     never,
     takes,
 )
-from tidemill.algebra.functions.nested.structs import ArrayValue, element_of
+from tidemill.algebra.functions.nested.structs import element_of
 from tidemill.algebra.functions.text.regexp import split
 from tidemill.algebra.values.coercion import common_type, tightest_type, widest_type
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayValue
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Field, Type, is_numeric
 

@@ -18,11 +18,9 @@ from tidemill.algebra.functions.function import (
 )
 from tidemill.algebra.values.coercion import common_type, fits, widest_type
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayValue
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
-
-ArrayValue = tuple[Any, ...]
-"""An array of SQL."""
 
 
 def get_item(array: ArrayValue, index: int) -> Any:

@@ -11,6 +11,7 @@ from tidemill.algebra.functions.function import Function, Inference, StrictParam
 from tidemill.algebra.sketches import frequent_items, hyperloglog, kll, theta
 from tidemill.algebra.values.casts import cast_value
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
@@ -69,18 +70,18 @@ def kll_count(form: str, data: bytes) -> int:
 def kll_quantile(form: str, data: bytes, share: Any) -> Any:
     """The value at a share of all values, or one for each of several shares."""
     sketch = _filled(form, data)
-    for one in share if isinstance(share, tuple) else (share,):
+    for one in share if isinstance(share, tuple | ArrayTree) else (share,):
         if one is None or not 0 <= one <= 1:
             raise ArithmeticFault(f"a quantile lies between 0 and 1, not at {one}")
-    return tuple(map(sketch.quantile, share)) if isinstance(share, tuple) else sketch.quantile(share)
+    return tuple(map(sketch.quantile, share)) if isinstance(share, tuple | ArrayTree) else sketch.quantile(share)
 
 
 def kll_rank(form: str, data: bytes, value: Any) -> Any:
     """The share of all values up to one, or for each of several."""
     sketch = _filled(form, data)
-    if isinstance(value, tuple) and None in value:
+    if isinstance(value, tuple | ArrayTree) and None in value:
         raise ArithmeticFault("NULL has no rank")
-    return tuple(map(sketch.rank, value)) if isinstance(value, tuple) else sketch.rank(value)
+    return tuple(map(sketch.rank, value)) if isinstance(value, tuple | ArrayTree) else sketch.rank(value)
 
 
 def _filled(form: str, data: bytes) -> kll.Kll:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, TypeVar
 
 from tidemill.algebra.functions.function import (
@@ -17,6 +18,7 @@ from tidemill.algebra.functions.function import (
 )
 from tidemill.algebra.values.coercion import common_type
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree, joined
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
@@ -26,7 +28,7 @@ Text = TypeVar("Text", str, bytes)
 def concat(of: Type, *values: Any) -> Any:
     """The values one after the other: texts, or arrays."""
     if isinstance(of, t.Array):
-        return tuple(item for value in values for item in value)
+        return reduce(joined, values, ())
     return b"".join(values) if isinstance(of, t.Binary) else "".join(values)
 
 
@@ -34,7 +36,7 @@ def concat_ws(separator: str | None, *values: Any) -> str | None:
     """The texts that are not NULL, and the elements of arrays, with ``separator`` between them."""
     if separator is None:
         return None
-    pieces = [piece for value in values for piece in (value if isinstance(value, tuple) else (value,))]
+    pieces = [piece for value in values for piece in (value if isinstance(value, tuple | ArrayTree) else (value,))]
     return separator.join(piece for piece in pieces if piece is not None)
 
 

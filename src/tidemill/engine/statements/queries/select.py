@@ -27,6 +27,7 @@ from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS, wi
 from tidemill.engine.results import Result, present_rows
 from tidemill.engine.statements.queries.clock import now
 from tidemill.engine.statements.queries.versions import versions_read
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import STRING, Field
 
@@ -122,6 +123,6 @@ def _rank(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float):
         return (2, 0.0) if value != value else (1, value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | ArrayTree):
         return (1, tuple(map(_rank, value)))
     return (1, value)

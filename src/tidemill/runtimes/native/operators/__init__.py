@@ -5,6 +5,7 @@ maps are found by key and in order, so the cost follows the change.
 
 - ``groups``: one row for each key of a map; the operators' common interface.
 - ``multisets``: aggregates that need more than sums: MIN, MAX, percentiles, over ordered multisets.
+- ``collected_arrays``: the arrays of COLLECT_LIST and its kind, edited as rows come and go.
 - ``retractable``: aggregates whose state takes rows back.
 - ``partitions``: operators over partitions of a map, those of PARTITION BY.
 - ``topk``: the first rows of each partition.

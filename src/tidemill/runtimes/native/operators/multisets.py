@@ -10,9 +10,10 @@ from typing import Any
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.function import MultisetEnd
-from tidemill.algebra.aggregates.registry import aggregate_multiset, function_of
+from tidemill.algebra.aggregates.registry import aggregate_multiset, collects, function_of
 from tidemill.algebra.user_functions import aggregate_of
 from tidemill.changes.zset import Row, ZSet
+from tidemill.runtimes.native.operators.collected_arrays import CollectedArrays, is_large
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputRow
 from tidemill.runtimes.native.operators.retractable import RetractableStates
 from tidemill.runtimes.native.state.ordered_groups import (
@@ -64,6 +65,11 @@ class MultisetAggregate:
         self, key: Row, group: OrderedGroup, maps: Mapping[str, RowMap]
     ) -> tuple[GroupVersion | MaintainedValue, GroupVersion | MaintainedValue]:
         """The multiset before the epoch and after it, or the aggregate's maintained value."""
+        if collects(self.call) and (is_large(group.new) or is_large(group.old)):
+            arrays = maps[self.map].states(
+                (CollectedArrays, self.call), lambda: CollectedArrays(self.width, self.call, self.values_of)
+            )
+            return MaintainedValue(partial(arrays.before, key, group)), MaintainedValue(partial(arrays.now, key, group))
         aggregate = aggregate_of(self.call)
         if aggregate is None or not aggregate.takes_back or self.call.distinct:
             return group.old, group.new

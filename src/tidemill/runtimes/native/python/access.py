@@ -28,14 +28,17 @@ class AccessForm(Enum):
     ENTRIES = "entries by whole keys"
     ORDER = "sums by some columns, in the order of another one"
     RANGE = "rows in the order of one of their columns"
+    ELEMENTS = "rows of a change, with the elements of an array that differ"
+    NUMBERED = "the same, each element with the number of equal ones before it"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """An input of a function: rows of a relation or entries of a map, in some form.
 
-    ``positions`` are the columns that are looked up. ``column`` is the position of the ordering column, ``floats`` is
-    true if that is a DOUBLE. Of a change that is split, one ``part`` is read, found by ``places``.
+    ``positions`` are the columns that are looked up, or read beside the elements of the array at ``column``. Otherwise
+    ``column`` is the position of the ordering column, ``floats`` is true if that is a DOUBLE. Of a change that is
+    split, one ``part`` is read, found by ``places``.
     """
 
     relation: str

@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Named
+from tidemill.model.array_tree import KNOWN_NODES
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import guards_of, queries_of, reads_change, reads_old, relation_of, triggers_of
@@ -246,20 +247,21 @@ def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bo
 
     Without ``filtered`` they also give the keys of rows that the query's filters reject.
     """
+    whole = query
     if not filtered:
         query = replace(query, sources=tuple(replace(source, filters=()) for source in query.sources), filters=())
     own = {map_.name: map_ for map_ in stage.maps}
     return tuple(
-        _probe(stage, query, place, source, RowShapes(own, fields_of))
+        _probe(stage, query, whole, place, source, RowShapes(own, fields_of))
         for place, source in enumerate(query.sources)
         if isinstance(source, RelationLoop) and source.lookup and source.version is Version.STATE
     )
 
 
-def _probe(stage: Stage, query: Query, place: int, source: RelationLoop, shapes: RowShapes) -> KeyProbe:
+def _probe(stage: Stage, query: Query, whole: Query, place: int, source: RelationLoop, shapes: RowShapes) -> KeyProbe:
     module = _StageModule(replace(stage, name=f"{stage.name}, keys of {source.alias}"), shapes)
     sought = Query(query.sources[:place], tuple(Named(c, scalar) for c, scalar in source.lookup), query.filters)
-    loops = LoopWriter(sought, (), shapes, module.known)
+    loops = LoopWriter(sought, (), shapes, module.known, whole)
     name = module.known.function("keys")
     module.add(name, loops.write(name, f"The keys by which {source.relation} is looked up."))
     columns = [f.name for f in shapes.fields(source.relation)]
@@ -360,6 +362,6 @@ def compile_generated(text: str, file: str) -> CodeType:
 def run_generated(code: CodeType, text: str, file: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The definitions of compiled code, by name; tracebacks show the lines of ``text`` under ``file``."""
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    space = dict(values)
+    space = {KNOWN_NODES: {}, **values}
     exec(code, space)
     return space

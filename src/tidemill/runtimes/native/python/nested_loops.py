@@ -8,8 +8,9 @@ looked up by its whole key needs no loop, and neither do reads and seeks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
+from dataclasses import replace
 
-from tidemill.algebra.expressions.scalars import Column, Scalar, is_nullable
+from tidemill.algebra.expressions.scalars import Call, Column, Scalar, is_nullable
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.split import SplitColumns
 from tidemill.model import types as t
@@ -40,10 +41,18 @@ MAX_LOOPS = 16
 
 
 class LoopWriter:
-    """Writes one query. ``values`` are the types of the ring values of its target; its other outputs are the key."""
+    """Writes one query. ``values`` are the types of the ring values of its target; its other outputs are the key.
 
-    def __init__(self, query: Query, values: Sequence[Type], shapes: RowShapes, known: GlobalNames) -> None:
+    It reads changes as the query ``of`` does, of which it has some sources.
+    """
+
+    def __init__(
+        self, query: Query, values: Sequence[Type], shapes: RowShapes, known: GlobalNames, of: Query | None = None
+    ) -> None:
         self._query = query
+        self._of = of or query
+        self._numbered: dict[str, str] = {}
+        """The arrays whose elements come with their numbers, by the aliases of the loops over them."""
         self._values = values
         self._shapes = shapes
         self._globals = known
@@ -181,12 +190,32 @@ class LoopWriter:
         if source.range is not None:
             return self._between(source.relation, source.range, fields)
         if not source.lookup:
-            return self._access(Access(source.relation, source.version), word, f"{word}_rows")
+            return self._access(self._unnested(source, fields), word, f"{word}_rows")
         columns = [column for column, _ in source.lookup]
         positions = tuple(fields.index(column) for column in columns)
         access = Access(source.relation, source.version, AccessForm.INDEX, positions)
         index = self._access(access, f"{word}_by_{'_'.join(columns)}")
         return f"{index}.get({_key([self.settled(simplified(key)) for _, key in source.lookup])}, ())"
+
+    def _unnested(self, source: RelationLoop, fields: Sequence[str]) -> Access:
+        """The rows of a relation. If of an array of a change only a loop over its elements is read, equal elements of
+        an old and a new row cancel out, since the query is linear in the rows."""
+        rows = Access(source.relation, source.version)
+        columns = {f"{source.alias}.{name}": place for place, name in enumerate(fields)}
+        loops = [step for step in self._of.sources if isinstance(step, ArrayLoop) and _looped_over(step) in columns]
+        if not rows.changes or self._of.weight is not None or len(loops) != 1:
+            return rows
+        read = [name for scalar in scalars_of(self._of) for name in columns_in(scalar)]
+        (loop,) = loops
+        array = _looped_over(loop)
+        assert array is not None
+        if read.count(array) != 1:
+            return rows
+        form = AccessForm.ELEMENTS if isinstance(loop.array, Column) else AccessForm.NUMBERED
+        if form is AccessForm.NUMBERED:
+            self._numbered[loop.alias] = array
+        others = tuple(place for name, place in columns.items() if name in read and name != array)
+        return replace(rows, form=form, positions=others, column=columns[array])
 
     def _between(self, map_: str, range_: Range, fields: Sequence[str]) -> str:
         """The expression for the entries of a map in a range of one of its keys."""
@@ -269,7 +298,8 @@ class LoopWriter:
 
     def _each(self, each: ArrayLoop) -> None:
         """Open the loop over the elements of an array."""
-        array = self.value(simplified(each.array))
+        numbered = self._numbered.get(each.alias)
+        array = self.value(simplified(each.array)) if numbered is None else self._bound(numbered)
         if not array.isidentifier():
             array = self.hoist(each.array, array)
         names = [self._names.give(f.name, f"{each.alias}.{f.name}") for f in each.columns]
@@ -353,6 +383,14 @@ class LoopWriter:
             self.body.write(f"{name} = {row}[{place}]")
             self._columns[column] = name
         return self._columns[column]
+
+
+def _looped_over(each: ArrayLoop) -> str | None:
+    """The column over whose elements a loop runs, without their positions and without a row for no elements."""
+    match each:
+        case ArrayLoop(array=Column(name) | Call("numbered", (Column(name),)), columns=(_,), outer=False):
+            return name
+    return None
 
 
 def _elements(array: str, places: bool, outer: bool) -> str:

@@ -59,9 +59,9 @@ class StoredLookups:
         """A snapshot of a relation or map that counts its lookups here."""
         return LookupSnapshot(self, self._store, name, fields, until=until, in_order=in_order)
 
-    def note(self, name: str, keys: int) -> None:
-        """Count a lookup of so many keys."""
-        self._spent[name] += LOOKUP_ROWS + keys * KEY_ROWS
+    def note(self, name: str, keys: int, rows: int) -> None:
+        """Count a lookup of so many keys, which has read so many rows."""
+        self._spent[name] += LOOKUP_ROWS + max(keys * KEY_ROWS, rows)
 
 
 class LookupSnapshot:
@@ -129,8 +129,9 @@ class LookupSnapshot:
         where = None if self.is_read else self._bounds(positions, keys)
         if where is None or self._should_be_read(len(keys)):
             return self._columns().table(positions, keys, columns)
-        self._lookups.note(self._name, len(keys))
-        return self._read([self._fields[i] for i in columns], where)
+        found = self._read([self._fields[i] for i in columns], where)
+        self._lookups.note(self._name, len(keys), found.num_rows)
+        return found
 
     def _should_be_read(self, keys: int) -> bool:
         """True if a lookup of so many keys had better read all rows, and there is room for them."""

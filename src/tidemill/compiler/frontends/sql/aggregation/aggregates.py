@@ -40,6 +40,7 @@ from tidemill.compiler.frontends.sql.aggregation.arguments import AggregateArgum
 from tidemill.compiler.frontends.sql.aggregation.sketches import SKETCH_RULES
 from tidemill.compiler.frontends.sql.grammar.named_arguments import by_position
 from tidemill.model import types as t
+from tidemill.model.array_tree import ArrayTree
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Type
 
@@ -257,7 +258,7 @@ def _percentile(
     of = of or percentile_type(argument.type) or DOUBLE
     several = isinstance(share.type, t.Array)
     shares = given.constant(share, t.Array(DOUBLE) if several else DOUBLE)
-    for one in shares if isinstance(shares, tuple) else (shares,):
+    for one in shares if isinstance(shares, tuple | ArrayTree) else (shares,):
         if one is None or not 0 <= one <= 1:
             raise TypeMismatch(f"{given.name.upper()} takes a share between 0 and 1")
     result = t.Array(of) if several else of
