@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
+from tidemill.engine.catalog.views.view import ANY_RUNTIME, RuntimeNeeds
 from tidemill.engine.epochs.placement import Placement
 from tidemill.runtimes.native.runtime import NativeRuntime
 

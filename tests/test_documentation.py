@@ -15,7 +15,7 @@ from tests.conversation import read
 from tests.matrix.cases import FILES, Way
 from tests.matrix.table import FORMS, STRATEGIES
 from tests.test_golden import DRAWN_WAYS, is_quick
-from tidemill.engine.catalog.view_options import view_options
+from tidemill.engine.catalog.views.view_options import view_options
 from tidemill.runtimes.runtime import Runtime
 
 ROOT = Path(__file__).parent.parent

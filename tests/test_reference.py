@@ -19,7 +19,7 @@ from tidemill.algebra.functions.numbers.variance import VARIANCE_FUNCTIONS
 from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.text.hash_registers import HASH_REGISTERS
 from tidemill.compiler import choose
-from tidemill.engine.catalog.view_options import view_options
+from tidemill.engine.catalog.views.view_options import view_options
 from tidemill.engine.row_changes import RowChanges
 from tidemill.model import errors
 from tidemill.serving.cli.app import app

@@ -32,7 +32,7 @@ from tidemill.model.errors import (
     UnknownName,
     Unsupported,
 )
-from tidemill.program.verify import BrokenInvariant
+from tidemill.program.verification.verify import BrokenInvariant
 
 PUBLIC = (
     *(LazyRows, ChangeBatch, Objects, Result, WarehouseSnapshot, Subscription, TableHandle, ViewHandle),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.engine.catalog import view as catalog
+from tidemill.engine.catalog.views import view as catalog
 from tidemill.engine.epochs import pipeline
 
 VIEWS = 8

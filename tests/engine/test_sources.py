@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidemill
-from tidemill.engine.catalog.define_view import define_view
+from tidemill.engine.catalog.new_views.define_view import define_view
 from tidemill.engine.definitions import planning
 from tidemill.model.errors import (
     ArithmeticFault,

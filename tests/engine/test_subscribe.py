@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
 from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.model import errors
 

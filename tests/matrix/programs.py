@@ -22,7 +22,7 @@ from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.passes import Compilation, compile_from
 from tidemill.compiler.plan import Plan
 from tidemill.compiler.statistics.sizes import Statistics
-from tidemill.engine.catalog import define_view
+from tidemill.engine.catalog.new_views import define_view
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.native import runtime

@@ -32,7 +32,7 @@ from tidemill.program.statements import (
     Trigger,
     Version,
 )
-from tidemill.program.verify import verify
+from tidemill.program.verification.verify import verify
 
 
 @dataclass(frozen=True)

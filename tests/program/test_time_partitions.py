@@ -15,7 +15,7 @@ from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import read_together, row_wise
 from tidemill.program.stages import Program, Stage, TimePartitionEmission
 from tidemill.program.text import text_of_program
-from tidemill.program.verify import BrokenInvariant, verify
+from tidemill.program.verification.verify import BrokenInvariant, verify
 
 HERE = PartitionSlice("s", Subscript(), Subscript())
 LAST = PartitionSlice("v", Subscript(-1), Subscript(-1))

@@ -30,7 +30,7 @@ from tidemill.program.statements import (
     Trigger,
     Version,
 )
-from tidemill.program.verify import BrokenInvariant, verify
+from tidemill.program.verification.verify import BrokenInvariant, verify
 
 JOIN = """SELECT c.region, SUM(o.day) AS total FROM customers c JOIN orders o ON o.customer = c.id GROUP BY c.region"""
 STREAM = "SELECT c.name, k.page FROM clicks k JOIN customers c ON c.id = k.customer"

@@ -15,7 +15,7 @@ from tidemill.program.joingraph import Graph, GraphMember, Serve, Vertex
 from tidemill.program.maps import Map
 from tidemill.program.stages import Program, Stage
 from tidemill.program.statements import Trigger
-from tidemill.program.verify import BrokenInvariant, verify
+from tidemill.program.verification.verify import BrokenInvariant, verify
 
 SUMS = """SELECT c.region, SUM(o.amount) AS total, COUNT(i.part) AS parts
           FROM customers c JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id GROUP BY c.region"""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions import tables_and_views
 from tidemill.engine.refresh import scheduler
 

@@ -35,7 +35,7 @@ from tidemill.model.clocks import is_clock
 from tidemill.model.schema import Table
 from tidemill.program.joins import ClassifiedJoin
 from tidemill.program.stages import Program, Stage
-from tidemill.program.verify import verify
+from tidemill.program.verification.verify import verify
 
 
 @dataclass(frozen=True, slots=True)

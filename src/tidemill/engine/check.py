@@ -9,7 +9,7 @@ from pathlib import Path
 from tidemill.algebra.user_functions import Registry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
-from tidemill.engine.catalog.shared_stages import shared_stage_users
+from tidemill.engine.catalog.views.shared_stages import shared_stage_users
 from tidemill.model.errors import TidemillError
 from tidemill.model.paths import Progress
 from tidemill.storage.commits.format import require_warehouse

@@ -26,7 +26,7 @@ from tidemill.engine.calls.running_calls import RunningCalls
 from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.clocks.clocks import Clocks
 from tidemill.engine.clocks.ticker import Ticker
 from tidemill.engine.definitions.definition_changes import DefinitionChanges

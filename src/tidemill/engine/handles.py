@@ -14,7 +14,7 @@ from tidemill.engine.boundary import public_class
 from tidemill.engine.calls.in_session import in_session
 from tidemill.engine.calls.session_state import SessionState
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.reading.reader import require_epoch
 from tidemill.engine.inspect.explanation.explain import base_reads_of, explanation_of, sizes_of

@@ -15,7 +15,7 @@ from typing import Any
 
 from tidemill.algebra.user_functions import functions_in
 from tidemill.engine.catalog.ddl import ddl
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_of
 from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError

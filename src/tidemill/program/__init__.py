@@ -14,8 +14,6 @@
 - ``changed_filters``: two programs that differ in a filter; ``equal_state``: two that keep some of the same maps
 - ``computed_columns``: two of which one shows columns that are made of those of the other
 - ``text``: the readable form of a program
-- ``verify``: the invariants of programs, checked on every compile
-- ``verify_joingraph``: those of join graphs and readers
-- ``verify_time_partitions``: those of stages computed by time partitions
+- ``verification``: the invariants of programs, checked on every compile
 - ``compatible_types``: which key types compare and which arguments a ring value sums
 """

@@ -11,7 +11,7 @@ from tidemill.compiler.statistics.costs import CostClass, cost_of_stage
 from tidemill.compiler.statistics.predictions import predict
 from tidemill.compiler.statistics.sizes import RelationSize
 from tidemill.program.reads import touched_of
-from tidemill.program.verify import BrokenInvariant, verify
+from tidemill.program.verification.verify import BrokenInvariant, verify
 
 BOOK = "broker BIGINT NOT NULL, price BIGINT NOT NULL, volume BIGINT NOT NULL"
 BROKERS = "broker BIGINT PRIMARY KEY, fee BIGINT"

@@ -20,7 +20,7 @@ from tidemill.changes.zset import Row
 from tidemill.engine.access.rights import Rights, rights_of
 from tidemill.engine.access.row_conditions import meeting, meeting_rows
 from tidemill.engine.calls.running_calls import RunningCalls
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.reading.reader import Versions, WarehouseReader
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.quarantine.notes import quarantine_note, quarantine_notes, tell_reader

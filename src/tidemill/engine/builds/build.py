@@ -20,7 +20,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.builds.sliceable import build_tables, build_view
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.errors import Corrupt, EpochGone, Unsupported
 from tidemill.model.schema import WEIGHT, Table

@@ -16,8 +16,8 @@ from tidemill.engine.builds.build import Progress, ViewBuild
 from tidemill.engine.builds.handover import Handover
 from tidemill.engine.builds.place import BuildPlaces
 from tidemill.engine.builds.sliceable import require_sliceable
-from tidemill.engine.catalog.build_entry import BuildEntry
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.build_entry import BuildEntry
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.workers import CLOSE_SECONDS, Trouble, Worker

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from tidemill.compiler.choose import strategy_options
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.publication import Publication
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.publication import Publication
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import ReferentialConstraint, Table
 from tidemill.program.joingraph import Serve

@@ -11,7 +11,6 @@ from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.staging.append_only import only_grows
-from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumns
 from tidemill.engine.catalog.entries.constraints import constraints_of, require_valid_references
 from tidemill.engine.catalog.entries.deploy_stage import DeployStage
@@ -21,10 +20,11 @@ from tidemill.engine.catalog.entries.grants import Grant
 from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
-from tidemill.engine.catalog.shared_stages import with_shared_stages
-from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_index import ViewIndex
-from tidemill.engine.catalog.view_options import (
+from tidemill.engine.catalog.views.build_entry import BuildEntry
+from tidemill.engine.catalog.views.shared_stages import with_shared_stages
+from tidemill.engine.catalog.views.view import View
+from tidemill.engine.catalog.views.view_index import ViewIndex
+from tidemill.engine.catalog.views.view_options import (
     static_tables,
 )
 from tidemill.model.clocks import Clock, is_clock

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tidemill.compiler.frontends.sql.table_references import quoted
 from tidemill.compiler.frontends.viewdf.partition_by import PARTITION_OPTION
 from tidemill.engine.catalog.ddl import options_clause
-from tidemill.engine.catalog.publication import OWNER
-from tidemill.engine.catalog.remote_subplans import ASKED
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.publication import OWNER
+from tidemill.engine.catalog.views.remote_subplans import ASKED
+from tidemill.engine.catalog.views.view import View
 
 __all__ = ["view_definition"]
 

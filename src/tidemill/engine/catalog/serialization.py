@@ -17,10 +17,8 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.plan import Plan
-from tidemill.engine.catalog.build_entry import BuildEntry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import ddl
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.analyzed_columns import analyzed_from_json, analyzed_to_json
 from tidemill.engine.catalog.entries.constraints import without_enforcement
 from tidemill.engine.catalog.entries.deploy_stage import DeployStage
@@ -32,8 +30,10 @@ from tidemill.engine.catalog.entries.named_definitions import function_from_json
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.entries.user_functions import signature_from_json, signature_to_json
-from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
-from tidemill.engine.catalog.view import FormerColumns, View
+from tidemill.engine.catalog.new_views.define_view import define_view
+from tidemill.engine.catalog.views.build_entry import BuildEntry
+from tidemill.engine.catalog.views.shared_stages import can_still_share, shared_stage_users, with_shared_stages
+from tidemill.engine.catalog.views.view import FormerColumns, View
 from tidemill.model.clocks import Clock
 from tidemill.model.errors import Corrupt
 from tidemill.model.schema import LATE, Table

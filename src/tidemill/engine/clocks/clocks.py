@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.apply import NothingDue
 from tidemill.engine.epochs.clock_advance import BEFORE_EVENTS, LATEST, advanced, instant_of, last_time
 from tidemill.engine.epochs.commit import EpochCommitter

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS
 from tidemill.engine.catalog.refresh_mode import MANUAL
+from tidemill.engine.catalog.views.publication import OWNER, PUBLICATION_OPTIONS
 
 __all__ = ["detach"]
 

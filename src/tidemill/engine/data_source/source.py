@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.views.view import View, unpublished_error
 from tidemill.engine.data_source.intake import commit_rows
 from tidemill.engine.data_source.opened import ComputedRows, opened_engine, opened_store
 from tidemill.engine.engine import Engine

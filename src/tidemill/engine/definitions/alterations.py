@@ -19,11 +19,11 @@ from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope, N
 from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.engine.catalog.altered.table import AlteredTable
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.constraints import require_valid_references
-from tidemill.engine.catalog.publication import Publication
+from tidemill.engine.catalog.new_views.define_view import define_view
 from tidemill.engine.catalog.serialization import catalog_from_json, catalog_to_json
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.publication import Publication
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.altering import Altering, require_fillable
 from tidemill.engine.definitions.existing_rows import ExistingRows
 from tidemill.engine.definitions.same_programs import still_outdated, with_renamed_columns

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidemill.changes.changeset import Epoch
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.quarantine.marks import mark_of_errors

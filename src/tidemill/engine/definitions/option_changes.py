@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from tidemill.changes.changeset import Epoch
 from tidemill.compiler.plan import ALTERED
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.errors_table import ERRORS
-from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS, Publication, with_publication
-from tidemill.engine.catalog.replaced_view import require_same_partitions
+from tidemill.engine.catalog.new_views.define_view import define_view
+from tidemill.engine.catalog.new_views.replaced_view import require_same_partitions
 from tidemill.engine.catalog.serialization import catalog_to_json
-from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_options import PLAN_OPTIONS, error_policy, require_alterable_options
+from tidemill.engine.catalog.views.publication import OWNER, PUBLICATION_OPTIONS, Publication, with_publication
+from tidemill.engine.catalog.views.view import View
+from tidemill.engine.catalog.views.view_options import PLAN_OPTIONS, error_policy, require_alterable_options
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.commit import EpochCommitter, Settled

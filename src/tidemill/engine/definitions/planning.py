@@ -20,13 +20,13 @@ from tidemill.compiler.choose_plan import predicted_work
 from tidemill.compiler.plan import ALTERED, CREATED, DEFAULT_PLAN, Decision
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.compiler.statistics.sizes import Statistics
-from tidemill.engine.catalog.define_view import ViewTree, define_view
-from tidemill.engine.catalog.equal_views import equal_view
-from tidemill.engine.catalog.joined_rows import requested_strategy
-from tidemill.engine.catalog.remote_subplans import ASKED, require_copies_allowed
-from tidemill.engine.catalog.seen_columns import EVERYTHING, SeenColumns
-from tidemill.engine.catalog.staged_view import staged_for
-from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.catalog.new_views.define_view import ViewTree, define_view
+from tidemill.engine.catalog.new_views.staged_view import staged_for
+from tidemill.engine.catalog.views.equal_views import equal_view
+from tidemill.engine.catalog.views.joined_rows import requested_strategy
+from tidemill.engine.catalog.views.remote_subplans import ASKED, require_copies_allowed
+from tidemill.engine.catalog.views.seen_columns import EVERYTHING, SeenColumns
+from tidemill.engine.catalog.views.view import RuntimeNeeds, View
 from tidemill.engine.definitions.stored_statistics import counted_rows, stored_statistics
 from tidemill.engine.definitions.tables_and_views import RelationDefinitions
 from tidemill.engine.epochs.state import EngineState

@@ -11,10 +11,10 @@ from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions, 
 from tidemill.compiler.frontends.sql.table_references import quoted, replace_tables
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.named_definitions import words_of
-from tidemill.engine.catalog.publication import Publication
 from tidemill.engine.catalog.serialization import catalog_from_json, catalog_to_json
-from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_options import static_tables
+from tidemill.engine.catalog.views.publication import Publication
+from tidemill.engine.catalog.views.view import View
+from tidemill.engine.catalog.views.view_options import static_tables
 from tidemill.engine.definitions.altering import Altering, require_fillable
 from tidemill.engine.definitions.same_programs import still_outdated, with_renamed_relation
 from tidemill.engine.epochs.commit import EpochCommitter, Settled

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tidemill.engine.catalog.altered.table import AlteredTable
-from tidemill.engine.catalog.shared_stages import with_shared_stages
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.shared_stages import with_shared_stages
+from tidemill.engine.catalog.views.view import View
 from tidemill.program.renaming import renamed
 from tidemill.program.text import layout_text
 

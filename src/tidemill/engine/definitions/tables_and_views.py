@@ -16,15 +16,15 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.entries.grants import Grant
+from tidemill.engine.catalog.new_views.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.serialization import catalog_to_json
-from tidemill.engine.catalog.shared_stages import (
+from tidemill.engine.catalog.views.shared_stages import (
     share_stages,
     shared_stage_users,
     transfer_shared_stages,
     transferred_contents,
 )
-from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.clocks.clocks import Clocks
 from tidemill.engine.epochs.commit import EpochCommitter, Settled
 from tidemill.engine.epochs.state import EngineState

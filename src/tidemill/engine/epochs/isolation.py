@@ -18,7 +18,7 @@ from typing import TypeVar
 from tidemill.changes.changeset import ChangeSet, deletes_before_inserts
 from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.catalog.entries.errors_table import FAULT, WAITS
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.pipeline import Propagation, StageReader
 from tidemill.engine.epochs.state import EngineState

@@ -19,7 +19,7 @@ from tidemill.algebra.node import Relation
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler import choose
 from tidemill.compiler.statistics.epoch_costs import SparkCosts, TriggerCosts, on_spark
-from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
+from tidemill.engine.catalog.views.view import ANY_RUNTIME, RuntimeNeeds
 from tidemill.engine.telemetry.events import WAREHOUSE, tell
 from tidemill.model.errors import SetupError, TidemillError
 from tidemill.model.schema import Table

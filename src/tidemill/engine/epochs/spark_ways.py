@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from tidemill.compiler import choose_recomputation
-from tidemill.engine.catalog.view import RuntimeNeeds
+from tidemill.engine.catalog.views.view import RuntimeNeeds
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.epochs.recomputation import arrivals, model_of, reason_on_spark
 from tidemill.engine.epochs.state import EngineState, EpochWay

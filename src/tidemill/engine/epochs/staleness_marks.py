@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tidemill.changes.changeset import Epoch
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 
 __all__ = ["StalenessMark", "is_caught_up", "is_mark", "late_since", "mark_of", "marks_of"]
 

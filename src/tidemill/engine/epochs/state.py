@@ -11,7 +11,7 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
-from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.catalog.views.view import RuntimeNeeds, View
 from tidemill.engine.epochs.memory_budget import MemoryBudget
 from tidemill.engine.epochs.pipeline import Pipeline, PipelineIndex, PlacedProgram
 from tidemill.engine.epochs.placement import Placement

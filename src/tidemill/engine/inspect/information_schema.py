@@ -15,8 +15,8 @@ from tidemill.compiler.frontends.sql.grammar.statement_cursor import INFORMATION
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
 from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.translate import translate
-from tidemill.engine.catalog.unique_keys import key_of_view
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.model.errors import TidemillError

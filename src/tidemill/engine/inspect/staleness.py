@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.staleness_marks import late_since
 from tidemill.model.schema import EPOCH, Table
 from tidemill.model.types import Field

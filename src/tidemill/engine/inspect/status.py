@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from tidemill.engine.builds.builds import BuildStatus
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.publication import Publication
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.publication import Publication
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.staleness import Unseen, staleness_of

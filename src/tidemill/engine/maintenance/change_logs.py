@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.storage.store import Store
 
 LOG_ROWS = 1_000_000

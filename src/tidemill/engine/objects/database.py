@@ -16,10 +16,10 @@ from tidemill.compiler.frontends.odl.write import write_odl
 from tidemill.compiler.frontends.oql.statements import OqlView
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.engine.boundary import public_class, public_function
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.oql_queries import read_oql
-from tidemill.engine.catalog.view_instances import instance_classes, is_identified
+from tidemill.engine.catalog.new_views.define_view import define_view
+from tidemill.engine.catalog.new_views.view_instances import instance_classes, is_identified
 from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle
 from tidemill.engine.inspect.explanation.explain import explanation_of

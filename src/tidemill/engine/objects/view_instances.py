@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tidemill.changes.zset import Row
-from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_instances import identified_views, instance_classes, view_of_instance
+from tidemill.engine.catalog.new_views.view_instances import identified_views, instance_classes, view_of_instance
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.objects.events import ObjectEvent
 from tidemill.engine.subscriptions.change_batches import stored_batches

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import expiry_of
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import BIGINT

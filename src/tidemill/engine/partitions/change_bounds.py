@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.lateness import accepted_from, floor_of, head_of, retained_from
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table

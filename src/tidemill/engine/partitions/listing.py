@@ -17,7 +17,7 @@ from tidemill.algebra.relational.relations import Aggregate, Filter, Scan
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import changeable_from, heads_of
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning, Table

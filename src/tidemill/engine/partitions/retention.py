@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import CatalogExpiry, expiry_of, heads_of
 from tidemill.engine.partitions.lateness import head_of
 from tidemill.model.schema import Partitioning, Table, names_of

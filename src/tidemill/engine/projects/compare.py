@@ -18,9 +18,9 @@ from tidemill.engine.catalog.altered.change import altered_table
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.ddl import Constraint, constraint_clause, constraints_of, ddl
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.seen_columns import EVERYTHING
-from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_options import ALTERABLE_OPTIONS
+from tidemill.engine.catalog.views.seen_columns import EVERYTHING
+from tidemill.engine.catalog.views.view import View
+from tidemill.engine.catalog.views.view_options import ALTERABLE_OPTIONS
 from tidemill.engine.projects.project import Definition
 from tidemill.engine.projects.steps import DeployStep
 from tidemill.model.errors import TidemillError, Unsupported

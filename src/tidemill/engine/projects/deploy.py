@@ -17,7 +17,7 @@ from tempfile import mkdtemp
 
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.engine.boundary import public_function
-from tidemill.engine.catalog.publication import PUBLICATION_OPTIONS
+from tidemill.engine.catalog.views.publication import PUBLICATION_OPTIONS
 from tidemill.engine.copies.backup import clone
 from tidemill.engine.open_warehouse import open as open_warehouse
 from tidemill.engine.projects.carry_out import carried_out

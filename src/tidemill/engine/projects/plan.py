@@ -17,17 +17,17 @@ from tidemill.compiler.frontends.sql.named_definitions import DefinitionScope
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.builds.sliceable import require_sliceable
 from tidemill.engine.catalog.altered.change import altered_table
-from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.entries.deploy_stage import DeployStage
 from tidemill.engine.catalog.entries.named_definitions import require_readable, words_in, words_of
-from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program_of, users_of, with_text_of
-from tidemill.engine.catalog.remote_subplans import ASKED, require_copies_allowed
-from tidemill.engine.catalog.replaced_view import has_columns_of, made_for_growth
-from tidemill.engine.catalog.seen_columns import EVERYTHING
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.define_view import define_view
+from tidemill.engine.catalog.new_views.recompiled_view import columns_of_text, has_program_of, users_of, with_text_of
+from tidemill.engine.catalog.new_views.replaced_view import has_columns_of, made_for_growth
+from tidemill.engine.catalog.views.build_entry import is_built_in_background
+from tidemill.engine.catalog.views.remote_subplans import ASKED, require_copies_allowed
+from tidemill.engine.catalog.views.seen_columns import EVERYTHING
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.alterations import altered_catalog
 from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.definitions.stored_statistics import stored_statistics

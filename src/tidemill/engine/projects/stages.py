@@ -20,8 +20,8 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.definition import view_definition
 from tidemill.engine.catalog.entries.deploy_stage import DeployStage, staged_name
 from tidemill.engine.catalog.entries.named_definitions import named_to_json, words_in
-from tidemill.engine.catalog.publication import PUBLICATION_OPTIONS
-from tidemill.engine.catalog.seen_columns import EVERYTHING
+from tidemill.engine.catalog.views.publication import PUBLICATION_OPTIONS
+from tidemill.engine.catalog.views.seen_columns import EVERYTHING
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.engine import Engine

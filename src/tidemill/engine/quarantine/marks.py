@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidemill.changes.changeset import Epoch
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.errors_table import ERRORS
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.storage.store import Store
 
 __all__ = ["ErrorMark", "ErrorMarks", "error_marks", "is_error_mark", "mark_of_errors"]

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.errors_table import ERRORS
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.quarantine.marks import ErrorMark, ErrorMarks
 
 __all__ = ["QuarantineWarning", "hearing", "noted", "quarantine_note", "quarantine_notes", "tell_reader"]

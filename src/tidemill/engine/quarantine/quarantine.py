@@ -9,7 +9,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.errors_table import ERRORS, errors_table
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.quarantine.held_rows import HeldRow, errors_of, held_rows
 from tidemill.engine.quarantine.holding import Decision, Guard, Guards, Holding
 from tidemill.engine.quarantine.marks import ErrorMark, ErrorMarks

@@ -20,8 +20,8 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Scan
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.changes.zset import Row, ZSet
-from tidemill.engine.catalog.joined_rows import VIEWLET, rows_below, scans_in
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.joined_rows import VIEWLET, rows_below, scans_in
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.program.reads import reads_state

@@ -15,8 +15,8 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.serialization import catalog_to_json
-from tidemill.engine.catalog.shared_stages import sharing_group
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.shared_stages import sharing_group
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.staleness_marks import is_caught_up

@@ -14,8 +14,8 @@ from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.compiler.choose import filling_work
 from tidemill.engine.catalog.entries.errors_table import ERRORS
 from tidemill.engine.catalog.serialization import catalog_to_json
-from tidemill.engine.catalog.shared_stages import with_shared_stages
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.shared_stages import with_shared_stages
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.pipeline import PlacedProgram

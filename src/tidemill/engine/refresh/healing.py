@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.catalog.entries.errors_table import ERRORS, FAULT, SKIPPED, WAITS
 from tidemill.engine.catalog.serialization import catalog_to_json
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.state import EngineState

@@ -14,8 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from tidemill.engine.catalog.shared_stages import sharing_group
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.shared_stages import sharing_group
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.staleness_marks import late_since, mark_of
 from tidemill.engine.epochs.state import EngineState

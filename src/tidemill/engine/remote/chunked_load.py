@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.changes.zset import ZSet
-from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
+from tidemill.engine.catalog.views.remote_subplans import MaintainedSubplan
 from tidemill.engine.remote.initial_load import in_source_names
 from tidemill.model import types as t
 from tidemill.model.errors import SourceSlow

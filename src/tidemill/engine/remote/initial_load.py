@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.changes.zset import ZSet
-from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
+from tidemill.engine.catalog.views.remote_subplans import MaintainedSubplan, source_name_of
 from tidemill.model.errors import SourceSlow
 from tidemill.sources.remote_queries.group_sums import add_groups
 from tidemill.sources.remote_queries.local_evaluation import IndexedRelations

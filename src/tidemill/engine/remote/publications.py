@@ -15,9 +15,9 @@ from functools import partial
 from hashlib import blake2b
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.catalog.publication import Publication
-from tidemill.engine.catalog.unique_keys import key_of_view
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
+from tidemill.engine.catalog.views.publication import Publication
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.published_epochs import PublishedEpochs, PublishedTable

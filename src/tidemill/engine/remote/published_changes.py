@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_schema
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.program.maps import Map

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
-from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.remote_subplans import MaintainedSubplan, source_name_of
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.remote.chunked_load import ChunkedLoad, LoadProgress
 from tidemill.engine.remote.initial_load import InitialLoad, in_source_names
 from tidemill.protocols.batched_source import BatchedSource

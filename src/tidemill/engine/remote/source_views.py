@@ -18,8 +18,8 @@ from functools import partial
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
 from tidemill.engine.catalog.refresh_mode import sync_interval
-from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.remote_subplans import MaintainedSubplan
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
 from tidemill.engine.remote.chunked_load import LoadProgress

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.compiler.frontends.script.definitions.build_statements import ChangeBuild, ShowBuilds
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.model.errors import UnknownName, Unsupported

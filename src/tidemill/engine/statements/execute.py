@@ -17,12 +17,12 @@ from tidemill.compiler.frontends.script.transactions import BeginTransaction, Co
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import parse
-from tidemill.engine.catalog.build_entry import is_built_in_background
 from tidemill.engine.catalog.entries.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.entries.feed_entry import FeedEntry
 from tidemill.engine.catalog.entries.named_definitions import words_of
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
-from tidemill.engine.catalog.publication import with_publication
+from tidemill.engine.catalog.views.build_entry import is_built_in_background
+from tidemill.engine.catalog.views.publication import with_publication
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine

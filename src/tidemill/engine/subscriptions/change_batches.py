@@ -15,8 +15,8 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.unique_keys import key_of_view
-from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
+from tidemill.engine.catalog.views.view import View, unpublished_error
 from tidemill.engine.results import present_rows
 from tidemill.engine.subscriptions.element_changes import ElementChange, element_changes
 from tidemill.engine.subscriptions.row_filter import RowFilter

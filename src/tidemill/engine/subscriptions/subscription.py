@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from tidemill.engine.boundary import public_class
-from tidemill.engine.catalog.unique_keys import key_of_view
-from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
+from tidemill.engine.catalog.views.view import View, unpublished_error
 from tidemill.engine.quarantine.notes import tell_reader
 from tidemill.engine.subscriptions.change_batches import ChangeBatch, ChangeSource, require_reach, stored_batches
 from tidemill.engine.subscriptions.publisher import Publisher

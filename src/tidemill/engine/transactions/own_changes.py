@@ -12,7 +12,7 @@ from tidemill.algebra.relational.walk import scans
 from tidemill.changes.arrow import to_arrow
 from tidemill.changes.zset import Row
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.transactions.pending import PendingTransaction
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, names_of

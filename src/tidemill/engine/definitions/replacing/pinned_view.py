@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import WeightedRow
 from tidemill.compiler.choose import filling_work
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.replacing.pinned_contents import PinnedContents
 from tidemill.engine.definitions.replacing.pinned_recomputation import PinnedRecomputation
 from tidemill.engine.epochs.pipeline import Pipeline, PlacedProgram, Propagation

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from tidemill.algebra.user_functions import is_registered
 from tidemill.engine.builds.sliceable import why_not_by_changes
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.replaced_view import ReplacedView
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.replaced_view import ReplacedView
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.replacing.prepared import Preparation
 from tidemill.engine.definitions.replacing.prepared_columns import PreparedColumns
 from tidemill.engine.definitions.replacing.prepared_views import PreparedFilter, PreparedRows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.replaced_view import ReplacedView
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.replaced_view import ReplacedView
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.state import EngineState
 
 __all__ = ["Preparation"]

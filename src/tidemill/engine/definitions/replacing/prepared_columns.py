@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidemill.changes.alterations import Alteration
 from tidemill.changes.formulas import Formula, columns_of, evaluated
-from tidemill.engine.catalog.replaced_view import ReplacedView
+from tidemill.engine.catalog.new_views.replaced_view import ReplacedView
 from tidemill.engine.definitions.replacing.prepared import Preparation
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.types import Field

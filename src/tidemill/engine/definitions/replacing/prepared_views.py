@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.choose_recomputation import LEAST_CHANGED
-from tidemill.engine.catalog.replaced_view import ReplacedView
+from tidemill.engine.catalog.new_views.replaced_view import ReplacedView
 from tidemill.engine.definitions.replacing.pinned_view import PinnedView
 from tidemill.engine.definitions.replacing.prepared import Preparation
 from tidemill.engine.definitions.replacing.rows_between_filters import rows_between

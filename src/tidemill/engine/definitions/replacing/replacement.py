@@ -24,11 +24,11 @@ from tidemill.changes.alterations import Alteration
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.compiler.frontends.sql.registered_functions import read_type
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.replaced_view import ReplacedView, require_acyclic, require_same_partitions
+from tidemill.engine.catalog.new_views.replaced_view import ReplacedView, require_acyclic, require_same_partitions
+from tidemill.engine.catalog.new_views.staged_view import maps_after_promotion, staged_for
 from tidemill.engine.catalog.serialization import catalog_to_json
-from tidemill.engine.catalog.shared_stages import shared_stage_users
-from tidemill.engine.catalog.staged_view import maps_after_promotion, staged_for
-from tidemill.engine.catalog.view import FormerColumns, View
+from tidemill.engine.catalog.views.shared_stages import shared_stage_users
+from tidemill.engine.catalog.views.view import FormerColumns, View
 from tidemill.engine.definitions.replacing.preparation import filter_step, prepare
 from tidemill.engine.definitions.replacing.prepared import Preparation
 from tidemill.engine.definitions.replacing.prepared_columns import PreparedColumns

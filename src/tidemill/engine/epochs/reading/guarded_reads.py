@@ -14,7 +14,7 @@ from tidemill.algebra.node import Relation
 from tidemill.changes.arrow import to_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.quarantine.fault_search import FaultSearch, summed
 from tidemill.engine.quarantine.holding import Guards
 from tidemill.engine.quarantine.notes import tell_reader

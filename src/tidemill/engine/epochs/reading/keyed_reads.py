@@ -19,7 +19,7 @@ from tidemill.compiler.analysis.key_bounds import BoundedScan, Values, key_bound
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.types import Field
 from tidemill.runtimes.runtime import KeyLookup

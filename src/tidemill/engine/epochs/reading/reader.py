@@ -19,7 +19,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.catalog.views.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.reading.guarded_reads import GuardedReads
 from tidemill.engine.epochs.reading.keyed_reads import answer_by_keys, keyed_reads

@@ -10,7 +10,7 @@ from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.text import text_of
 from tidemill.compiler.analysis.validity import without_limits
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.model.clocks import Clock, is_clock
 from tidemill.program.maps import Map

@@ -10,9 +10,9 @@ from tidemill.compiler.lineage.self_maintenance import event_maintenance
 from tidemill.compiler.passes import known_keys
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.entries.oql_queries import object_events
-from tidemill.engine.catalog.shared_stages import shared_stage_users
-from tidemill.engine.catalog.view import View
-from tidemill.engine.catalog.view_instances import instance_classes
+from tidemill.engine.catalog.new_views.view_instances import instance_classes
+from tidemill.engine.catalog.views.shared_stages import shared_stage_users
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.html_output import Explanation

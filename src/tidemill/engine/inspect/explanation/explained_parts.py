@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.compiler.choose import reason_for
 from tidemill.compiler.statistics.costs import DeclaredKeys, cost_of_trigger
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.inspect.explanation.program_graph import ProgramGraph
 from tidemill.program.maps import Map
 from tidemill.program.stages import Program, Stage

@@ -10,7 +10,7 @@ from tidemill.algebra.values.casts import timestamp_of
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import expiry_of, heads_of
 from tidemill.model.schema import LATE, Partitioning, Table
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing, contextmanager
 
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.entries.source_entry import SourceEntry
-from tidemill.engine.catalog.remote_subplans import COPY_PROTOCOL, MaintainedSubplan, source_name_of
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.remote_subplans import COPY_PROTOCOL, MaintainedSubplan, source_name_of
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.remote.initial_load import in_source_names
 from tidemill.engine.remote.source_views import SourceViews
 from tidemill.model.errors import TidemillError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.compiler.compare_strategies import compare_strategies, compared_strategies
 from tidemill.compiler.join_bounds import StageFigures, stage_figures
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.stored_statistics import stored_statistics
 from tidemill.storage.store import Store
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tidemill.compiler.statistics.column_values import ColumnStatistics
 from tidemill.compiler.statistics.sizes import TOGETHER
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.count_values import count_values
 from tidemill.engine.definitions.stored_statistics import MAX_COUNTED_ROWS, has_plain_values
 from tidemill.model.schema import WEIGHT, names_of

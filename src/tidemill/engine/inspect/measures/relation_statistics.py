@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemill.compiler.statistics.column_values import ColumnStatistics
 from tidemill.engine.catalog.entries.analyzed_columns import AnalyzedColumn
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.stored_statistics import counted_rows, has_stored_rows, shown_relations
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.measures.map_statistics import MapStatistics, map_statistics

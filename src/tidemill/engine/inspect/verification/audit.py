@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from tidemill.changes.zset import ZSet
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.verification.differences import differences
 from tidemill.engine.inspect.verification.verify import verify

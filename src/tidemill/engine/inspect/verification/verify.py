@@ -32,7 +32,7 @@ from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.entries.oql_queries import as_oql
-from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.catalog.views.view import RuntimeNeeds, View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.verification.differences import differences
 from tidemill.engine.quarantine.notes import hearing, tell_reader

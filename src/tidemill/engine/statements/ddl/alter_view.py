@@ -8,11 +8,11 @@ from functools import partial
 from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
-from tidemill.engine.catalog.build_entry import is_built_in_background
-from tidemill.engine.catalog.publication import OWNER, Publication, with_publication
-from tidemill.engine.catalog.remote_subplans import ASKED
-from tidemill.engine.catalog.replaced_view import has_columns_of
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.replaced_view import has_columns_of
+from tidemill.engine.catalog.views.build_entry import is_built_in_background
+from tidemill.engine.catalog.views.publication import OWNER, Publication, with_publication
+from tidemill.engine.catalog.views.remote_subplans import ASKED
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result

@@ -8,9 +8,9 @@ from tidemill.compiler.frontends.script import statements as sql
 from tidemill.compiler.frontends.sql.named_definitions import NamedQuery
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.publication import OWNER, PUBLICATION_OPTIONS
-from tidemill.engine.catalog.remote_subplans import ASKED
-from tidemill.engine.catalog.view_options import require_alterable_options
+from tidemill.engine.catalog.views.publication import OWNER, PUBLICATION_OPTIONS
+from tidemill.engine.catalog.views.remote_subplans import ASKED
+from tidemill.engine.catalog.views.view_options import require_alterable_options
 from tidemill.engine.engine import Engine
 from tidemill.engine.projects.plan import materialized_users, plan_definition
 from tidemill.engine.projects.project import definition_of

@@ -33,7 +33,7 @@ from tidemill.compiler.frontends.sql.query.time_filters import ClockReads
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.catalog.entries.named_definitions import require_readable, require_unused
-from tidemill.engine.catalog.publication import Publication
+from tidemill.engine.catalog.views.publication import Publication
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import describe_build

@@ -12,9 +12,15 @@ from functools import partial
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.named_definitions import require_unused
-from tidemill.engine.catalog.recompiled_view import columns_of_text, has_program_of, recompiled, users_of, with_text_of
-from tidemill.engine.catalog.replaced_view import ReplacedView
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.recompiled_view import (
+    columns_of_text,
+    has_program_of,
+    recompiled,
+    users_of,
+    with_text_of,
+)
+from tidemill.engine.catalog.new_views.replaced_view import ReplacedView
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.replacing.replacement import why_anew
 from tidemill.engine.engine import Engine

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.algebra.expressions.scalars import Call, Cast, Literal, Scalar
 from tidemill.algebra.relational.walk import expressions, walk, walk_all
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.types import STRING, Decimal, Floating, Integral
 
 __all__ = ["ImplicitCastWarning", "implicit_number_notes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.measures.state_sizes import state_sizes
 from tidemill.engine.quarantine.notes import quarantine_note

@@ -11,7 +11,7 @@ from tidemill.compiler.plan import Decision
 from tidemill.compiler.statistics.column_values import ColumnStatistics
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.definition import view_definition
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.planning import plan_decisions
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.measures.relation_statistics import RelationStatistics, relation_statistics

@@ -20,7 +20,7 @@ from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.entries.oql_queries import read_oql
-from tidemill.engine.catalog.view_instances import instance_classes
+from tidemill.engine.catalog.new_views.view_instances import instance_classes
 from tidemill.engine.definitions.stored_statistics import counted_rows
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.information_schema import INFORMATION_RELATIONS, with_information

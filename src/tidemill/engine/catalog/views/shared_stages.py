@@ -24,7 +24,7 @@ from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.user_functions import is_registered
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.passes import compile_view
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.joingraph import Serve

@@ -17,8 +17,8 @@
   TIMESTAMP, their length and the same sums, and no statement adds to it.
 - The maps of a recursion have the same keys, of which the first is the iteration. Changes of the rows that count are
   read by the trigger that continues it, which adds to the found rows and to nothing else.
-- The maps and queries of a relation computed by time partitions satisfy ``program.verify_time_partitions``.
-- Join graphs, and the readers of stages whose rows are not stored, satisfy ``program.verify_joingraph``.
+- The maps and queries of a relation computed by time partitions satisfy ``verify_time_partitions``.
+- Join graphs, and the readers of stages whose rows are not stored, satisfy ``verify_joingraph``.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ from tidemill.program.statements import (
     Version,
 )
 from tidemill.program.text import text_of_stage, text_of_statement
-from tidemill.program.verify_joingraph import joingraph_problems
-from tidemill.program.verify_time_partitions import time_partition_problems
+from tidemill.program.verification.verify_joingraph import joingraph_problems
+from tidemill.program.verification.verify_time_partitions import time_partition_problems
 
 
 class BrokenInvariant(InternalError):

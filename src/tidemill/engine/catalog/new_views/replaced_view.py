@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from tidemill.algebra.relational.relations import Distinct
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.define_view import define_view
-from tidemill.engine.catalog.shared_stages import with_shared_stages
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.define_view import define_view
+from tidemill.engine.catalog.views.shared_stages import with_shared_stages
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.errors import SqlError, Unsupported
 from tidemill.model.types import Field
 from tidemill.program.text import layout_text

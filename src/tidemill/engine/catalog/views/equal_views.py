@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import takewhile
 
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 
 __all__ = ["equal_view"]
 

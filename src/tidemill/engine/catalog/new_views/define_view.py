@@ -21,11 +21,13 @@ from tidemill.compiler.rewrites.sliding_windows.window_sizes import window_sizes
 from tidemill.compiler.statistics.sizes import Statistics
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.entries.oql_queries import as_oql, oql_view
-from tidemill.engine.catalog.joined_rows import requested_strategy
-from tidemill.engine.catalog.publication import OWNER, Publication, require_publishable
+from tidemill.engine.catalog.new_views.unique_keys import key_of_view
+from tidemill.engine.catalog.new_views.view_instances import instance_classes, is_identified
 from tidemill.engine.catalog.refresh_mode import RefreshMode
-from tidemill.engine.catalog.remote_subplans import ASKED, extract_maintained_subplans
-from tidemill.engine.catalog.seen_columns import (
+from tidemill.engine.catalog.views.joined_rows import requested_strategy
+from tidemill.engine.catalog.views.publication import OWNER, Publication, require_publishable
+from tidemill.engine.catalog.views.remote_subplans import ASKED, extract_maintained_subplans
+from tidemill.engine.catalog.views.seen_columns import (
     EVERYTHING,
     SeenColumns,
     as_seen,
@@ -33,11 +35,9 @@ from tidemill.engine.catalog.seen_columns import (
     partitioning_as_seen,
     table_as_seen,
 )
-from tidemill.engine.catalog.unique_keys import key_of_view
-from tidemill.engine.catalog.view import View, unpublished_error
-from tidemill.engine.catalog.view_clock import clock_reads, clock_tables, refuse_clock, with_clock
-from tidemill.engine.catalog.view_instances import instance_classes, is_identified
-from tidemill.engine.catalog.view_options import (
+from tidemill.engine.catalog.views.view import View, unpublished_error
+from tidemill.engine.catalog.views.view_clock import clock_reads, clock_tables, refuse_clock, with_clock
+from tidemill.engine.catalog.views.view_options import (
     error_policy,
     optimization_goal,
     partitioning_of,

@@ -8,7 +8,7 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, OuterJoin, Project, Scan, Unnest
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.compiler.choose import AUTO
-from tidemill.engine.catalog.view_options import error_policy
+from tidemill.engine.catalog.views.view_options import error_policy
 
 __all__ = ["VIEWLET", "joins_rows", "requested_strategy", "rows_below", "scans_in"]
 

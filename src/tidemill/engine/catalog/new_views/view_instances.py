@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.engine.catalog.entries.object_module import ObjectModule
 from tidemill.engine.catalog.entries.oql_queries import read_oql
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.classes import ObjectClass
 from tidemill.model.errors import Unsupported
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.errors import StillBuilding, Unsupported
 
 __all__ = ["BACKGROUND", "BuildEntry", "is_built_in_background"]

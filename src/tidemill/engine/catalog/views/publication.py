@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.model import types as t
 from tidemill.model.errors import NameTaken, Unsupported
 from tidemill.model.types import Type

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tidemill.compiler.frontends.sql.named_definitions import NamedDefinitions
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.entries.named_definitions import words_in, words_of
-from tidemill.engine.catalog.seen_columns import SeenColumns
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.new_views.define_view import define_view
+from tidemill.engine.catalog.views.seen_columns import SeenColumns
+from tidemill.engine.catalog.views.view import View
 from tidemill.program.text import layout_text
 
 __all__ = ["columns_of_text", "has_program_of", "recompiled", "users_of", "with_text_of"]

@@ -1,4 +1,4 @@
-"""The invariants of join graphs and of readers, as part of ``program.verify``.
+"""The invariants of join graphs and of readers, as part of ``program.verification.verify``.
 
 - The members of a graph are maps of the stage, over relations that it reads; changes of these are added to them.
 - The sums of a member are the values of its map, over columns of its own.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.program.text import layout_text
 
 __all__ = ["maps_after_promotion", "staged_for"]

@@ -17,9 +17,9 @@ from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.viewdf.partition_by import PARTITION_OPTION
 from tidemill.compiler.plan import DEFAULT_PLAN, Plan
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
-from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
-from tidemill.engine.catalog.seen_columns import SeenColumns, spelled_out
-from tidemill.engine.catalog.view_options import error_policy, kept_epochs
+from tidemill.engine.catalog.views.remote_subplans import MaintainedSubplan
+from tidemill.engine.catalog.views.seen_columns import SeenColumns, spelled_out
+from tidemill.engine.catalog.views.view_options import error_policy, kept_epochs
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
 from tidemill.model.types import Field

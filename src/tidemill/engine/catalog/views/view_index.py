@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 
 __all__ = ["ViewIndex"]
 

@@ -13,7 +13,7 @@ from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
 from tidemill.engine.catalog.catalog import Catalog
-from tidemill.engine.catalog.view import View
+from tidemill.engine.catalog.views.view import View
 from tidemill.model.schema import Table
 
 KeyColumns = frozenset[str]
