@@ -174,7 +174,7 @@ GAPS = (
     "CASE pages WHEN 1 THEN '30 minutes' WHEN 5 THEN '2 minutes' END",
     "concat(pages, IF(price > 0, ' minutes', ' seconds'))",
     "make_interval(0, 0, 0, 0, 0, pages - 2)",
-    "CASE WHEN price > 0.3 THEN '-1 hours' WHEN price > 0 THEN 'soon' ELSE '1 day 3 minutes' END",
+    "CASE WHEN price > 0.3 THEN '-1 hours' WHEN price > 0 THEN 'soon' ELSE '20 minutes 3 seconds' END",
 )
 
 
