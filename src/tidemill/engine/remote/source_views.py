@@ -246,8 +246,8 @@ class SourceViews:
         """Remove a view's state from its sources. An unreachable source does not prevent the drop."""
         if view.name in self._workers:
             self._workers.pop(view.name).end()
-        if not self.is_filled(view):
-            return  # it was never filled, and its state in the sources is already removed
+        if not view.remote_subplans or not self.is_filled(view):
+            return  # it reads no source, or was never filled, and its state in the sources is already removed
         try:
             following = self._open.pop(view.name, None) or self._opened(view)
             following.remove()
