@@ -31,6 +31,12 @@ class ChangeSet:
     (ZSet({('ann',): 2}), ['name', '_weight'])
     """
 
+    # An epoch makes one for each map of each view: what it does not have is not set.
+    _pairs: list[tuple[Row, int]] | None = None
+    _table: pa.Table | None = None
+    _encoded: Sequence[pa.Table] | None = None
+    files: tuple[os.PathLike[str], ...] | None = None
+
     def __init__(
         self,
         fields: Sequence[Field],
@@ -42,14 +48,17 @@ class ChangeSet:
         rows: int | None = None,
     ) -> None:
         self.fields = tuple(fields)
-        self._pairs = pairs
-        self._table = table
-        self.files = None if files is None else tuple(files)
-        self._encoded = encoded
         if pairs is not None:
+            self._pairs = pairs
             rows = len(pairs)
         elif table is not None:
             rows = table.num_rows
+        if table is not None:
+            self._table = table
+        if files is not None:
+            self.files = tuple(files)
+        if encoded is not None:
+            self._encoded = encoded
         self.rows: int = rows or 0
         """The number of rows, unsummed; zero means that nothing changed."""
 

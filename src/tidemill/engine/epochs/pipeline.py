@@ -378,8 +378,8 @@ class Propagation:
 
     def fed(self, relation: str) -> None:
         """Record that rows of ``relation`` went to the stages that read it directly, as machine code does."""
-        for reader in self._handed_to(relation):
-            self._note_fired(reader)
+        for place, _, stage in self._handed_to(relation):
+            self._note_fired(place, stage.name)
 
     def finish(self) -> None:
         """Propagate the changes through all views that they reach, in topological order."""
@@ -411,38 +411,39 @@ class Propagation:
         if self._again:
             self._changed.setdefault(relation, []).append(change)
         done, holding, whole = self.done, self.holding, change
-        for reader in readers:
-            placed, started = reader.placed, time.perf_counter()
-            view, looked_up = placed.program.view, self._traffic.lookups
+        copies, traffic, views, clock = self._index.copies, self._traffic, done.views, time.perf_counter
+        for place, placed, stage in readers:
+            started, looked_up = clock(), traffic.lookups
+            view, name = placed.program.view, stage.name
             if holding is not None:
-                shown = holding.shown(view, reader.stage.name, relation, whole)
+                shown = holding.shown(view, name, relation, whole)
                 if shown is None:
                     continue
                 change = shown
             if not done.checked:
                 done.checked = started
-            if view not in done.views:
-                done.views[view] = ViewWork()
-            work = done.views[view]
+            if view not in views:
+                views[view] = ViewWork()
+            work = views[view]
             if placed is not source:  # its stages come one after the other, and read the change together
                 work.rows_in += change.rows
                 source = placed
             if view not in self._again:
-                if reader.stage.name in self._index.copies and change.files is None:  # a file becomes part of one map
-                    self._copied[reader.stage.name] = change
+                if name in copies and change.files is None:  # a file becomes part of one map
+                    self._copied[name] = change
                 else:
-                    placed.runtime.fire(reader.stage, relation, change)
-                work.triggers += time.perf_counter() - started
-                work.lookups += self._traffic.lookups - looked_up
-            self._note_fired(reader)
+                    placed.runtime.fire(stage, relation, change)
+                work.triggers += clock() - started
+                work.lookups += traffic.lookups - looked_up
+            self._note_fired(place, name)
         for runtime in self._runtimes:
             runtime.absorb(relation, whole)
 
-    def _note_fired(self, reader: StageReader) -> None:
-        self._fired.add(reader.stage.name)
-        if reader.place not in self._reached:
-            self._reached.add(reader.place)
-            heappush(self._waiting, reader.place)
+    def _note_fired(self, place: int, stage: str) -> None:
+        self._fired.add(stage)
+        if place not in self._reached:
+            self._reached.add(place)
+            heappush(self._waiting, place)
 
     def _run(self, placed: PlacedProgram) -> None:
         """Emit the change of each fired stage of a view, and propagate it."""
@@ -452,22 +453,22 @@ class Propagation:
             return
         if view not in self.done.views:  # its events went to machine code
             self.done.views[view] = ViewWork()
-        work = self.done.views[view]
+        work, fired, copied, traffic = self.done.views[view], self._fired, self._copied, self._traffic
         for stage in placed.program.stages:
-            if stage.name not in self._fired:
+            name = stage.name
+            if name not in fired:
                 continue
             if self.holding is not None:
-                self.holding.working = placed.program.view
-            looked_up, started = self._traffic.lookups, time.perf_counter()
-            copied = self._copied.get(stage.name)
-            change = placed.runtime.emit(stage) if copied is None else copied
+                self.holding.working = view
+            looked_up, started = traffic.lookups, time.perf_counter()
+            change = copied[name] if name in copied else placed.runtime.emit(stage)
             work.output += time.perf_counter() - started
-            work.lookups += self._traffic.lookups - looked_up
+            work.lookups += traffic.lookups - looked_up
             rows = change.rows
             if rows:
-                self._handle(stage.name, change, self._following(stage.name), placed)
-                if stage.name in self._index.stored:
-                    self.stored[stage.name] = change
+                self._handle(name, change, self._following(name), placed)
+                if name in self._index.stored:
+                    self.stored[name] = change
         work.placed, work.rows_out = placed, rows
         placed.measured.note(work.triggers + work.output, rows, self.done.rows)
 

@@ -6,6 +6,7 @@ pay for compiling it. Both back ends run the same program, keep the same journal
 - ``runtime``: ``NativeRuntime``, which implements the protocol of ``runtimes.runtime``.
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
+- ``prepare_trigger``: triggers with all that they read of maps in memory, for changes of one row.
 - ``planned_lookups``: lookups that queries are about to make, so that those of many can be made together.
 - ``batched_calls``: calls of functions of batches, made for all rows of a loop at once.
 - ``row_by_row``: triggers that take one row at a time, and what each row touches.

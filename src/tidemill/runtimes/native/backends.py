@@ -173,6 +173,8 @@ class Backends:
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self.runner(name)
         work = self._work[name] = self._work.get(name, 0) + rows
+        if work < COMPILE_AFTER_ROWS and self.epoch_rows < BULK_ROWS and self.choice == "auto":
+            return None
         is_large = self.epoch_rows >= BULK_ROWS and self._has_large_inputs(compiled.stage)
         is_due = work >= COMPILE_AFTER_ROWS or is_large
         if reads_state and is_due:

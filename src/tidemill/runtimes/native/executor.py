@@ -12,9 +12,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tidemill.algebra.expressions.scalars import Column, Scalar
-from tidemill.changes import split
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.split import SplitColumns, SplitRows, splitter
 from tidemill.changes.zset import Row, WeightedRow, ZSet
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 from tidemill.program import statements
 from tidemill.program.reads import read_maps
@@ -22,13 +23,14 @@ from tidemill.program.stages import IterationEmission, Program, SessionEmission,
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.batched_calls import row_calls_made, run_with_calls
-from tidemill.runtimes.native.fault_location import exact_evaluation
+from tidemill.runtimes.native.fault_location import exact_evaluation, locate_fault
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, GroupRows
 from tidemill.runtimes.native.operators.sessions import settle_sessions
 from tidemill.runtimes.native.operators.time_partitions import make
 from tidemill.runtimes.native.planned_lookups import PlannedLookup, PlannedSum, SnapshotBacked
+from tidemill.runtimes.native.prepare_trigger import in_form, prepare_trigger
 from tidemill.runtimes.native.python.access import Access, AccessForm
 from tidemill.runtimes.native.python.compile import (
     CompiledQuery,
@@ -39,10 +41,11 @@ from tidemill.runtimes.native.python.compile import (
     compile_probes,
 )
 from tidemill.runtimes.native.row_by_row import RowQuery, TouchedPart, changed_rows, recomputes, take_rows
-from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
+from tidemill.runtimes.native.runtime_state import NO_MAPS, RuntimeState
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
+from tidemill.runtimes.native.state.stage_maps import StageMaps
 from tidemill.runtimes.native.state.table_lookup import CountedIndex
 
 NO_TRIGGER = CompiledTrigger((), each=False)
@@ -69,8 +72,40 @@ class PythonExecutor:
     def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
         """Run the trigger for ``relation``. A ``Replace`` is deferred to ``recompute_pending``, when all inputs are
         new."""
-        with exact_evaluation(compiled):
-            self._fire(compiled, relation, StatementInputs(self._state.maps(compiled), {}, change))
+        if compiled.exact:  # so is what is read of the store for its maps
+            with exact_evaluation(compiled):
+                self._fire(compiled, relation, StatementInputs(self._state.maps(compiled), {}, change))
+            return
+        try:
+            maps = self._state.maps(compiled)
+            if relation not in maps.prepared:
+                self._prepare(compiled, relation, maps)
+            prepared = maps.prepared[relation]
+            if prepared is None:
+                self._fire(compiled, relation, StatementInputs(maps, {}, change))
+                return
+            sums = prepared.sums_of(change.pairs(), maps)
+            for target in sums:
+                if target in maps:
+                    maps[target].add(sums[target])
+                else:
+                    self._add_output(compiled.stage.name, sums[target])
+        except (ArithmeticFault, ArithmeticError) as fault:
+            raise locate_fault(fault, compiled) from fault
+
+    def _prepare(self, compiled: CompiledStage, relation: str, maps: StageMaps) -> None:
+        """Prepare a trigger for maps, if that can be done."""
+        trigger = compiled.triggers.get(relation, NO_TRIGGER)
+        best = compiled.finish is not None and compiled.finish.keeps_best
+        maps.prepared[relation] = None if best else prepare_trigger(trigger, maps, partial(self._run, compiled))
+
+    def _run(
+        self, compiled: CompiledStage, routine: CompiledQuery, sums: dict[Row, Any], pairs: Collection[WeightedRow]
+    ) -> None:
+        """Run a query for the rows of a change, or of the part of it that the query reads."""
+        inputs = StatementInputs(self._state.maps(compiled), {}, ChangeSet((), pairs=list(pairs)))
+        inputs.read_as(routine.accesses[0], pairs)
+        self._sum((routine,), compiled.stage, inputs, sums)
 
     def trigger_sums(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> dict[str, dict[Row, Any]]:
         """The sums of the trigger for ``relation``, by target; nothing is added yet.
@@ -83,7 +118,7 @@ class PythonExecutor:
 
     def _read_maps(self, compiled: CompiledStage) -> StageMaps:
         """The maps of a stage, if its triggers read any of them: others need not be looked at."""
-        return self._state.maps(compiled) if read_maps(compiled.stage) else {}
+        return self._state.maps(compiled) if read_maps(compiled.stage) else NO_MAPS
 
     def add_to_read_maps(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
         """Add to the maps that triggers of a sharded stage read what they add for a change."""
@@ -131,10 +166,20 @@ class PythonExecutor:
 
     def emit(self, compiled: CompiledStage) -> ChangeSet:
         """The net change of the stage's rows."""
-        with exact_evaluation(compiled):
-            maps = self._state.maps(compiled)
-            self._recompute_pending(compiled, maps)
-            return self._emitted(compiled, maps)
+        stage, finish = compiled.stage, compiled.finish
+        if self._replaces or compiled.settles or (compiled.exact and finish is not None):
+            with exact_evaluation(compiled):
+                maps = self._state.maps(compiled)
+                self._recompute_pending(compiled, maps)
+                return self._emitted(compiled, maps)
+        if finish is None:
+            net = self._outputs.pop(stage.name, {})
+        else:
+            try:
+                net = finish.changed(self._state.maps(compiled))
+            except (ArithmeticFault, ArithmeticError) as fault:
+                raise locate_fault(fault, compiled) from fault
+        return ChangeSet(stage.output, pairs=[pair for pair in net.items() if pair[1]])
 
     def _emitted(self, compiled: CompiledStage, maps: StageMaps) -> ChangeSet:
         stage = compiled.stage
@@ -290,10 +335,14 @@ class PythonExecutor:
             if target in maps:
                 maps[target].add(added)
                 continue
-            output = self._outputs.setdefault(stage.name, added)
-            if output is not added:
-                for row, weight in added.items():
-                    output[row] = output.get(row, 0) + weight
+            self._add_output(stage.name, added)
+
+    def _add_output(self, stage: str, added: dict[Row, int]) -> None:
+        """Add to the change of a stage's own rows."""
+        output = self._outputs.setdefault(stage, added)
+        if output is not added:
+            for row, weight in added.items():
+                output[row] = output.get(row, 0) + weight
 
     def _replace(self, step: CompiledStatement, stage: Stage, maps: StageMaps) -> None:
         """Run a statement that recomputes its target; the change is the difference."""
@@ -389,7 +438,7 @@ class PythonExecutor:
         if routine.run not in self._probes:
             self._probes[routine.run] = compile_probes(stage, routine.query, self._fields_of, filtered)
         # A view of a map follows later additions to it; of a relation, only the fetched rows are given.
-        given |= {a: {} if isinstance(rows, OverlaidRelation) else _in_form(rows, a) for a, rows in large.items()}
+        given |= {a: {} if isinstance(rows, OverlaidRelation) else in_form(rows, a) for a, rows in large.items()}
         maps = {access.relation: rows for access, rows in large.items() if not isinstance(rows, OverlaidRelation)}
         for probe in self._probes[routine.run]:
             held = large.get(probe.access) or maps.get(probe.access.relation)
@@ -414,7 +463,7 @@ class PythonExecutor:
         name = access.relation
         if name in inputs.maps or name in inputs.beside:
             own = inputs.maps[name] if name in inputs.maps else inputs.beside[name]
-            return own if own.is_partial else _in_form(own, access)
+            return own if own.is_partial else in_form(own, access)
         if access.form is AccessForm.ROWS:
             return self._state.scan(name)
         held = self._state.relation(name, whole=inputs.change is None)
@@ -446,9 +495,7 @@ class StatementInputs:
     maps: StageMaps
     beside: Mapping[str, RowMap]
     change: ChangeSet | None = None
-    parted: dict[split.SplitColumns, tuple[list[WeightedRow], list[WeightedRow]]] = field(
-        default_factory=dict, init=False
-    )
+    parted: dict[SplitColumns, SplitRows] = field(default_factory=dict, init=False)
 
     def held(self, name: str) -> RowMap | RingMap | None:
         """The map or the given rows called ``name``, if any."""
@@ -462,9 +509,14 @@ class StatementInputs:
             return pairs if access.form is AccessForm.ROWS else changed_rows(pairs, access)
         parts = self.parted.get(access.places)
         if parts is None:
-            parts = self.parted[access.places] = split.split_change(self.change.pairs(), access.places)
+            parts = self.parted[access.places] = splitter(access.places).split(self.change.pairs())
         staying, arriving = parts
         return staying if access.part is ChangeSubset.STAYING else arriving
+
+    def read_as(self, access: Access, rows: Collection[WeightedRow]) -> None:
+        """Give these rows as the part of the change that ``access`` reads."""
+        if access.part is not None:
+            self.parted[access.places] = (rows, ()) if access.part is ChangeSubset.STAYING else ((), rows)
 
 
 def _settle_sessions(compiled: CompiledStage, emission: SessionEmission, maps: StageMaps) -> None:
@@ -482,18 +534,3 @@ def _takes_rows(part: CompiledStatement, inputs: StatementInputs) -> bool:
 def _computed(step: statements.Step) -> list[Scalar]:
     """The scalars that are computed to find the rows of a step, before its filters."""
     return [step.array] if isinstance(step, ArrayLoop) else [key for _, key in step.lookup]
-
-
-def _in_form(held: RowMap | RingMap, access: Access) -> Any:
-    """A map in the form that a routine reads. All forms follow later changes of the map."""
-    match access.form:
-        case AccessForm.ROWS:
-            return held.entries.items()
-        case AccessForm.INDEX:
-            return held.index(access.positions)
-        case AccessForm.ENTRIES:
-            return held.entries
-        case AccessForm.ORDER:
-            return held.order(access.positions, access.column, access.floats)
-        case AccessForm.RANGE:
-            return held.column_order(access.column)

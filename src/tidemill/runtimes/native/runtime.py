@@ -313,9 +313,10 @@ class NativeRuntime:
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
         """Run the trigger of ``stage`` for ``relation``. A ``Replace`` is deferred to ``emit``, when all inputs are
         new."""
-        compiled = self._compiled[stage.name]
+        name = stage.name
+        compiled = self._compiled[name]
         runner = self._runner(compiled, change.rows)
-        self._ran[stage.name] = stage
+        self._ran[name] = stage
         if runner is not None:
             runner.fire(relation, change)
         else:
@@ -463,7 +464,8 @@ class NativeRuntime:
         # The maps that a load fills start empty, even if this stage maintains a map of that name for its changes.
         filled = {add.target for add in stage.reader.load}
         held = self._state.complete_maps(self._compiled[stage.name])
-        maps = reader.empty_maps() | {name: map_ for name, map_ in held.items() if name not in filled}
+        maps = reader.empty_maps()
+        maps.update((name, map_) for name, map_ in held.items() if name not in filled)
         return ChangeSet.of(self._running.fill(reader, maps, {}).items(), stage.output)
 
     def commit(self) -> Mapping[str, ChangeSet]:
@@ -476,7 +478,10 @@ class NativeRuntime:
             if runner is not None:
                 changes.update(runner.changes())
                 continue
-            with decimal.localcontext(EXACT):
+            if self._compiled[name].exact:
+                with decimal.localcontext(EXACT):
+                    changes.update(self._state.changes(stage))
+            else:
                 changes.update(self._state.changes(stage))
         self._state.settle()
         return changes

@@ -28,11 +28,13 @@ from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot
+from tidemill.runtimes.native.state.stage_maps import StageMaps
 from tidemill.runtimes.native.state.state_reader import SnapshotOf, StateReader
 from tidemill.runtimes.native.state_room import ReleasableState, StateRoom, column_bytes, dictionary_bytes
 from tidemill.storage.store import ReadableStore
 
-StageMaps = dict[str, RowMap | RingMap]
+NO_MAPS = StageMaps({})
+"""The maps of a stage that has none in memory."""
 
 RESIDENT_ROWS = 200_000
 """Stored rows above which a relation or map stays in a ``RelationSnapshot``: only touched rows become tuples."""
@@ -148,7 +150,7 @@ class RuntimeState:
 
     def pause(self, stage: Stage) -> None:
         """Note that the next epochs run ``stage`` elsewhere: its maps show the last epoch until they are used again."""
-        maps = self.held_maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, NO_MAPS)
         if any(self._is_left(map_) for map_ in maps.values()):
             self.release(stage)
         elif maps:
@@ -348,7 +350,7 @@ class RuntimeState:
         A map that has a snapshot, has missed epochs or is observed by pattern matching is read again when it is next
         needed.
         """
-        maps = self.held_maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, NO_MAPS)
         held = maps.get(forgotten.map)
         searched = isinstance(stage.finish, PartitionEmission) and isinstance(stage.finish.rows, Match)
         partial = any(map_.is_partial for map_ in maps.values())
@@ -410,7 +412,7 @@ class RuntimeState:
 
     def left_in_store(self, stage: Stage) -> list[str]:
         """The maps of ``stage``, and the relations that it looks up, whose rows are in the store and not in memory."""
-        maps = self.held_maps.get(stage.name, {})
+        maps = self.held_maps.get(stage.name, NO_MAPS)
         own = [map_.name for map_ in stage.maps if map_.name not in maps or self._is_left(maps[map_.name])]
         read = [name for name, stages in self._readers.items() if stage.name in stages]
         relations = [name for name in read if name not in self._contents or self._is_left(self._contents[name])]
@@ -448,13 +450,16 @@ class RuntimeState:
     def _settle_maps(self, stage: str) -> None:
         """Take the maps of a stage as they are for the state from which the next epoch starts; release them where so
         many entries were looked up in the store that all had better be read."""
-        maps = self.held_maps.get(stage, {})
-        loaded = sum(len(map_.entries) for map_ in maps.values() if map_.is_partial) if stage in self._left else 0
-        if loaded > OVERLAY_ROWS or any(self._belongs_in_memory(name, map_) for name, map_ in maps.items()):
-            self._release_maps(stage)
-            return
-        for map_ in maps.values():
-            map_.settle()
+        maps = self.held_maps.get(stage, NO_MAPS)
+        for name in maps:
+            if maps[name].is_partial and (
+                self._belongs_in_memory(name, maps[name])
+                or (stage in self._left and sum(len(m.entries) for m in maps.values() if m.is_partial) > OVERLAY_ROWS)
+            ):
+                self._release_maps(stage)
+                return
+        for name in maps:
+            maps[name].settle()
 
     def _is_outdated(self, name: str) -> bool:
         """True if the rows of a relation are looked up in the store as of an epoch before the last."""
@@ -484,13 +489,15 @@ class RuntimeState:
         for journaled in self._journaled():
             journaled.rollback()
 
-    def changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
+    def changes(self, stage: Stage) -> list[tuple[str, ChangeSet]]:
         """The change of each map of a stage, in the form in which it is stored."""
-        maps = self.held_maps.get(stage.name, {})
-        for map_ in stage.maps:
-            pairs = maps[map_.name].changes() if maps else []
+        found: list[tuple[str, ChangeSet]] = []
+        maps = self.held_maps.get(stage.name, NO_MAPS)
+        for map_ in stage.maps if maps else ():
+            pairs = maps[map_.name].changes()
             if pairs:
-                yield map_.name, ChangeSet(map_fields(map_), pairs=pairs)
+                found.append((map_.name, ChangeSet(map_.stored_fields, pairs=pairs)))
+        return found
 
     def check_weights(self) -> None:
         """Refuse an epoch after which a row or group occurs more often than 64 bits can count."""

@@ -8,6 +8,10 @@ from itertools import starmap
 from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
+from tidemill.runtimes.native.state.row_map import RowMap
+
+ChangedRows = Callable[[Iterable[tuple[Row, int | None, int | None]]], dict[Row, int]]
+"""The net change of rows, from touched entries before the epoch and now."""
 
 OutputRow = Any
 """A row, a row with its multiplicity, or None for no row."""
@@ -33,11 +37,23 @@ class OutputOperator(ABC):
 
 
 class GroupOutput(OutputOperator):
-    """One row for each key of the map ``source``, given by ``row``; with ``repeats`` it also gives the multiplicity."""
+    """One row for each key of the map ``source``, given by ``row``; with ``repeats`` it also gives the multiplicity.
 
-    def __init__(self, source: str, row: Callable[..., OutputRow], *, always: bool, repeats: bool) -> None:
+    Where a row is made of its key alone, ``changed_rows`` makes those that come and go, in one call.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        row: Callable[..., OutputRow],
+        changed_rows: ChangedRows | None = None,
+        *,
+        always: bool,
+        repeats: bool,
+    ) -> None:
         self.source = source
         self._row = row
+        self._changed_rows = changed_rows
         self._always = always
         self._repeats = repeats
         self._difference: Callable[[Iterable[tuple[OutputRow, OutputRow]]], dict[Row, int]] = (
@@ -46,6 +62,9 @@ class GroupOutput(OutputOperator):
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """Old rows retracted, new rows inserted, for keys whose row has changed."""
+        held = maps[self.source]
+        if self._changed_rows is not None and type(held) is RowMap:
+            return self._changed_rows(held.touched())
         return self._difference(self._both(maps))
 
     def whole(self, maps: Mapping[str, Any]) -> ZSet:

@@ -14,6 +14,7 @@
 - ``expressions``: scalars as Python expressions.
 - ``templates``: operators that are inlined instead of called.
 - ``scalar_properties``: static properties of a scalar, such as that it cannot fail.
+- ``decimal_use``: stages that compute no DECIMAL.
 - ``access``: the inputs of a generated function, and their form.
 - ``function_writer``: the lines of a function under construction.
 - ``identifiers``: unique names for variables, functions and constants.

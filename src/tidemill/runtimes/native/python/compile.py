@@ -19,12 +19,13 @@ from tidemill.model.array_tree import KNOWN_NODES
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import guards_of, queries_of, reads_change, reads_old, relation_of, triggers_of
-from tidemill.program.stages import Program, Stage, TimePartitionEmission
+from tidemill.program.stages import IterationEmission, Program, SessionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import Query, RelationLoop, Replace, Touched, Trigger, TriggerStatement, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.batched_calls import BatchedCall, batched_calls
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes, zero_entry
+from tidemill.runtimes.native.python.decimal_use import may_compute_decimals
 from tidemill.runtimes.native.python.function_writer import FunctionWriter, quotable
 from tidemill.runtimes.native.python.identifiers import GlobalNames
 from tidemill.runtimes.native.python.map_entries import write_combine
@@ -32,6 +33,7 @@ from tidemill.runtimes.native.python.nested_loops import LoopWriter
 from tidemill.runtimes.native.python.output import BindOutput, write_output
 from tidemill.runtimes.native.state.ring_map import RingMap
 from tidemill.runtimes.native.state.row_map import RowMap
+from tidemill.runtimes.native.state.stage_maps import StageMaps
 from tidemill.runtimes.runtime import FieldsOf
 
 
@@ -113,7 +115,8 @@ class CompiledStage:
     reports.
 
     ``bodies`` are the queries that compute its time partitions, by name, and ``again`` gives the same stage for another
-    runtime.
+    runtime. If it is ``exact``, its functions must run where decimals are; if it ``settles``, something is computed
+    between its triggers and its output.
     """
 
     stage: Stage
@@ -125,14 +128,18 @@ class CompiledStage:
     finish: OutputOperator | None
     combines: dict[str, Callable[..., tuple[Any, ...]]]
     rows: dict[str, list[tuple[int, str, str]]]
-    bodies: Mapping[str, tuple[CompiledStage, ...]] = field(default_factory=dict)
+    bodies: Mapping[str, tuple[CompiledStage, ...]]
+    exact: bool
+    settles: bool
 
-    def empty_maps(self) -> dict[str, RowMap | RingMap]:
+    def empty_maps(self) -> StageMaps:
         """The stage's maps, empty."""
-        return {
-            map_.name: RingMap(map_, zero_entry(map_), self.combines[map_.name]) if map_.values else RowMap()
-            for map_ in self.stage.maps
-        }
+        return StageMaps(
+            {
+                map_.name: RingMap(map_, zero_entry(map_), self.combines[map_.name]) if map_.values else RowMap()
+                for map_ in self.stage.maps
+            }
+        )
 
 
 def source(stage: Stage, fields_of: FieldsOf) -> str:
@@ -165,6 +172,10 @@ class WrittenStage:
         return self.module.text()
 
     @cached_property
+    def _exact(self) -> bool:
+        return may_compute_decimals(self.module.stage)
+
+    @cached_property
     def _code(self) -> CodeType:
         return compile_generated(self.text, self.module.file)
 
@@ -188,6 +199,8 @@ class WrittenStage:
             {map_name: space[name] for map_name, name in self.combines.items()},
             module.rows,
             {name: tuple(stage.bind() for stage in stages) for name, stages in self.bodies.items()},
+            self._exact,
+            isinstance(module.stage.finish, SessionEmission | IterationEmission | TimePartitionEmission),
         )
 
 

@@ -74,6 +74,39 @@ def write_finish(name: str, finish: GroupEmission, map_: Map, known: GlobalNames
     return body
 
 
+def write_changed_rows(name: str, finish: GroupEmission, map_: Map, known: GlobalNames) -> FunctionWriter | None:
+    """The function that gives the changed rows of a map of rows, from what was touched; None if its rows are not made
+    of keys alone.
+
+    Such a row comes where its weight rises above zero, and goes where it falls back; it is made once.
+    """
+    if map_.values or finish.always or finish.multiset_reads or finish.times is not None or WEIGHT in _read(finish):
+        return None
+    names = known.enter()
+    for local in ("touched", "net", "before", "after", "comes", "row"):
+        names.take(local)
+    body = FunctionWriter(f"def {name}(touched):")
+    body.document(f"The rows that come and go with the entries of {map_.name}.")
+    body.write("net = {}")
+    body.write("for key, before, after in touched:")
+    body.depth += 1
+    body.note_row(len(body.lines), map_.name, "key")
+    body.write("comes = after is not None and after > 0")
+    body.write("if comes == (before is not None and before > 0):")
+    body.write("    continue")
+    columns: dict[str, str] = {}
+    _unpack_key(names, body, map_, columns)
+    expressions, told = PythonExpressions(columns, known, names), _simplifier(map_, False)
+    if finish.condition is not None:
+        body.write(f"if {tidy(f'not ({expressions.condition(told(finish.condition))})')}:")
+        body.write("    continue")
+    body.write_row("row =", [tidy(expressions.settled(told(output.scalar))) for output in finish.outputs])
+    body.write("net[row] = net.get(row, 0) + (1 if comes else -1)")
+    body.depth -= 1
+    body.write("return net")
+    return body
+
+
 def _read(finish: GroupEmission) -> set[str]:
     """The columns that the expressions of ``finish`` read."""
     above = [scalar for scalar in (finish.condition, finish.times) if scalar is not None]

@@ -28,7 +28,7 @@ from tidemill.runtimes.native.operators.partitions import PartitionOutput
 from tidemill.runtimes.native.operators.topk import TopKOutput
 from tidemill.runtimes.native.operators.windows import WindowOutput
 from tidemill.runtimes.native.python.function_writer import ModuleWriter, Namespace
-from tidemill.runtimes.native.python.map_entries import write_finish
+from tidemill.runtimes.native.python.map_entries import write_changed_rows, write_finish
 from tidemill.runtimes.native.python.match import MatchWriter
 from tidemill.runtimes.native.python.row_functions import (
     sort_key_width,
@@ -55,7 +55,11 @@ def write_output(module: ModuleWriter, finish: Emission, maps: Mapping[str, Map]
     module.add(name, write_finish(name, finish, maps[finish.source], module.known))
     manner = {"always": finish.always, "repeats": finish.times is not None}
     if not finish.multiset_reads:
-        return lambda space: GroupOutput(finish.source, space[name], **manner)
+        changed = module.known.function("changed_rows")
+        rows = write_changed_rows(changed, finish, maps[finish.source], module.known)
+        if rows is not None:
+            module.add(changed, rows)
+        return lambda space: GroupOutput(finish.source, space[name], space.get(changed), **manner)
     width = len(maps[finish.source].keys)
     places: dict[tuple[str, tuple[SortOrder, ...]], str] = {}
     multisets = [_write_multiset(module, read, maps[read.map], width, places) for read in finish.multiset_reads]

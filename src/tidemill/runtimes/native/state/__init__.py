@@ -3,6 +3,7 @@
 - ``journaled_map``: entries by key, with a journal to emit, store and undo an epoch.
 - ``row_map``: the rows of a relation with their weights.
 - ``ring_map``: groups with a weight and ring values.
+- ``stage_maps``: the maps of a stage, and its triggers prepared for them.
 - ``column_order``: the entries of a map in the order of one of their keys.
 - ``indexes``: observers of a map's entries: hash indexes, array elements, counts of negative entries.
 - ``ordered_sums``: ordered entries with block sums: range sums and seeks in O(sqrt n).

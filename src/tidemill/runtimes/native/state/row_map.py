@@ -47,7 +47,8 @@ class RowMap(JournaledMap[int]):
 
     def add(self, sums: Mapping[Row, int]) -> None:
         """Add the weight of each row of ``sums``."""
-        self.fill(sums)
+        if self._snapshot is not None:
+            self.fill(sums)
         if len(sums) >= BULK_ROWS and not self.journal and 0 not in sums.values() and self._has_none(sums):
             self._extend(sums)
         else:
@@ -105,4 +106,5 @@ class RowMap(JournaledMap[int]):
         """The epoch's net change."""
         if self._came is not None and len(self._came) == len(self.journal):
             return list(self._came.items())
-        return [(row, weight) for row, old, new in self.touched() if (weight := (new or 0) - (old or 0))]
+        get = self.entries.get
+        return [(row, weight) for row, old in self.journal.items() if (weight := get(row, 0) - (old or 0))]

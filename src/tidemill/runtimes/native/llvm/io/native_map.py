@@ -18,6 +18,7 @@ from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, OutOfBudget
 from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.runtimes.native.llvm.codegen.jit import Library
 from tidemill.runtimes.native.llvm.codegen.layout import MapRecord, Status, StructLayout
@@ -111,6 +112,14 @@ class NativeMap:
         self.sweep()
         records = self.make_records(len(self))
         return self._table(records[: self._functions["collect"](self.address, records.ctypes.data)])
+
+    def rows(self, fields: tuple[Field, ...]) -> ChangeSet:
+        """All entries of a map of rows with these columns."""
+        if len(self) > FEW_RECORDS:
+            return ChangeSet.of_arrow(self.entries(), fields)
+        self.sweep()
+        few = self._few.old[: self._functions["collect"](self.address, self._few.addresses[0])]
+        return ChangeSet(fields, pairs=self._reader.stored_rows(few))
 
     @property
     def touches(self) -> int:

@@ -295,9 +295,9 @@ class LlvmStage:
         if self.code.output is not None:
             return self._drain_output(self.code.output)
         output = self._state.maps[self.stage.name]
-        rows = output.entries() if len(output) else None
+        rows = output.rows(self.stage.output) if len(output) else self.nothing
         self._clear(self.stage.name)
-        return self.nothing if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
+        return rows
 
     def _drain_output(self, declared: OutputGlobal) -> ChangeSet:
         return self._output_table(self._state.outputs[declared.place.name])
