@@ -11,6 +11,7 @@ from tidemill.compiler.frontends.sql.expressions.intervals import format_duratio
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
+from tidemill.engine.partitions.beginnings import beginning
 from tidemill.engine.partitions.change_bounds import expiry_of, heads_of
 from tidemill.model.schema import LATE, Partitioning, Table
 
@@ -24,6 +25,8 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
     """
     if view.partitioning is not None:
         yield from _partition_facts(view, view.partitioning)
+    if begins := beginning(catalog, view):
+        yield "begins", begins
     yield from _retention_facts(catalog, positions, view)
 
 
