@@ -346,7 +346,7 @@ def too_many_recursive_rows() -> ArithmeticFault:
 
 
 def _time_partitioned(node: TimePartitioned, around: EvaluationContext) -> ZSet:
-    parts = {feed.name: _by_number(around.rows(feed.rows), numbered=feed.every > 0) for feed in node.feeds}
+    parts = {feed.name: _by_number(around.rows(feed.rows), numbered=feed.every != 0) for feed in node.feeds}
     timed = [feed for feed in node.feeds if feed.every]
     own = {node.own_number(feed, number) for feed in timed for number in parts[feed.name]}
     made = parts[node.name] = {}

@@ -5,6 +5,7 @@
 - ``array_forms``: the one form of arrays inside of values of a type
 - ``schema``: tables and streams as users declare them: fields, keys, constraints, partitioning
 - ``intervals``: intervals as text; ``periods``: periods of time in words
+- ``partition_lengths``: lengths of time partitions, calendar months among them: their numbers and first instants
 - ``clocks``: clocks as relations of one row
 - ``coerce``: outside values to inner values and back, for rows and nested values
 - ``converters``: one converter for each plain type

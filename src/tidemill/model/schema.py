@@ -66,8 +66,8 @@ class ReferentialConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The partitioning of a relation by time: a row is in the partition of ``every`` microseconds that ``column`` falls
-    into.
+    """The partitioning of a relation by time: a row is in the partition of length ``every`` that ``column`` falls into,
+    which is so many microseconds, or calendar months (see ``partition_lengths``).
 
     Partitions are numbered from 1970 on, so those of different lengths agree on where they begin. If the column is
     ``added``, it is the first instant of the partition and not a column of the rows themselves: readers by partitions
@@ -88,7 +88,7 @@ class Partitioning:
     @property
     def is_cut(self) -> bool:
         """True if there are partitions, rather than bounds of late changes alone."""
-        return self.every > 0
+        return self.every != 0
 
     @property
     def head_unit(self) -> int:
@@ -97,7 +97,7 @@ class Partitioning:
         >>> Partitioning("ts", 60, lateness=120).head_unit, Partitioning("ts", 60, lateness=90).head_unit
         (60, 1)
         """
-        whole = self.is_cut and not any((bound or 0) % self.every for bound in (self.lateness, self.retain))
+        whole = self.every > 0 and not any((bound or 0) % self.every for bound in (self.lateness, self.retain))
         return self.every if whole else 1
 
 

@@ -237,7 +237,7 @@ def read_together(stage: Stage) -> dict[str, int]:
         case IterationEmission(source=source, kept=kept):
             return {source: 0, kept: 0}
         case TimePartitionEmission(feeds=feeds, numbers=numbers, kept=kept):
-            return {feed.map: min(feed.every, 1) for feed in feeds} | {numbers: 0, kept: 1}
+            return {feed.map: int(feed.every != 0) for feed in feeds} | {numbers: 0, kept: 1}
         case GroupEmission(source=source, multiset_reads=multiset_reads):
             width = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
             return {read.map: width for read in multiset_reads}

@@ -20,6 +20,7 @@ from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan, TopK, Window
 from tidemill.algebra.text import text_of, text_of_call
+from tidemill.model.partition_lengths import is_calendar
 from tidemill.model.schema import WEIGHT
 from tidemill.program.joingraph import Graph
 from tidemill.program.maps import Map
@@ -287,7 +288,8 @@ def _time_partition_texts(emission: TimePartitionEmission) -> list[str]:
             _headed("the first:", [text_of_program(emission.initialize)]),
             _headed("all others:", [text_of_program(emission.update)]),
         ]
-    length = f"{emission.every / 1_000_000:g} s"
+    every = emission.every
+    length = f"{-every} months" if is_calendar(every) else f"{every / 1_000_000:g} s"
     head = f"partition by partition of {emission.numbers}, each {length} long, {emission.kept} has:"
     return [_headed(head, [*read, *made]), _kept_text(emission)]
 

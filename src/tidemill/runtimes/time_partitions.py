@@ -11,7 +11,12 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
-from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, too_many_partitions
+from tidemill.algebra.relational.time_partitions import (
+    MOST_PARTITIONS,
+    PartitionSlice,
+    last_beginning,
+    too_many_partitions,
+)
 from tidemill.program.stages import TimePartitionEmission
 
 TouchedPartitions = Mapping[str, Set[int]]
@@ -71,7 +76,7 @@ def _require_limit(before: range, now: range, gaps: Collection[tuple[int, int]])
 def partitions_read(emission: TimePartitionEmission, slice_: PartitionSlice, number: int, now: range) -> range:
     """The partitions that a slice reads around partition ``number``, as far as there can be rows in them."""
     every = next((feed.every for feed in emission.feeds if feed.name == slice_.feed), emission.every)
-    low, high = -(-now[0] * emission.every // every), ((now[-1] + 1) * emission.every - 1) // every
+    low, high = -(-now[0] * emission.every // every), last_beginning(now[-1], emission.every, every)
     low = low if slice_.low is None else max(low, slice_.low.at(number))
     high = high if slice_.high is None else min(high, slice_.high.at(number))
     return range(low, high + 1)
@@ -134,7 +139,7 @@ def _looking_back(emission: TimePartitionEmission, before: range, now: range) ->
     elif before and now:
         last = min(before[-1], now[-1])
         for feed in emission.feeds:
-            place = ((last + 1) * emission.every - 1) // feed.every
+            place = last_beginning(last, emission.every, feed.every)
             for slice_ in emission.slices:
                 if slice_.feed == feed.name:
                     yield last + 1, slice_.readers(place)[1]

@@ -1,7 +1,8 @@
 """Relations that are defined by time partitions: each partition from a few others, never from all history.
 
-Time is divided into partitions of equal length, numbered from 1970 on. Relations may have partitions of different
-lengths; number ``n`` of length ``e`` begins ``n * e`` microseconds after 1970, so their boundaries always agree.
+Time is divided into partitions of equal length, numbered from 1970 on: of so many microseconds, or of so many calendar
+months (``model.partition_lengths``). Relations may have partitions of different lengths of one kind, so their
+boundaries agree.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class Subscript:
 class PartitionedInput:
     """A relation that slices are taken from: the first column of ``rows`` is the number of each row's partition.
 
-    A row without a number (its time is NULL) is in no partition. ``every`` is the length of the partitions in
-    microseconds; a feed of length 0 has none: it is read whole, its rows have no number, and it creates no partitions.
+    A row without a number (its time is NULL) is in no partition. ``every`` is the length of the partitions, of
+    the kind of the relation's own; a feed of length 0 has none: it is read whole, its rows have no number, and it
+    creates no partitions.
     """
 
     name: str
@@ -139,6 +141,15 @@ class TimePartitioned(Relation):
     def own_number(self, feed: PartitionedInput, number: int) -> int:
         """The partition of this relation in which partition ``number`` of a feed begins."""
         return number * feed.every // self.every
+
+
+def last_beginning(number: int, every: int, other: int) -> int:
+    """The last partition of length ``other`` that begins before partition ``number`` of length ``every`` ends.
+
+    >>> last_beginning(2, 5, 1), last_beginning(14, 1, 5), last_beginning(1, -3, -1)
+    (14, 2, 5)
+    """
+    return -(-(number + 1) * every // other) - 1
 
 
 def too_many_partitions(first: int, last: int) -> ArithmeticFault:

@@ -133,13 +133,14 @@ def _numbers(node: TimePartitioned) -> Relation:
 
 
 def own_number(every: int, feed: PartitionedInput) -> Scalar:
-    """The partition of ``every`` microseconds in which a partition of ``feed`` begins."""
-    common = gcd(feed.every, every)
+    """The partition of length ``every`` in which a partition of ``feed`` begins."""
+    own, of_feed = abs(every), abs(feed.every)
+    common = gcd(of_feed, own)
     number: Scalar = column(feed.rows.fields[0])
-    if feed.every > common:
-        number = call("multiply", number, Literal(feed.every // common, BIGINT))
-    if every == common:
+    if of_feed > common:
+        number = call("multiply", number, Literal(of_feed // common, BIGINT))
+    if own == common:
         return number
     # DIV rounds towards zero, and partitions before 1970 have negative numbers.
-    over = Literal(every // common, BIGINT)
+    over = Literal(own // common, BIGINT)
     return call("div", call("subtract", number, call("pmod", number, over)), over)

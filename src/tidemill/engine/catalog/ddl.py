@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, format_period
 from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table, UniqueConstraint
 
 __all__ = ["Constraint", "constraint_clause", "constraints_of", "ddl", "options_clause"]
@@ -94,7 +94,7 @@ def _along(cut: Partitioning) -> str:
     bounds = {"LATENESS": cut.lateness, "RETAIN": cut.retain}
     said = [f" {word} {format_duration(length)}" for word, length in bounds.items() if length is not None]
     if cut.is_cut:
-        return "".join([f" PARTITION BY {_quote(cut.column)} EVERY {format_duration(cut.every)}", *said])
+        return "".join([f" PARTITION BY {_quote(cut.column)} EVERY {format_period(cut.every)}", *said])
     return "".join([said[0], f" ON {_quote(cut.column)}", *said[1:]])
 
 

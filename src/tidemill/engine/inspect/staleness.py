@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.staleness_marks import late_since
+from tidemill.model.partition_lengths import DAY, is_calendar, period_number
 from tidemill.model.schema import EPOCH, Table
 from tidemill.model.types import Field
 from tidemill.storage.store import Store
@@ -66,4 +67,5 @@ def _unseen(store: Store, table: Table, since: int) -> Unseen:
     rows = store.read(table.name, fields, since=since)
     epochs = set(np.unique(rows.column(EPOCH).to_numpy()).tolist())
     instants = rows.column(cut.column).drop_null().cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
-    return epochs, set(np.unique(instants // cut.every).tolist())
+    unit = DAY if is_calendar(cut.every) else cut.every
+    return epochs, {period_number(instant * unit, cut.every) for instant in np.unique(instants // unit).tolist()}

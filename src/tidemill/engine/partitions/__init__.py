@@ -5,6 +5,7 @@
 - ``bounds``: LATENESS and RETAIN of a table that is there already
 - ``change_bounds``: the instant from which tables and views can still change
 - ``bounded_state``: when each map of a view forgets, and ``require = 'bounded'``
+- ``beginnings``: views that are created after rows that are gone
 - ``retention``: state and rows behind those bounds are dropped
 - ``listing``: SHOW PARTITIONS
 """

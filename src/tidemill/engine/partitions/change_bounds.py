@@ -10,6 +10,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.lateness import accepted_from, floor_of, head_of, retained_from
 from tidemill.model.errors import Unsupported
+from tidemill.model.partition_lengths import period_floor
 from tidemill.model.schema import Table
 from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.expiry.state import MapExpiry, StateExpiry
@@ -49,8 +50,8 @@ class CatalogExpiry:
         inputs = [self.changeable_from(name) for name in view.inputs]
         partitions_of_own = any(_makes_partitions(stage) for stage in view.full_program.stages)
         if inputs and None not in inputs and not partitions_of_own:
-            low = min(instant for instant in inputs if instant is not None) // cut.every * cut.every
-            self.expiry.bounds[view.name] = {(cut.column,): TimeBound(low)}
+            low = min(instant for instant in inputs if instant is not None)
+            self.expiry.bounds[view.name] = {(cut.column,): TimeBound(period_floor(low, cut.every))}
 
     def add_rows(self) -> None:
         """Add the rows of stages, once all views are added that may look them up."""

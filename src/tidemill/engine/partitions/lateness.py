@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS
 from tidemill.changes.arrow import instants
 from tidemill.changes.changeset import ChangeSet
+from tidemill.model.partition_lengths import longest
 from tidemill.model.schema import Partitioning, Table, late_table, names_of
 from tidemill.program.expiry.entries import number_of
 
@@ -169,7 +170,7 @@ def ahead_from(cut: Partitioning, head: int) -> int:
     10000080
     """
     assert cut.lateness is not None
-    return head * cut.head_unit + (cut.every or cut.lateness) * MOST_PARTITIONS + cut.head_unit
+    return head * cut.head_unit + longest(cut.every or cut.lateness) * MOST_PARTITIONS + cut.head_unit
 
 
 def retained_from(cut: Partitioning, head: int | None, floor: int | None = None) -> int | None:

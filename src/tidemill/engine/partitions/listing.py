@@ -20,6 +20,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import changeable_from, heads_of
 from tidemill.model.errors import Unsupported
+from tidemill.model.partition_lengths import period_start
 from tidemill.model.schema import Partitioning, Table
 from tidemill.model.types import BIGINT, TIMESTAMP
 
@@ -68,7 +69,7 @@ def partitions_of(
 
 
 def _partition(name: str, cut: Partitioning, number: int, rows: int, states: Mapping[str, float]) -> Partition:
-    state = next(state for state, since in states.items() if (number + 1) * cut.every > since)
+    state = next(state for state, since in states.items() if period_start(number + 1, cut.every) > since)
     return Partition(f"{name}_{number}", number, partition_start(number, cut.every), rows, state)
 
 

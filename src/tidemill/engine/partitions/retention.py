@@ -15,6 +15,7 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import CatalogExpiry, expiry_of, heads_of
 from tidemill.engine.partitions.lateness import head_of
+from tidemill.model.partition_lengths import period_floor
 from tidemill.model.schema import Partitioning, Table, names_of
 from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.stages import Stage
@@ -109,7 +110,7 @@ def _rows(catalog: Catalog, heads: Mapping[str, int], known: CatalogExpiry) -> I
     for view in catalog.views.values():
         cut, first = view.partitioning, known.changeable_from(view.name)
         if cut is not None and cut.retain is not None and first is not None:
-            yield _before(view, cut, min(first, _last(catalog, view, heads) - cut.retain))
+            yield _before(view, cut, min(first, period_floor(_last(catalog, view, heads) - cut.retain, cut.every)))
 
 
 def _before(entry: Table | View, cut: Partitioning, instant: int) -> ExpiredEntries:
@@ -121,4 +122,4 @@ def _last(catalog: Catalog, view: View, heads: Mapping[str, int]) -> int:
     assert view.partitioning is not None
     tables = [catalog.late[name] for name in catalog.ancestors(view) if name in heads]
     last = max(heads[table.name] * table.partitioning.head_unit for table in tables if table.partitioning is not None)
-    return last // view.partitioning.every * view.partitioning.every
+    return period_floor(last, view.partitioning.every)

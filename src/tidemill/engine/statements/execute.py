@@ -27,6 +27,7 @@ from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.definitions.stored_statistics import analyze_relations
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.explanation.explain import explanation_of
+from tidemill.engine.partitions.beginnings import beginning_notes
 from tidemill.engine.partitions.late_replay import replay_late_changes
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import about_build, change_build, show_builds, start_build
@@ -101,7 +102,8 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     for note in notes:
         warnings.warn(note, ImplicitCastWarning, stacklevel=4)
     engine.allowed.tell_of(engine.catalog.view(view.name))
-    return Result(message=f"created view {statement.name}", notes=notes)
+    begins = beginning_notes(engine.catalog, engine.store.positions, view)
+    return Result(message=f"created view {statement.name}", notes=(*notes, *begins))
 
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:

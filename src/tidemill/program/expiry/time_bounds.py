@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
+from tidemill.model.partition_lengths import period_number, period_start
 from tidemill.model.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Date, Struct, Type
 from tidemill.program.expiry.entries import number_of
 
@@ -119,17 +120,20 @@ def _moved_bound(scalar: Scalar, known: TimeBounds) -> TimeBound | None:
             moved = 1 - _UNITS[unit.lower()]
         case Call("partition_number", (time, Literal(value=int(every)))):
             bound = bound_of(time, known)
-            return None if bound is None else _divided(bound, every)
+            return None if bound is None else _numbered(bound, every)
         case Call("div", (Call("subtract", (number, Call("pmod", (same, _)))), Literal(value=int(over)))) if (
             number == same
         ):
             bound = bound_of(number, known)
             return None if bound is None else _divided(bound, over)
-        case Call("partition_start" | "multiply", (number, Literal(value=int(every)))) | Call(
+        case Call("partition_start", (number, Literal(value=int(every)))) | Call(
             "partition_time", (_, number, Literal(value=int(every)))
-        ) if every > 0:
+        ):
             bound = bound_of(number, known)
-            return None if bound is None else TimeBound(bound.low * every, bound.nulls)
+            return None if bound is None else _started(bound, every)
+        case Call("multiply", (number, Literal(value=int(times)))) if times > 0:
+            bound = bound_of(number, known)
+            return None if bound is None else TimeBound(bound.low * times, bound.nulls)
         case _:
             return None
     bound = bound_of(time, known)
@@ -144,6 +148,16 @@ def _may_have_time(type_: Type) -> bool:
 
 def _whole_days(bound: TimeBound) -> TimeBound:
     return _divided(bound, DAY)._replace(low=_divided(bound, DAY).low * DAY)
+
+
+def _numbered(bound: TimeBound, every: int) -> TimeBound:
+    """The bound of the number of the partition that a time is in."""
+    return TimeBound(period_number(int(bound.low), every), bound.nulls) if math.isfinite(bound.low) else bound
+
+
+def _started(bound: TimeBound, every: int) -> TimeBound:
+    """The bound of the first instant of the partition with a number."""
+    return TimeBound(period_start(int(bound.low), every), bound.nulls) if math.isfinite(bound.low) else bound
 
 
 def _divided(bound: TimeBound, by: int) -> TimeBound:
@@ -249,9 +263,9 @@ def raise_bound(
         case Call("date_trunc", (Literal(), time)) | Call("trunc", (time, Literal())):
             raise_bound(known, time, bound)
         case Call("partition_number", (time, Literal(value=int(every)))):
-            raise_bound(known, time, TimeBound(bound.low * every))
+            raise_bound(known, time, TimeBound(_started(bound, every).low))
         case Call("partition_start", (number, Literal(value=int(every)))):
-            raise_bound(known, number, _divided(bound, every))
+            raise_bound(known, number, _numbered(bound, every))
         case Call("get_field", (Call("time_window", (time, Literal(value=int(size)), _)), Literal(value=name), _)):
             raise_bound(known, time, bound.later(0 if name == "start" else -size))
         case Call("time_window", (time, Literal(value=int(size)), _)) if rest:

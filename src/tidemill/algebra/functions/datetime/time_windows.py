@@ -2,7 +2,8 @@
 
 Windows of one size begin every ``slide`` microseconds, counted from ``offset`` after 1970. Where they slide by less
 than their size they overlap, and an instant is in several. A *partition* is such a window by its number: partition
-``n`` of ``every`` microseconds begins ``n * every`` after 1970.
+``n`` of ``every`` microseconds begins ``n * every`` after 1970, and of months with a month
+(``model.partition_lengths``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tidemill.algebra.functions.function import Function, never, takes
 from tidemill.algebra.values.casts import microseconds, timestamp_of
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
+from tidemill.model.partition_lengths import period_number, period_start
 from tidemill.model.types import Field
 
 WINDOW = t.Struct((Field("start", t.TIMESTAMP), Field("end", t.TIMESTAMP)))
@@ -58,7 +60,7 @@ def partition_number(instant: datetime, every: int) -> int:
     >>> partition_number(datetime(1970, 1, 1, 0, 7), 60_000_000), partition_number(datetime(1969, 12, 31), 60_000_000)
     (7, -1440)
     """
-    return microseconds(instant) // every
+    return period_number(microseconds(instant), every)
 
 
 @lru_cache(maxsize=1024)
@@ -68,7 +70,7 @@ def partition_start(number: int, every: int) -> datetime:
     >>> str(partition_start(7, 60_000_000))
     '1970-01-01 00:07:00'
     """
-    return timestamp_of(number * every)
+    return timestamp_of(period_start(number, every))
 
 
 def partition_time(instant: datetime | None, number: int, every: int) -> datetime:
@@ -110,12 +112,33 @@ def _spell_window_from(arguments: Any, types: Any, of: Any) -> str:
     return f"IF({start} IS NULL OR {length} IS NULL, NULL, {_window(f'unix_micros({start})', length)})"
 
 
-_NUMBER = "((unix_micros({0}) - pmod(unix_micros({0}), {1})) div {1})"
+_FIXED = "((unix_micros({0}) - pmod(unix_micros({0}), {1})) div {1})"
+_MONTHS = "(year({0}) * 12L + month({0}) - 23641L)"
+_CALENDAR = f"(({_MONTHS} - pmod({_MONTHS}, {{1}})) div {{1}})"
+
+
+def _months_of(every: str) -> str:
+    """The months of a length that is spelled in SQL; empty for microseconds."""
+    length = every.strip("()")
+    return length.removeprefix("-") if length.startswith("-") else ""
+
+
+def _spell_number(arguments: Any, types: Any, of: Any) -> str:
+    instant, every = arguments
+    months = _months_of(every)
+    return _CALENDAR.format(instant, months) if months else _FIXED.format(instant, every)
+
+
+def _spell_start(arguments: Any, types: Any, of: Any) -> str:
+    number, every = arguments
+    if months := _months_of(every):
+        return f"CAST(add_months(DATE'1970-01-01', CAST({number} * {months} AS INT)) AS TIMESTAMP)"
+    return f"timestamp_micros({number} * {every})"
 
 
 def _spell_time(arguments: Any, types: Any, of: Any) -> str:
     instant, number, every = arguments
-    inside = f"coalesce({_NUMBER.format(instant, every)} = {number}, false)"
+    inside = f"coalesce({_spell_number((instant, every), types, of)} = {number}, false)"
     # A text that is no timestamp is Spark's way to say that a value is wrong.
     wrong = f"concat(coalesce(CAST({instant} AS STRING), 'NULL'), ' outside partition ', CAST({number} AS STRING))"
     return f"IF({inside}, {instant}, CAST({wrong} AS TIMESTAMP))"
@@ -143,12 +166,19 @@ TIME_WINDOWS = (
         "",
         spelling=_spell_window_from,
     ),
-    Function("partition_number", takes(t.TIMESTAMP, t.BIGINT, gives=t.BIGINT), partition_number, _NUMBER),
+    Function(
+        "partition_number",
+        takes(t.TIMESTAMP, t.BIGINT, gives=t.BIGINT),
+        partition_number,
+        "",
+        spelling=_spell_number,
+    ),
     Function(
         "partition_start",
         takes(t.BIGINT, t.BIGINT, gives=t.TIMESTAMP),
         partition_start,
-        "timestamp_micros({0} * {1})",
+        "",
+        spelling=_spell_start,
     ),
     Function(
         "partition_time",

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView, PartitionQuery
-from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_final_duration
+from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_final_period
 from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow, read_sliding_window
 from tidemill.compiler.frontends.viewdf.subscripts import (
     PartitionRange,
@@ -52,7 +52,7 @@ def read_definition(cursor: StatementCursor, view: str) -> PartitionedView:
     every = None
     if at_partition_by(cursor):
         cursor.next("PARTITION BY")
-        every = read_final_duration(cursor)
+        every = read_final_period(cursor)
     cursor.expect_end("statement")
     return PartitionedView(view, initialize, update, every)
 

@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
+from tidemill.compiler.frontends.sql.expressions.intervals import (
+    Interval,
+    format_duration,
+    format_period,
+    interval_of,
+    microseconds_of,
+)
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 from tidemill.compiler.frontends.sql.table_references import quoted
@@ -15,7 +21,7 @@ from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.compiler.frontends.text.source import locating_errors
 from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch, Unsupported
 from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
-from tidemill.model.types import DATE, TIMESTAMP, Field
+from tidemill.model.types import DATE, TIMESTAMP, Field, YearMonthInterval
 
 PARTITION_OPTION = "partition_by"
 """The option of a view whose rows fall into partitions by a column: ``ts EVERY 1 MINUTE``."""
@@ -34,7 +40,7 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
         cursor.next("PARTITION BY")
         cut = Partitioning(_time_column(cursor, fields, "a table cannot be partitioned by"), 0)
         cursor.expect("EVERY")
-        cut = replace(cut, every=read_duration(cursor))
+        cut = replace(cut, every=read_period(cursor))
     bounds: dict[str, int] = {}
     for word in ("LATENESS", "RETAIN"):
         if cursor.accept(word):
@@ -50,7 +56,7 @@ def read_view_partitions(cursor: StatementCursor) -> str:
     cursor.next("PARTITION BY")
     column = cursor.column_name()
     cursor.expect("EVERY")
-    every = read_duration(cursor)
+    every = read_period(cursor)
     for word in ("LATENESS", "RETAIN"):
         if cursor.sees(word):
             raise Unsupported(
@@ -68,7 +74,7 @@ def partitions_clause(column: str, every: int) -> str:
     >>> partitions_clause("ts", 60_000_000), partitions_clause("my time", 60_000_000)
     ('ts EVERY 1 MINUTE', '`my time` EVERY 1 MINUTE')
     """
-    return f"{column if column.isidentifier() else quoted(column)} EVERY {format_duration(every)}"
+    return f"{column if column.isidentifier() else quoted(column)} EVERY {format_period(every)}"
 
 
 def view_partitioning(view: str, text: str, fields: Sequence[Field]) -> Partitioning:
@@ -77,7 +83,7 @@ def view_partitioning(view: str, text: str, fields: Sequence[Field]) -> Partitio
     cursor = StatementCursor(source, source.tokens)
     column = _time_column(cursor, fields, "a view cannot be partitioned by")
     cursor.expect("EVERY")
-    return Partitioning(column, read_final_duration(cursor))
+    return Partitioning(column, read_final_period(cursor))
 
 
 def _with_bounds(
@@ -128,21 +134,42 @@ def _require_free(fields: Sequence[Field], place: TextLocation) -> None:
         )
 
 
-def read_final_duration(cursor: StatementCursor) -> int:
-    """``1 MINUTE``, in microseconds, at the end of a statement."""
-    length = read_duration(cursor)
+def read_final_period(cursor: StatementCursor) -> int:
+    """``1 MINUTE`` or ``1 MONTH`` at the end of a statement."""
+    length = read_period(cursor)
     cursor.expect_end("statement")
     return length
+
+
+def read_period(cursor: StatementCursor) -> int:
+    """The length of partitions: ``1 MINUTE``, or calendar months: ``1 QUARTER`` (``model.partition_lengths``)."""
+    place = cursor.place
+    (value, of), quarters = _read_length(cursor)
+    if isinstance(of, YearMonthInterval):
+        return -_positive(value * (3 if quarters else 1), place)
+    return _positive(value, place)
 
 
 def read_duration(cursor: StatementCursor) -> int:
     """``1 MINUTE``, in microseconds."""
     place = cursor.place
+    interval, _ = _read_length(cursor)
+    with locating_errors(place):
+        return _positive(microseconds_of(interval), place)
+
+
+def _read_length(cursor: StatementCursor) -> tuple[Interval, bool]:
+    """A number and a unit; true if the unit was quarters, of which there are as many months."""
+    place = cursor.place
     cursor.accept("INTERVAL")
     count = cursor.next("a length of time, such as 1 MINUTE").text
     unit = cursor.next("a unit of time, such as MINUTE").text
+    quarters = unit.upper() in ("QUARTER", "QUARTERS")
     with locating_errors(place):
-        length = microseconds_of(interval_of(f"{count} {unit}"))
+        return interval_of(f"{count} {'MONTHS' if quarters else unit}"), quarters
+
+
+def _positive(length: int, place: TextLocation) -> int:
     if length <= 0:
         raise ParseError("a duration is positive", where=place, hint="Write for example 1 MINUTE.")
     return length

@@ -27,7 +27,7 @@ from tidemill.algebra.relational.time_partitions import (
     TimePartitioned,
 )
 from tidemill.algebra.values.coercion import common_type
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.frontends.sql.expressions.intervals import format_period
 from tidemill.compiler.frontends.sql.names.projections import all_columns, cast_columns
 from tidemill.compiler.frontends.sql.query.context import NamedRelation
 from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
@@ -37,6 +37,7 @@ from tidemill.compiler.frontends.viewdf.partition_by import TIME_TYPES
 from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow
 from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.partition_lengths import DAY, MONTH, is_calendar, longest
 from tidemill.model.schema import Partitioning, RelationFields
 from tidemill.model.types import BIGINT, TIMESTAMP, Field
 
@@ -73,11 +74,12 @@ def _common_length(definition: PartitionedView, partitionings: Mapping[str, Part
     names |= {table.name.lower() for table in tables}
     lengths = {partitionings[name].every for name in names if name in partitionings}
     if len(lengths) > 1:
+        by_length = sorted(lengths, key=longest)
         raise ParseError(
             f'the length of the partitions of "{definition.view}" is not clear',
             where=definition.update.place,
-            detail=f"It reads partitions of {' and '.join(format_duration(length) for length in sorted(lengths))}.",
-            hint=f"Write PARTITION BY {format_duration(min(lengths))} at the end, or another length.",
+            detail=f"It reads partitions of {' and '.join(map(format_period, by_length))}.",
+            hint=f"Write PARTITION BY {format_period(by_length[0])} at the end, or another length.",
         )
     return lengths.pop() if lengths else 1
 
@@ -171,16 +173,41 @@ class _PartitionReader:
             return PartitionedInput(name, scan, 0)
         columns = dict(zip((f.name for f in self.relations[name]), all_columns(scan), strict=True))
         time = convert(columns[cut.column].scalar, TIMESTAMP)
-        number = Named(PARTITION_NUMBER, call("partition_number", time, Literal(cut.every, BIGINT)))
+        every = self._length(name)
+        number = Named(PARTITION_NUMBER, call("partition_number", time, Literal(every, BIGINT)))
         shown = (columns[f.name] for f in self._shown(name))
-        return PartitionedInput(name, Project(scan, (number, *shown)), cut.every)
+        return PartitionedInput(name, Project(scan, (number, *shown)), every)
+
+    def _length(self, name: str) -> int:
+        """The length by which the view numbers the rows of a relation: that of its partitions.
+
+        A view by months takes the rows of shorter partitions by the month that these are in.
+        """
+        every = self.every if name == self.view else self.partitionings[name].every
+        if is_calendar(every) == is_calendar(self.every):
+            return every
+        if is_calendar(every) or DAY % every:
+            raise Unsupported(
+                f'a view by partitions of {format_period(self.every)} cannot read those of "{name}"',
+                detail=f"They are {format_period(every)} long, and "
+                + ("months differ in length." if is_calendar(every) else "do not end with each month."),
+                hint="A view by months can read partitions of days, or of what a day is made of.",
+            )
+        return MONTH
 
     def _checked(self, read: PartitionRange | SlidingWindow, own: ColumnFields | None) -> PartitionSlice:
         """The slice that a range of partitions, or a window, reads, if it is valid."""
         itself = read.relation == self.view
         if not itself:
             self._check_cut(read)
-        length = self.every if itself else self.partitionings[read.relation].every
+        length = self._length(read.relation)
+        if isinstance(read, PartitionRange) and not itself and length != self.partitionings[read.relation].every:
+            raise Unsupported(
+                f'a subscript of "{read.relation}" cannot say which partitions a month has',
+                where=read.place,
+                detail=f"They are {format_period(self.partitionings[read.relation].every)} long, and months differ.",
+                hint=f"Write {read.relation} [WINDOW {format_period(self.every)}] for the rows of a partition.",
+            )
         partitions = read.to_partition_range(length, self.every) if isinstance(read, SlidingWindow) else read
         if itself:
             self._check_own(partitions, own)
@@ -218,13 +245,13 @@ class _PartitionReader:
         for end in filter(None, (partitions.low, partitions.high)):
             if Fraction(end.times, end.over) != pace:
                 raise Unsupported(
-                    f'a partition of "{self.view}" is {format_duration(self.every)} long, '
+                    f'a partition of "{self.view}" is {format_period(self.every)} long, '
                     f'one of "{partitions.relation}" is '
-                    f"{format_duration(length)}: this subscript does not advance with its partitions",
+                    f"{format_period(length)}: this subscript does not advance with its partitions",
                     where=partitions.place,
                     hint=f"Write {_paced(partitions.relation, pace)}.",
                 )
-        if partitions.high.plus * length >= self.every:
+        if partitions.high.plus >= pace:
             raise Unsupported(
                 f'"{partitions.relation}" is read at later partitions',
                 where=partitions.place,
@@ -243,7 +270,7 @@ class _PartitionReader:
             )
         if name not in self.partitionings:
             return PartitionSlice(name, None, None)
-        pace = Fraction(self.every, self.partitionings[name].every)
+        pace = Fraction(self.every, self._length(name))
         if pace.numerator != 1 and pace.denominator != 1:
             raise Unsupported(
                 f'"{name}" cannot be read without a subscript here',

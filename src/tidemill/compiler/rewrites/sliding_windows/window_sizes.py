@@ -9,6 +9,7 @@ from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import columns_in, walk_all
 from tidemill.compiler.rewrites.sliding_windows.find_window import GroupedWindow, find_window
 from tidemill.compiler.statistics.sizes import TOGETHER, Statistics, WindowSizes
+from tidemill.model.partition_lengths import longest
 
 __all__ = ["window_sizes"]
 
@@ -33,7 +34,7 @@ def _sizes_of(window: GroupedWindow, statistics: Statistics) -> WindowSizes | No
     spans = [statistics.span(table, _bare(name)) for name in columns_in(time)]
     if groups is None or len(spans) != 1 or spans[0] is None:
         return None
-    slide = rows / (spans[0] // window.node.every + 1)
+    slide = rows / (spans[0] // longest(window.node.every) + 1)
     # Rows that fall into groups at random leave some of them out.
     return WindowSizes(slide, groups * (1.0 - (1.0 - 1.0 / groups) ** slide), groups)
 

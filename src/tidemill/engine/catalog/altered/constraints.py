@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.script.definitions.constraints import (
     read_primary_key,
 )
 from tidemill.compiler.frontends.script.definitions.create_table import declaration_of, table_name
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.frontends.sql.expressions.intervals import format_period
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.engine.catalog.altered.table import AlteredTable, Constraint, field_of
@@ -90,7 +90,7 @@ def require_unbound(table: Table, column: str, done: str) -> None:
             bound, hint = _as_bound(constraint), f"{drop} CONSTRAINT {constraint.name} first."
     cut = table.partitioning
     if bound is None and cut is not None and cut.column == column:
-        bound = f"The table is partitioned by it, EVERY {format_duration(cut.every)}."
+        bound = f"The table is partitioned by it, EVERY {format_period(cut.every)}."
         if not cut.is_cut:
             bound = "Late changes of the table are judged by it."
         hint = "Create another table, and INSERT the rows of this one."

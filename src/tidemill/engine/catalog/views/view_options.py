@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.choose_plan import GOALS
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of, microseconds_of
+from tidemill.compiler.frontends.sql.expressions.intervals import format_period, interval_of, microseconds_of
 from tidemill.compiler.frontends.viewdf.partition_by import PARTITION_OPTION, view_partitioning
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.choices import nearest_choice
 from tidemill.model.errors import Unsupported
+from tidemill.model.partition_lengths import is_calendar
 from tidemill.model.schema import Partitioning
 from tidemill.model.types import Field
 
@@ -132,7 +133,7 @@ def partitioning_of(
     if text is not None and made_by is not None:
         raise Unsupported(
             f'view "{name}" cannot have PARTITION BY a column',
-            detail=f"It is made by partitions, EVERY {format_duration(made_by.every)} of {made_by.column}.",
+            detail=f"It is made by partitions, EVERY {format_period(made_by.every)} of {made_by.column}.",
             hint="Leave it out: other views read the partitions of this one as it is.",
         )
     return with_retention(options, name, made_by if text is None else view_partitioning(name, text, fields))
@@ -143,10 +144,10 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
     if "retain" not in options:
         return cut
     length = microseconds_of(interval_of(options["retain"]))
-    if cut is None or length <= 0 or length % cut.every:
+    if cut is None or length <= 0 or (length % cut.every and not is_calendar(cut.every)):
         raise Unsupported(
             f'view "{name}" cannot retain "{options["retain"]}"',
-            detail="It has no partitions." if cut is None else f"Its partitions are {format_duration(cut.every)} long.",
+            detail="It has no partitions." if cut is None else f"Its partitions are {format_period(cut.every)} long.",
             hint="Views with partitions can retain a number of these: retain = '2 days'.",
         )
     return replace(cut, retain=length)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript, TimePartitioned
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.values.casts import timestamp_of
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, format_period
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
+from tidemill.engine.partitions.beginnings import beginning
 from tidemill.engine.partitions.change_bounds import expiry_of, heads_of
 from tidemill.model.schema import LATE, Partitioning, Table
 
@@ -24,11 +25,13 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
     """
     if view.partitioning is not None:
         yield from _partition_facts(view, view.partitioning)
+    if begins := beginning(catalog, view):
+        yield "begins", begins
     yield from _retention_facts(catalog, positions, view)
 
 
 def _partition_facts(view: View, cut: Partitioning) -> Iterator[tuple[str, str]]:
-    yield "partitions", f"of {format_duration(cut.every)}, by {cut.column}"
+    yield "partitions", f"of {format_period(cut.every)}, by {cut.column}"
     if not view.is_made_by_partitions:
         return
     (partitioned,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))

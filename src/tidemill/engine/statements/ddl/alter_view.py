@@ -15,6 +15,7 @@ from tidemill.engine.catalog.views.remote_subplans import ASKED
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.definitions.planning import planned_view
 from tidemill.engine.engine import Engine
+from tidemill.engine.partitions.beginnings import beginning_notes
 from tidemill.engine.results import Result
 from tidemill.engine.statements.builds import start_build
 from tidemill.engine.statements.ddl import named_definitions as named
@@ -43,7 +44,10 @@ def replace_view(engine: Engine, statement: sql.CreateView) -> Result:
     dropped = put_in_place(engine, old.name, partial(_replacing, engine, statement), cascade=statement.cascade)
     engine.allowed.tell_of(engine.catalog.view(old.name))
     told = f"; dropped {', '.join(dropped)}" if dropped else ""
-    notes = () if statement.alters else _lost_options(old, engine.catalog.view(old.name))
+    new = engine.catalog.view(old.name)
+    lost = () if statement.alters else _lost_options(old, new)
+    begins = beginning_notes(engine.catalog, engine.store.positions, new) if new.created > old.created else ()
+    notes = (*lost, *begins)
     return Result(message=f"{'altered' if statement.alters else 'replaced'} view {old.name}{told}", notes=notes)
 
 

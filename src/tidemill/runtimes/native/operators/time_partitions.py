@@ -49,7 +49,7 @@ def make(
     the same rows.
     """
     before, now = _numbers(maps[emission.numbers])
-    changed = {feed.map: _changed(maps[feed.map], numbered=feed.every > 0) for feed in emission.feeds}
+    changed = {feed.map: _changed(maps[feed.map], numbered=feed.every != 0) for feed in emission.feeds}
     touched = {feed.name: changed[feed.map].keys() for feed in emission.feeds}
     groupings = {body.view: grouping_of(body, emission, columns) for body in emission.bodies}
     recompute_partitions(

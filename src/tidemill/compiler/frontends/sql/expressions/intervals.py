@@ -11,6 +11,7 @@ from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_trans
 from tidemill.compiler.frontends.sql.names.data_types import interval_type
 from tidemill.model.errors import ParseError, TypeMismatch
 from tidemill.model.intervals import MICROSECONDS, UNITS, read_fields, read_units, type_of_units
+from tidemill.model.partition_lengths import is_calendar
 from tidemill.model.types import AnsiInterval, DayTimeInterval, YearMonthInterval
 
 DAY = MICROSECONDS["DAY"]
@@ -84,6 +85,18 @@ def microseconds_of(interval: Interval) -> int:
     if isinstance(of, YearMonthInterval):
         raise TypeMismatch("a length of time is no number of months", hint="Months differ in length; use days.")
     return value
+
+
+def format_period(every: int) -> str:
+    """The length of a partition as SQL text: a duration, or a number of months (see ``model.partition_lengths``).
+
+    >>> format_period(60_000_000), format_period(-1), format_period(-3), format_period(-24)
+    ('1 MINUTE', '1 MONTH', '3 MONTHS', '2 YEARS')
+    """
+    if not is_calendar(every):
+        return format_duration(every)
+    count, unit = (-every // 12, "YEAR") if every % 12 == 0 else (-every, "MONTH")
+    return f"{count} {unit}{'' if count == 1 else 'S'}"
 
 
 def format_duration(length: int) -> str:

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from tidemill.algebra.expressions.scalars import Call, Literal
 from tidemill.model import types as t
+from tidemill.model.partition_lengths import is_calendar
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.arithmetic import EmitOperator
@@ -115,11 +116,46 @@ def _itself(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Ou
 
 
 def _partition_number(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
-    (every,) = (argument.value for argument in call.arguments if isinstance(argument, Literal))
-    return Outcome(floor_divided(builder, values[0], every))
+    every = _length(call)
+    if not is_calendar(every):
+        return Outcome(floor_divided(builder, values[0], every))
+    year, month, _ = civil(builder, builder.trunc(floor_divided(builder, values[0], DAY), I32))
+    months = builder.add(builder.mul(year, ir.Constant(I32, 12)), month)
+    since = builder.sub(builder.sext(months, I64), ir.Constant(I64, 1970 * 12 + 1))
+    return Outcome(floor_divided(builder, since, -every))
+
+
+def _length(call: Call) -> int:
+    """The length of partitions that a call has."""
+    *_, length = call.arguments
+    assert isinstance(length, Literal)
+    return int(length.value)
+
+
+def first_day(builder: ir.IRBuilder, month: ir.Value) -> ir.Value:
+    """The first day of a month that is counted from January 1970 on, as days from then; both are i64."""
+
+    def number(value: int) -> ir.Constant:
+        return ir.Constant(I64, value)
+
+    since_march = builder.sub(month, number(2))
+    years = floor_divided(builder, since_march, 12)
+    from_march = builder.sub(since_march, builder.mul(years, number(12)))
+    year = builder.add(years, number(1970))
+    era = floor_divided(builder, year, 400)
+    year_of_era = builder.sub(year, builder.mul(era, number(400)))
+    days = builder.add(builder.mul(era, number(ERA)), builder.mul(year_of_era, number(365)))
+    leaps = builder.sub(builder.udiv(year_of_era, number(4)), builder.udiv(year_of_era, number(100)))
+    fifth = builder.add(builder.mul(from_march, number(153)), number(2))
+    days = builder.add(builder.add(days, leaps), builder.udiv(fifth, number(5)))
+    return builder.sub(days, number(TO_MARCH))
 
 
 def _partition_start(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    every = _length(call)
+    if is_calendar(every):
+        days = first_day(builder, builder.mul(values[0], ir.Constant(I64, -every)))
+        return instant(builder, from_cell(builder.mul(days, ir.Constant(I64, DAY)), t.BIGINT))
     return instant(
         builder, wide_integers.times(builder, from_cell(values[0], t.BIGINT), from_cell(values[1], t.BIGINT))
     )
