@@ -288,7 +288,8 @@ CAPABILITIES = (
         "Aggregates",
         "`ARRAY_AGG`, `COLLECT_LIST`, `COLLECT_SET`",
         "SELECT customer, SORT_ARRAY(COLLECT_LIST(id)) AS ids FROM orders GROUP BY customer",
-        "Spark leaves the order open; here elements ascend. NULLs are left out, unless RESPECT NULLS keeps them.",
+        "Spark leaves the order open; here elements ascend. NULLs are left out, unless RESPECT NULLS keeps them."
+        " [An element of a large array is edited in place](../design/collections.md).",
     ),
     Capability(
         "Aggregates",
@@ -377,7 +378,8 @@ CAPABILITIES = (
         "Nested data",
         "`EXPLODE`, `LATERAL VIEW`, `UNNEST`",
         "SELECT tag, COUNT(*) AS n FROM orders LATERAL VIEW EXPLODE(tags) t AS tag GROUP BY tag",
-        "OUTER keeps rows whose array is empty or NULL.",
+        "OUTER keeps rows whose array is empty or NULL. Of a large array that changes, "
+        "[the elements that stay cancel out](../design/collections.md), without OUTER and positions.",
     ),
     Capability(
         "Nested data",

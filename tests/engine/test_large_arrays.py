@@ -23,6 +23,7 @@ from tidemill.engine.subscriptions.element_changes import ElementChange
 from tidemill.model import array_tree
 from tidemill.model.coerce import coerce_row
 from tidemill.model.errors import TidemillError
+from tidemill.runtimes.native.state.indexes import ElementIndex
 
 TABLES = (
     "parts (id INT PRIMARY KEY, maker STRING, price INT, CHECK (price < 90))",
@@ -304,3 +305,29 @@ def test_a_tree_behaves_as_the_tuple(small: None, random_seed: int) -> None:
         known = array_tree.KnownNodes()
         present = array_tree.mapped(tree, lambda items: tuple(x for x in items if x is not None), known)
         assert tuple(present) == tuple(x for x in plain if x is not None)
+
+
+def test_rows_are_found_by_elements_of_large_arrays(small: None, random_seed: int) -> None:
+    """The index of elements has the rows that a search finds, whatever order rows come and go in."""
+    draw = random.Random(random_seed)
+    for _ in range(40):
+        index, held = ElementIndex(1), dict[Any, int]()
+        for _ in range(60):
+            row = draw.choice(list(held)) if held and draw.random() < 0.5 else None
+            if row is not None and draw.random() < 0.7:
+                index.move(row, held.pop(row), None)
+                if draw.random() < 0.5:
+                    continue
+                place = draw.randrange(len(row[1]) + 1)
+                array = array_tree.spliced(row[1], place, place + draw.randrange(2), (draw.randrange(6),))
+                row = (row[0], array, row[2])
+            elif row is None:
+                elements = [draw.choice([None, *range(6)]) for _ in range(draw.randrange(9))]
+                row = (draw.randrange(3), array_tree.as_array(elements), draw.randrange(2))
+            weight = draw.choice([1, 2, -1])
+            index.move(row, held.get(row), weight)
+            held[row] = weight
+            if draw.random() < 0.3:
+                for element in (None, *range(6)):
+                    found = {row: weight for row, weight in held.items() if element in row[1]}
+                    assert dict(index.holding(element)) == found

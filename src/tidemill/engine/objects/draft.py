@@ -20,7 +20,6 @@ from tidemill.engine.objects.attribute_values import (
     without_element,
 )
 from tidemill.engine.objects.stored_objects import AttributeValues, StoredObjects
-from tidemill.model.array_tree import as_array
 from tidemill.model.classes import Attribute, Collection
 from tidemill.model.errors import BadValue, DanglingReference, UnknownName, Unsupported
 
@@ -126,9 +125,9 @@ class ObjectDraft:
         for other, attribute in list(self.referrers([record])):
             if other.oid == record.oid:
                 continue
-            held = other.values[attribute.name]
-            rest = None if attribute.collection is None else as_array(e for e in held if e != record.oid)
-            other.values[attribute.name] = rest
+            self._drop(other, attribute, record.oid)
+            while attribute.collection is not None and self._holds(other, attribute, record.oid):
+                self._drop(other, attribute, record.oid)
 
     # -- objects ------------------------------------------------------------------------------------------------
 

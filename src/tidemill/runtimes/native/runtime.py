@@ -399,7 +399,7 @@ class NativeRuntime:
         if isinstance(held, OverlaidRelation):
             return [row for row, weight in ZSet.summed(held.holders(position, elements)).items() if weight > 0]
         index = held.elements(position)
-        return list(dict.fromkeys(row for element in elements for row in index.get(element, ())))
+        return list(dict.fromkeys(row for element in elements for row in index.holding(element)))
 
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation``."""

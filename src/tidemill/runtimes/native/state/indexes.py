@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
 from tidemill.changes.zset import Row
+from tidemill.model.array_tree import ArrayTree, splices
 
 _ITEMS: type = type({}.items())
 
@@ -98,14 +99,26 @@ class HashIndex:
 class ElementIndex:
     """Rows by the elements of the array in one of their columns, each row once for each distinct element.
 
+    Elements of large arrays lead to the other columns of their row, and these to the row: so a row that takes the place
+    of one with the same other columns costs what the arrays do not share.
+
     >>> held = ElementIndex(1)
-    >>> held.fill([((1, (7, 7, 8)), 1), ((2, (8,)), 1)]); held.move((1, (7, 7, 8)), 1, None); held.rows
-    {8: {(2, (8,)): 1}}
+    >>> held.fill([((1, (7, 7, 8)), 1), ((2, (8,)), 1)]); held.move((1, (7, 7, 8)), 1, None)
+    >>> held.holding(8), held.holding(7)
+    ({(2, (8,)): 1}, {})
     """
 
     def __init__(self, position: int) -> None:
-        self.rows: dict[Any, dict[Row, Any]] = {}
+        self._rows: dict[Any, dict[Row, Any]] = {}
         self._position = position
+        self._large: dict[Row, tuple[Row, Any]] = {}
+        """Rows with large arrays and their entries by their other columns; one that has left has no entry."""
+        self._left: set[Row] = set()
+        """The other columns of rows that have left, while their elements are still counted."""
+        self._counts: dict[Any, dict[Row, int]] = {}
+        """How often elements are in the arrays of ``_large``."""
+        self._others: set[Row] = set()
+        """Rows with large arrays that are not there, because another one has the same other columns."""
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
         """Add rows that are new."""
@@ -114,13 +127,61 @@ class ElementIndex:
 
     def move(self, row: Row, old: Any, new: Any) -> None:
         """Change or remove the entry of ``row``."""
+        if isinstance(row[self._position], ArrayTree) and self._moves_large(row, new):
+            return
         for element in set(row[self._position] or ()):
             if new:
-                self.rows.setdefault(element, {})[row] = new
-            elif element in self.rows:
-                self.rows[element].pop(row, None)
-                if not self.rows[element]:
-                    del self.rows[element]
+                self._rows.setdefault(element, {})[row] = new
+            elif element in self._rows:
+                self._rows[element].pop(row, None)
+                if not self._rows[element]:
+                    del self._rows[element]
+
+    def holding(self, element: Any) -> Mapping[Row, Any]:
+        """The rows with an element, and their entries."""
+        for other in self._left:
+            self._count(other, self._large.pop(other)[0][self._position], -1)
+        self._left.clear()
+        found = self._rows.get(element, {})
+        large = [self._large[other] for other in self._counts.get(element, ())]
+        return {**found, **dict(large)} if large else found
+
+    def _moves_large(self, row: Row, new: Any) -> bool:
+        """True if a row with a large array is the one that is known by its other columns, or becomes it."""
+        place = self._position
+        other = row[:place] + row[place + 1 :]
+        known, entry = self._large.get(other, (None, None))
+        if row in self._others:
+            if not new:
+                self._others.discard(row)
+            return False
+        if not new:
+            if known is None or known != row:
+                return False
+            self._large[other] = row, None
+            self._left.add(other)
+            return True
+        if known is None:
+            self._count(other, row[place], 1)
+        elif entry is None or known == row:
+            for splice in splices(known[place], row[place]):
+                self._count(other, splice.new, 1)
+                self._count(other, splice.old, -1)
+        else:
+            self._others.add(row)
+            return False
+        self._large[other] = row, new
+        self._left.discard(other)
+        return True
+
+    def _count(self, other: Row, elements: Iterable[Any], sign: int) -> None:
+        for element in elements:
+            counts = self._counts.setdefault(element, {})
+            counts[other] = counts.get(other, 0) + sign
+            if not counts[other]:
+                del counts[other]
+                if not counts:
+                    del self._counts[element]
 
 
 class LeadingColumnIndex:

@@ -148,7 +148,7 @@ class OverlaidRelation:
         changed = self.since.elements(position)
         return [
             *self._snapshot.holders(position, elements),
-            *{row: weight for element in elements for row, weight in changed.get(element, {}).items()}.items(),
+            *{row: weight for element in elements for row, weight in changed.holding(element).items()}.items(),
         ]
 
     def pairs(self) -> list[tuple[Row, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tidemill.changes.zset import Row, WeightedRow
 from tidemill.runtimes.native.state.indexes import ElementIndex
@@ -98,9 +97,9 @@ class RowMap(JournaledMap[int]):
             if weight and self.entries.get(row) != weight:
                 self.set(row, weight)
 
-    def elements(self, position: int) -> Mapping[Any, Mapping[Row, int]]:
+    def elements(self, position: int) -> ElementIndex:
         """The rows by the elements of their array at ``position``."""
-        return self.states(("elements", position), lambda: ElementIndex(position)).rows
+        return self.states(("elements", position), lambda: ElementIndex(position))
 
     def changes(self) -> list[tuple[Row, int]]:
         """The epoch's net change."""
