@@ -114,7 +114,8 @@ def replace_often(place: Path | str, seed: int, steps: int, backend: str = "pyth
         wh.sql(READERS)
         shape, bound, query = QUERIES[0], FILTERS[0], QUERIES[0].format(FILTERS[0])
         for turn in range(steps):
-            if query.startswith("SELECT k, n") and "UNION" not in query and chance.random() < 0.3:  # a column that is made of others
+            # Now and then a column that is made of others.
+            if query.startswith("SELECT k, n") and "UNION" not in query and chance.random() < 0.3:
                 query = query.replace("SELECT k, n", f"SELECT k, n, n * 2 - k AS m{turn}", 1)
             else:
                 shape = shape if chance.random() < 0.3 else chance.choice(QUERIES)
