@@ -11,7 +11,7 @@ from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.supported_syntax import PART_NODES, SUPPORTED_ARGUMENTS
 from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated, mark_translated, prepare_tree
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments, refuse_untranslated
-from tidemill.compiler.frontends.sql.query.from_clause import FROM_ITEM_RULES
+from tidemill.compiler.frontends.sql.query.from_items.from_clause import FROM_ITEM_RULES
 from tidemill.compiler.frontends.sql.query.translator import QUERY_RULES
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import parse, translate

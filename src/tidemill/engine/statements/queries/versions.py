@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
-from tidemill.compiler.frontends.sql.query.versions import LakeVersion, TableVersion, take_versions
+from tidemill.compiler.frontends.sql.query.from_items.versions import LakeVersion, TableVersion, take_versions
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.reading.reader import require_epoch
 from tidemill.engine.remote.lake_versions import epoch_of_versions

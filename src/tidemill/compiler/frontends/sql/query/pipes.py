@@ -24,11 +24,11 @@ from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsuppor
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.context import FromItem, NamedRelation, QueryContext
-from tidemill.compiler.frontends.sql.query.from_clause import from_from, from_item, join_items
+from tidemill.compiler.frontends.sql.query.from_items.from_clause import from_from, from_item, join_items
+from tidemill.compiler.frontends.sql.query.from_items.samples import from_sample
 from tidemill.compiler.frontends.sql.query.limit import apply_limit, limit_of, offset_of
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder, OrderedQuery, column_order
 from tidemill.compiler.frontends.sql.query.pivot import with_pivots
-from tidemill.compiler.frontends.sql.query.samples import from_sample
 from tidemill.compiler.frontends.sql.query.select import Selection
 from tidemill.compiler.frontends.sql.query.set_operations import from_set_operation
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name

@@ -22,7 +22,8 @@ from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.patterns.pattern_clause import from_pattern, pattern_of
 from tidemill.compiler.frontends.sql.query.common_tables import check_tables, with_common_tables
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
-from tidemill.compiler.frontends.sql.query.from_clause import from_from, from_from_where
+from tidemill.compiler.frontends.sql.query.from_items.from_clause import from_from, from_from_where
+from tidemill.compiler.frontends.sql.query.from_items.values import constant_rows
 from tidemill.compiler.frontends.sql.query.limit import apply_limit, has_order_or_limit, limit_of, offset_of
 from tidemill.compiler.frontends.sql.query.order_by import (
     MODIFIERS,
@@ -36,7 +37,6 @@ from tidemill.compiler.frontends.sql.query.pipes import from_piped, ordered_pipe
 from tidemill.compiler.frontends.sql.query.recursion import limited_recursion
 from tidemill.compiler.frontends.sql.query.select import Selection
 from tidemill.compiler.frontends.sql.query.set_operations import from_set_operation
-from tidemill.compiler.frontends.sql.query.values import constant_rows
 from tidemill.compiler.frontends.sql.windows.session_windows import session_windows_of
 from tidemill.compiler.frontends.sql.windows.time_windows import with_time_windows
 from tidemill.model.errors import ParseError

@@ -12,7 +12,7 @@ from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
-from tidemill.compiler.frontends.sql.query.window_table_functions import WINDOWING, from_windowing_function
+from tidemill.compiler.frontends.sql.query.from_items.window_table_functions import WINDOWING, from_windowing_function
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, Field
 

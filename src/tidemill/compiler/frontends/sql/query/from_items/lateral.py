@@ -21,8 +21,8 @@ from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_trans
 from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromItem, QueryContext
-from tidemill.compiler.frontends.sql.query.joins import is_true, join_condition, seen_in
-from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
+from tidemill.compiler.frontends.sql.query.from_items.table_functions import called_function, from_table_function
+from tidemill.compiler.frontends.sql.query.joins.join import is_true, join_condition, seen_in
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.compiler.rewrites.subqueries.dependent_joins import (
     lateral_join,

@@ -19,9 +19,9 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.compiler.frontends.sql.grammar.table_grammar import AS_OF
-from tidemill.compiler.frontends.sql.query.asof_joins import AsofCondition, closest_join
 from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext
-from tidemill.compiler.frontends.sql.query.joins import JOIN_KINDS, is_true
+from tidemill.compiler.frontends.sql.query.joins.asof_join import AsofCondition, closest_join
+from tidemill.compiler.frontends.sql.query.joins.join import JOIN_KINDS, is_true
 from tidemill.model.errors import TextLocation, TypeMismatch, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import DATE, TIMESTAMP, TIMESTAMP_NTZ

@@ -27,7 +27,7 @@ from tidemill.algebra.relational.windows import WindowCall
 from tidemill.compiler.frontends.sql.grammar.table_grammar import MATCH_CONDITION
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext
-from tidemill.compiler.frontends.sql.query.joins import PRESERVED_SIDES, filtered_join, joined
+from tidemill.compiler.frontends.sql.query.joins.join import PRESERVED_SIDES, filtered_join, joined
 from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
 from tidemill.model.types import INT
 

@@ -22,14 +22,14 @@ from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsuppor
 from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.patterns.match_recognize import from_match_recognize
 from tidemill.compiler.frontends.sql.patterns.pattern_clause import refuse_misplaced_pattern
-from tidemill.compiler.frontends.sql.query.asof_joins import ASOF, from_asof_join
 from tidemill.compiler.frontends.sql.query.context import ONE_EMPTY_ROW, FromItem, NamedRelation, QueryContext
-from tidemill.compiler.frontends.sql.query.joins import from_join
-from tidemill.compiler.frontends.sql.query.lateral import from_lateral, from_lateral_join, is_lateral
+from tidemill.compiler.frontends.sql.query.from_items.lateral import from_lateral, from_lateral_join, is_lateral
+from tidemill.compiler.frontends.sql.query.from_items.samples import from_sample
+from tidemill.compiler.frontends.sql.query.from_items.table_functions import called_function, from_table_function
+from tidemill.compiler.frontends.sql.query.joins.asof_join import ASOF, from_asof_join
+from tidemill.compiler.frontends.sql.query.joins.join import from_join
+from tidemill.compiler.frontends.sql.query.joins.temporal_join import from_temporal_join
 from tidemill.compiler.frontends.sql.query.pivot import with_pivots
-from tidemill.compiler.frontends.sql.query.samples import from_sample
-from tidemill.compiler.frontends.sql.query.table_functions import called_function, from_table_function
-from tidemill.compiler.frontends.sql.query.temporal_joins import from_temporal_join
 from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.clocks import is_clock
 from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
