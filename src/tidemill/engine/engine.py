@@ -215,7 +215,7 @@ class Engine:
 
     @property
     def rights(self) -> Rights:
-        """What the session may do that this thread works for."""
+        """Rights of the session that this thread works for."""
         return self.allowed.rights
 
     def run_in(self, session: SessionState | None, work: Callable[[], T]) -> T:

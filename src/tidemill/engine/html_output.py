@@ -59,7 +59,7 @@ class Explanation(str):
         return "" if self._picture is None else self._picture()
 
     def parts(self) -> dict[str, Any]:
-        """What the text says, as dictionaries and lists for programs."""
+        """The content of the text as dictionaries and lists, for programs."""
         return {} if self._parts is None else self._parts()
 
     def _repr_html_(self) -> str:

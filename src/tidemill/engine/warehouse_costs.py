@@ -37,7 +37,7 @@ class WarehouseCosts:
         return activity_of(self._engine)
 
     def forecast(self) -> list[ViewForecast]:
-        """What the next minute of maintenance is expected to cost, by view, from the last minutes of the log."""
+        """Expected cost of the next minute of maintenance, by view, from the last minutes of the log."""
         return forecast_of(self._engine)
 
     def troubles(self) -> dict[str, Trouble]:

@@ -336,7 +336,7 @@ def _cut(node: _Node, start: int, stop: int) -> _Node | None:
 # -------------------------------------------------------------------------------------------------------- applications
 
 KnownNodes: TypeAlias = WeakKeyDictionary[Any, Any]
-"""What a function has given for nodes of trees, as long as they are there."""
+"""Results of a function for nodes of trees, kept as long as the nodes are."""
 
 KNOWN_NODES = "_known_nodes"
 """The global of generated code that keeps what its lambdas have given, by their code."""
@@ -398,7 +398,7 @@ def _bounds(node: _Node, key: Callable[[Any], Any], bounds: Bounds) -> tuple[Any
 
 
 def splices(old: ArrayValue, new: ArrayValue) -> list[Splice]:
-    """What to replace in ``old`` to get ``new``, in order, by the nodes that they do not share.
+    """Replacements that turn ``old`` into ``new``, in order, found by the nodes that they do not share.
 
     >>> splices((1, 2, 3, 4), (1, 3, 4)), splices((1,), (1,))
     ([Splice(at=1, old=(2,), new=())], [])

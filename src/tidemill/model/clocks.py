@@ -14,7 +14,7 @@ from tidemill.model.schema import Table
 from tidemill.model.types import TIMESTAMP, Field
 
 CLOCK_PREFIX = "clock@"
-"""What the name of every clock's relation begins with."""
+"""Prefix of the name of every clock's relation."""
 
 WALL = "wall"
 """The clock that follows the machine's time."""

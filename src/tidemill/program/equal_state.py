@@ -63,7 +63,7 @@ def has_equal_columns(old: Program, new: Program, names: Sequence[str]) -> bool:
 
 
 def _shown(stage: Stage, names: Sequence[str], same: frozenset[str]) -> GroupEmission | None:
-    """What some columns of groups are made of; None if that is more than maps that are the ``same``."""
+    """Emission of some columns of groups; None if it reads more than maps that are the ``same``."""
     finish = stage.finish
     assert isinstance(finish, GroupEmission)
     found = {output.name: output for output in finish.outputs}

@@ -36,7 +36,7 @@ class _JointCommit:
 
 
 class FolderCommits:
-    """What is committed (``now``), the snapshots that readers hold, and the writer, unless the folder is read-only."""
+    """The committed state (``now``), the snapshots that readers hold, and the writer unless it is read-only."""
 
     def __init__(self, layout: Layout, now: CommittedState, writer: FolderWriter | None) -> None:
         self._committed = now

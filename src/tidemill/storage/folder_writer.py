@@ -386,7 +386,7 @@ class FolderWriter:
         return dict(zip(files, self._together(write, list(files)), strict=True))
 
     def _together(self, work: Callable[[K], T], items: Sequence[K]) -> Sequence[T]:
-        """What ``work`` makes of each item; of several, at the same time, since it waits for the disk."""
+        """Results of ``work`` for each item; for several, at the same time, since it waits for the disk."""
         if len(items) < FEW_FILES:
             return [work(item) for item in items]
         if self._threads is None:

@@ -1,4 +1,4 @@
-"""What the statistics of a Parquet file say of its row groups: which may have some values, and which have but one."""
+"""Statistics of the row groups of a Parquet file: which may have some values, and which have but one."""
 
 from __future__ import annotations
 

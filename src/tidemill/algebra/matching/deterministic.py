@@ -156,7 +156,7 @@ class _EdgeConditions:
         return _decided(substitute(self._conditions[variable], values))
 
     def _value(self, navigation: Navigation, before: str | None, variable: str) -> Scalar:
-        """What a navigation reads where the row before was taken for ``before``, and this one for ``variable``."""
+        """Value of a navigation where the row before was taken for ``before``, and this one for ``variable``."""
         counts_own = navigation.counts_rows and navigation.variables == (variable,) and not navigation.earlier
         if counts_own and (first := self._is_first(before, variable)) is not None:
             return ONE if first else MORE

@@ -162,7 +162,7 @@ def _reached(clock: Scalar, bound: Scalar, closed: bool, now: str) -> Scalar:
 
 
 def _inverse(clock: Scalar, bound: Scalar, closed: bool, now: str) -> tuple[Scalar, Scalar, bool]:
-    """What is below the outermost function of ``clock``, and the bound that it reaches when the function does."""
+    """Argument of the outermost function of ``clock``, and the bound that it reaches when the function does."""
     match clock:
         case Cast(inner, t.Date()) if isinstance(inner.type, t.Timestamp):
             day = _days_later(bound, 1) if closed else bound

@@ -1,4 +1,4 @@
-"""What a session may read and change: its rights, and rows as it may see them.
+"""Rights of sessions to read and change relations, and rows as a session may see them.
 
 - ``rights``: the rights of a session, by its roles and what was granted
 - ``row_conditions``: the rows for which the condition of a grant is true

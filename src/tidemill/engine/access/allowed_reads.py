@@ -33,7 +33,7 @@ __all__ = ["AllowedReads"]
 
 
 class AllowedReads:
-    """What the session of a thread reads; the owner's reads are those of the ``reader``.
+    """Reads of the session of a thread; the owner's reads are those of the ``reader``.
 
     ``contents`` and ``answer`` are those that everything else goes through.
     """

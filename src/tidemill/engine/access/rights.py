@@ -25,7 +25,7 @@ OWNER, WRITER, READER = "owner", "writer", "reader"
 
 @dataclass(frozen=True)
 class Rights:
-    """What a session may do with each table and view of a ``catalog``."""
+    """Rights of a session to each table and view of a ``catalog``."""
 
     catalog: Catalog
     is_owner: bool

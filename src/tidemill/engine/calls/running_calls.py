@@ -47,7 +47,7 @@ class RunningCalls:
 
     @property
     def owner(self) -> object:
-        """What a transaction of this thread belongs to: its session, or in the default session the thread itself."""
+        """Owner of a transaction of this thread: its session, or in the default session the thread itself."""
         call = self.by_thread.get(get_ident())
         return threading.current_thread() if call is None else call.session
 

@@ -1,4 +1,4 @@
-"""What belongs to one session of a warehouse, whichever thread works for it."""
+"""State of one session of a warehouse, whichever thread works for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SessionState:
         self.closed = False
         self.lock = threading.RLock()
         self.rights: object = None
-        """What it may do, by the grants of some catalog; see ``engine.access``."""
+        """Its rights by the grants of some catalog; see ``engine.access``."""
         self.definitions = NamedDefinitions()
         """Temporary views and functions, and variables."""
         self.variable_defaults: dict[str, Literal] = {}

@@ -191,7 +191,7 @@ def _readers_of_dropped(
 
 
 def _rewrite_readers(catalog: Catalog, altered: AlteredTable) -> None:
-    """What refers to an altered table, with its new columns."""
+    """Rewrite definitions that refer to an altered table, with its new columns."""
     name, renamed = altered.table.name, altered.renamed
     for view in catalog.readers(name):
         catalog.update_view(_seeing(view, [altered]))

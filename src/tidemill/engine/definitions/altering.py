@@ -1,4 +1,4 @@
-"""What all alterations have in common: what does not allow them, and a commit that views are then rebuilt after.
+"""Common steps of alterations: the checks that refuse them, and a commit that views are then rebuilt after.
 
 Every view is compiled again. Until those whose program is another one are rebuilt they are marked as outdated, so that
 a process that dies on the way leaves a warehouse that rebuilds them when it is opened.

@@ -172,5 +172,5 @@ class OptionChanges:
 
 
 def _way(view: View) -> tuple[object, ...]:
-    """What views must have in common to share stages."""
+    """Properties that views must have in common to share stages."""
     return view.refresh.deferred, view.refresh.scheduled, view.quarantines, view.runtime_needs.option, view.forgets

@@ -24,9 +24,9 @@ class JointEpoch:
         self.number = number
         self.thread = get_ident()
         self.done: list[EpochWork] = []
-        """What the refresh log is told of them."""
+        """Entries about them for the refresh log."""
         self.after: list[Callable[[], None]] = []
-        """What follows once the commit is visible."""
+        """Actions to run once the commit is visible."""
         self._changes: dict[str, ChangeSet] = {}
         self._unlisted: set[str] = set()
         self._dropped: set[str] = set()

@@ -91,7 +91,7 @@ class WarehouseStatus:
 
 @dataclass(frozen=True)
 class Activity:
-    """What has been done since the warehouse was opened: totals of all epochs and of each view, by table its changed
+    """Activity since the warehouse was opened: totals of all epochs and of each view, by table its changed
     rows, and how long the epochs of this process took.
     """
 

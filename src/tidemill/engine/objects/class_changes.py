@@ -114,7 +114,7 @@ def _altered(
 
 
 def _step(cls: str, was: Attribute, now: Attribute) -> Alteration | None:
-    """What is done to the column of an attribute that stays; most often nothing."""
+    """Alteration of the column of an attribute that stays; most often none."""
     # A relationship without its other end is a plain reference, and refers to what it did.
     same = (was.target, was.collection) == (now.target, now.collection) and now.inverse in (was.inverse, None)
     if not same or (was.collection is not None and was.type != now.type) or not is_wider(was.field, now.field):

@@ -21,7 +21,7 @@ __all__ = ["beginning", "beginning_notes"]
 
 
 def beginning(catalog: Catalog, view: View) -> str:
-    """What a view lacks of its inputs, in words; empty if it began with their first rows."""
+    """Rows of its inputs that a view lacks, in words; empty if it began with their first rows."""
     if view.created == 0:
         return ""
     gone = [f"rows of {table.name} that {_how(table)}" for table in _unkept(catalog, view)]

@@ -56,14 +56,14 @@ def map_notes(catalog: Catalog, view: View) -> list[MapNote]:
 
 
 def _at(catalog: Catalog, view: View, now: int) -> list[MapExpiry]:
-    """What is known of the state of a view if all heads are at an instant."""
+    """Expiry of the state of a view if all heads are at an instant."""
     units = {name: table.partitioning.head_unit for name, table in catalog.late.items() if table.partitioning}
     found = expiry_of(catalog, {}, {name: now // unit for name, unit in units.items()}, new=view)
     return found.maps.get(view.name, [])
 
 
 def _moving(one: MapExpiry, later: MapExpiry, now: int) -> MapExpiry:
-    """What is known of a map, with a bound that counts from the heads on. One that does not move with them is none."""
+    """Expiry of a map, with a bound that counts from the heads on. One that does not move with them is none."""
     if one.entries is None or later.entries is None:
         return one
     if one.entries.below == later.entries.below:

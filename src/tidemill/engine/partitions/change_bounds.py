@@ -22,12 +22,12 @@ __all__ = ["CatalogExpiry", "changeable_from", "expiry_of", "forgetful_views", "
 
 @dataclass
 class CatalogExpiry:
-    """What is known of the state of all views: of each map, and from when on tables and views can change."""
+    """Expiry of the state of all views: of each map, and from when on tables and views can change."""
 
     catalog: Catalog
     expiry: StateExpiry
     maps: dict[str, list[MapExpiry]] = field(default_factory=dict)
-    """What is known of the maps of each view whose state can expire, and of the rows of its stages but the last."""
+    """Expiry of the maps of each view whose state can expire, and of the rows of its stages but the last."""
 
     def add(self, view: View) -> None:
         """Add a view whose inputs are added.
@@ -81,7 +81,7 @@ def expiry_of(
     by_replay: bool = True,
     new: View | None = None,
 ) -> CatalogExpiry:
-    """What is known of the state of all views, with these heads of tables; ``new`` is one that is not there yet.
+    """Expiry of the state of all views, with these heads of tables; ``new`` is a view that is not there yet.
 
     With ``by_replay`` changes by replayed late changes are included.
     """

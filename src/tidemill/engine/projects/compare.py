@@ -102,7 +102,7 @@ def _changes(old: Table, new: Table) -> Iterator[tuple[change.TableChange, str]]
 
 
 def _changed_bounds(old: Partitioning, new: Partitioning) -> Iterator[tuple[change.TableChange, str]]:
-    """What is retained needs LATENESS, so that comes before RETAIN and goes after it."""
+    """Changes of LATENESS and RETAIN, in order: RETAIN needs LATENESS, so that comes before it and goes after it."""
     if old.retain != new.retain and new.retain is None:
         yield change.SetBound("RETAIN", None), "has no RETAIN"
     if old.lateness != new.lateness:

@@ -105,7 +105,7 @@ def deploy(
 
 @public_function
 def promote(warehouse: str | Path, stage: str, *, runtime: str = "auto") -> DeployReport:
-    """Let the views of a stage take the place of the present ones, as one epoch; readers get the difference."""
+    """Put the views of a stage in the place of the present ones, as one epoch; readers get the difference."""
     with open_warehouse(warehouse, runtime=runtime) as wh:
         made = promote_stage(wh._engine, stage, execute)
         return DeployReport(made, tuple(step.name for step in made.steps), wh.epoch)

@@ -240,7 +240,7 @@ class ProjectPlan:
         return self._replaced(old, step, statement)
 
     def _cause(self, words: frozenset[str] | set[str]) -> str:
-        """What a definition with these words uses that has changed; empty if nothing has."""
+        """Changed relations that a definition with these words uses, as a reason; empty if there are none."""
         used = [name for name in self.changed if name in words]
         return f"it reads {', '.join(used)}" if used else ""
 

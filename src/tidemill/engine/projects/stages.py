@@ -82,7 +82,7 @@ def make_stage(
 
 
 def promote_stage(engine: Engine, name: str, execute: Execute) -> DeployPlan:
-    """Let the views of a stage take the place of the present ones; returns what that has changed."""
+    """Put the views of a stage in the place of the present ones, and return the changes."""
     stage = _stage(engine, name)
     project = {one.name: one for one in _project_of(stage)}
     with engine.definitions.joint():

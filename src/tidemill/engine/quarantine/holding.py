@@ -94,7 +94,7 @@ class Holding:
         return ChangeSet.of(pairs, whole.fields) if pairs else None
 
     def _part(self, stage: str, relation: str, passed: ZSet, *, is_part: bool) -> list[tuple[Row, int]]:
-        """What a stage is shown of a change, which comes as a whole, or its deletes and then its inserts."""
+        """Rows of a change for a stage, which gets the whole change, or its deletes and then its inserts."""
         again = (stage, relation) in self._served
         self._served.add((stage, relation))
         if not is_part:

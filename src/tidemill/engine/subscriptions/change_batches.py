@@ -71,7 +71,7 @@ class ChangeBatch:
 
     @cached_property
     def elements(self) -> list[ElementChange]:
-        """What has changed inside of the updated rows: values, and elements of arrays that were inserted or removed.
+        """Changes inside of the updated rows: values, and elements of arrays that were inserted or removed.
 
         The other elements are not looked at, and no rows are built.
         """

@@ -1,4 +1,4 @@
-"""What has changed inside of a row: of structs the members, of arrays the elements."""
+"""Changes inside of a row: of structs the members, of arrays the elements."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ class RefreshRecorder:
             self._untold += entries
 
     def totals(self) -> dict[str | None, RefreshTotals]:
-        """What each view has cost since the warehouse was opened, and under None all epochs; nothing is written."""
+        """Costs of each view since the warehouse was opened, and under None of all epochs; nothing is written."""
         with self._lock:
             if not self._writes:
                 self._take_in_log()

@@ -48,7 +48,7 @@ class Access:
 
 
 def accesses_of(stage: Stage, known: Mapping[str, TimeBounds]) -> Iterator[Access]:
-    """What the triggers of a stage touch, if the changes of its inputs have the bounds ``known``."""
+    """Accesses of the triggers of a stage, if the changes of its inputs have the bounds ``known``."""
     keys = {map_.name: map_.keys for map_ in stage.maps} | {stage.name: stage.output}
     for trigger in stage.triggers:
         for add in trigger.statements:

@@ -57,7 +57,7 @@ class Obstacle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MapExpiry:
-    """What is known of a map: its expired entries, or the obstacle. With neither no entry has a time but NULL."""
+    """Expiry of a map: its expired entries, or the obstacle. With neither no entry has a time but NULL."""
 
     stage: Stage
     map: Map
@@ -83,7 +83,7 @@ class StateExpiry:
     _stages: list[Stage] = field(default_factory=list)
 
     def maps_of(self, program: Program) -> list[MapExpiry]:
-        """What is known of each map of a view; adds the bounds of its stages."""
+        """Expiry of each map of a view; adds the bounds of its stages."""
         return [found for stage in program.stages for found in self._of_stage(stage, program)]
 
     def add_unbounded(self, program: Program) -> None:
@@ -92,7 +92,7 @@ class StateExpiry:
             self._ignore(stage)
 
     def rows(self) -> Iterator[MapExpiry]:
-        """What is known of the rows of stages but the last of each view, once all of their readers are added."""
+        """Expiry of the rows of stages but the last of each view, once all of their readers are added."""
         for stage in self._stages:
             rows = Map(stage.name, stage.output)
             own = Access(stage.name, stage.name, self.bounds.get(stage.name, {}), adds=True)

@@ -17,7 +17,7 @@ _RUNNING: dict[int, list[duckdb.DuckDBPyConnection]] = {}
 
 @contextmanager
 def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let other threads end what this thread runs on a connection."""
+    """Allow other threads to end what this thread runs on a connection."""
     mine = _RUNNING.setdefault(get_ident(), [])
     mine.append(connection)
     try:

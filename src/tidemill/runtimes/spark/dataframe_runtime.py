@@ -357,7 +357,7 @@ class DataFrameRuntime(StateInStore):
         return self._frames.state(source.relation, fields_read(source))
 
     def _whole(self, stage: Stage, add: Add) -> str:
-        """What a statement adds that reads the contents of relations alone."""
+        """Query of the rows that a statement adds which reads the contents of relations alone."""
         return lower_add(add, self._target(stage, add.target), self._bind_state, single_task=self._single_task)
 
     def _difference(self, stage: Stage, statement: Replace) -> list[str]:

@@ -98,7 +98,7 @@ class AuditLog:
             self._log.append(line)
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """What was noted, the newest first."""
+        """Noted entries, the newest first."""
         for line in self._log.lines():
             with suppress(ValueError):  # it was cut short
                 yield json.loads(line)

@@ -60,7 +60,7 @@ def _keys(user: str, address: str) -> tuple[str, str, str]:
 
 
 def _network(address: str) -> str:
-    """What one party may have at will: an address of IPv4, or the 2**64 of an IPv6 network.
+    """Range of addresses that one party can choose from: one of IPv4, or the 2**64 of an IPv6 network.
 
     >>> _network("10.0.0.1"), _network("2001:db8::7:1"), _network("::ffff:10.0.0.1")
     ('10.0.0.1', '2001:db8::/64', '10.0.0.1')

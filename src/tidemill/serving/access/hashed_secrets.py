@@ -29,7 +29,7 @@ _MECHANISM = "SCRAM-SHA-256"
 
 
 class ScramVerifier(NamedTuple):
-    """What SCRAM-SHA-256 checks a password against, in the order of ``scramp``."""
+    """Salt, keys and iterations that SCRAM-SHA-256 checks a password by, in the order of ``scramp``."""
 
     salt: bytes
     stored_key: bytes
@@ -72,7 +72,7 @@ def scram_verifier(password: str) -> ScramVerifier:
 
 
 def _verifier(password: str, iterations: int, salt: bytes) -> ScramVerifier | None:
-    """What a password is checked against; None for characters that SCRAM does not allow."""
+    """Verifier of a password; None for characters that SCRAM does not allow."""
     try:
         from scramp import ScramException, ScramMechanism
     except ImportError:

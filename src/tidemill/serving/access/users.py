@@ -53,7 +53,7 @@ class Users:
         return tuple(self._present())
 
     def entry(self, name: str) -> UserEntry:
-        """What is kept of a user."""
+        """The stored entry of a user."""
         return _found(self._present(), name)
 
     # -- who is it --
@@ -77,7 +77,7 @@ class Users:
         return Principal(found.name, found.roles)
 
     def verifier(self, name: str) -> ScramVerifier | None:
-        """What a password of a user is checked against; None if there is no such user, or no password."""
+        """Verifier of a user's password; None if there is no such user, or no password."""
         found = self._present().get(name.lower())
         return None if found is None else found.verifier
 

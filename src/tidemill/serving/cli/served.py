@@ -112,7 +112,7 @@ def tls_is_required(options: ServerOptions) -> bool:
 
 
 def _connections(wanted: int) -> int:
-    """So many connections, as far as this process may have files open: its limit is raised for that."""
+    """Number of connections, as far as this process may have files open: its limit is raised for that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

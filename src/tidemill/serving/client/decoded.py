@@ -25,7 +25,7 @@ def decoded(body: bytes) -> pa.Table:
 
 
 def facts_of(table: pa.Table) -> Mapping[str, str]:
-    """What the server says of a table."""
+    """Metadata that the server sends with a table."""
     return {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
 
 

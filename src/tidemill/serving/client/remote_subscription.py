@@ -158,7 +158,7 @@ class RemoteSubscription:
             tell_reader(notes)
 
     def drop(self) -> None:
-        """Let go of the connection; the next batch makes another one."""
+        """Close the connection; the next batch makes another one."""
         response, self._response = self._response, None
         if response is not None:
             response.close()

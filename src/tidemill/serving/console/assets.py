@@ -19,7 +19,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may load and run: files of this server alone, and no script or style that is not a file."""
+"""Content security policy of the page: files of this server alone, no script or style that is not a file."""
 
 _KINDS = {
     ".html": "text/html; charset=utf-8",

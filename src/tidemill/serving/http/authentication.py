@@ -22,7 +22,7 @@ LOGGER = logging.getLogger("tidemill.server")
 
 
 class Needs(IntEnum):
-    """What a user must be allowed for an endpoint; those for ``ANY`` look at the rights of each user themselves."""
+    """Right that a user needs for an endpoint; those for ``ANY`` look at the rights of each user themselves."""
 
     ANY = 0
     READ = 1

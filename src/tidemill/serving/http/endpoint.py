@@ -1,4 +1,4 @@
-"""What an endpoint declares, and a call of it: parameters are read as declared, and nothing else is taken."""
+"""Declarations of endpoints, and calls of them: parameters are read as declared, and nothing else is taken."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Endpoint:
 
     @property
     def level(self) -> Needs:
-        """What a user must be allowed: to read, or to own what is changed, unless it is said."""
+        """Right that a user needs: to read, or to own what is changed, unless it is declared."""
         return self.needs if self.needs is not None else Needs.READ if self.method == "GET" else Needs.OWN
 
 
@@ -82,7 +82,7 @@ class Call:
 
     @property
     def reader(self) -> Warehouse | Session:
-        """What the caller may read: an owner all of the warehouse, any other user by a session with his rights."""
+        """The caller's view of the warehouse: all of it for an owner, a session with their rights for other users."""
         if self.principal.is_owner:
             return self.service.warehouse
         if self._session is None:

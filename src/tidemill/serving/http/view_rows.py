@@ -46,7 +46,7 @@ class RowsFound(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is told beside the rows."""
+        """Facts that are sent beside the rows."""
         return {"epoch": self.epoch, "notes": list(self.notes)}
 
 

@@ -53,7 +53,7 @@ class Clients:
         return self._last
 
     def enter(self, connection: Connection) -> None:
-        """Let in a client that has proven who it is; refused if there are too many."""
+        """Admit an authenticated client; refused if there are too many."""
         if len(self._inside) >= self._limits.connections:
             raise PgError("53300", "there are too many connections", hint="Close some, or use a pool.")
         self._inside[connection.process] = connection

@@ -126,7 +126,7 @@ class PayloadReader:
         return self.take(length)
 
     def take(self, length: int) -> bytes:
-        """So many bytes."""
+        """The next ``length`` bytes."""
         end = self._at + length
         if end > len(self._payload):
             raise MalformedMessage("a message that ends too early")

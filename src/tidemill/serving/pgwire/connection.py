@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self.startup: Startup | None = Startup(self)
         self.principal: Principal = LOCAL_OWNER
         self.verifier: ScramVerifier | None = None
-        """What the user was checked against."""
+        """Verifier that the user was checked against."""
         self.since = 0.0
         """When it connected."""
         self.address, self.peer = "", ""
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         self.cancelled = asyncio.Event()
         self.copying: CopyingIn | None = None
         self.password: asyncio.Future[bytes] | None = None
-        """What is waited for while a user proves who it is."""
+        """The awaited message while a user is authenticated."""
         self.sender = ResultSender(self)
         self.extended = ExtendedQuery(self)
         self._out = bytearray()
@@ -139,13 +139,13 @@ class Connection(asyncio.Protocol):
         self._out += data
 
     def flush(self) -> None:
-        """Let everything go out."""
+        """Send everything."""
         if self._out and self.transport is not None and not self._closing:
             self.transport.write(bytes(self._out))
         self._out.clear()
 
     async def drain(self) -> None:
-        """Let everything go out, and wait until a slow client has taken most of it."""
+        """Send everything, and wait until a slow client has taken most of it."""
         self.flush()
         if not self._writable.is_set():
             await self._writable.wait()
@@ -252,7 +252,7 @@ class Connection(asyncio.Protocol):
         self.password = None
 
     async def next_password(self) -> bytes:
-        """What the client says next to prove who it is."""
+        """The client's next message of authentication."""
         self.flush()
         found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.password = found
@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         self.ready()
 
     def on_late_copy(self, payload: bytes) -> None:
-        """What a client still sends after its COPY was refused."""
+        """Ignore messages that a client still sends after its COPY was refused."""
 
     def on_password(self, payload: bytes) -> None:
         """A password that nobody has asked for."""

@@ -73,7 +73,7 @@ class Execute(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is described or closed: a prepared statement, or a portal."""
+    """Target of Describe and Close: a prepared statement, or a portal."""
 
     is_portal: bool
     name: str
@@ -217,7 +217,7 @@ def negotiate_version(minor: int, unknown: Sequence[str]) -> bytes:
 
 
 def backend_key(process: int, key: bytes) -> bytes:
-    """What a client needs to cancel."""
+    """Process and key by which a client cancels."""
     return message(b"K", _SIZE.pack(process) + key)
 
 

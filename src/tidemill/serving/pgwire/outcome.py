@@ -1,4 +1,4 @@
-"""What a statement gives: rows with their columns, or a tag alone; a stream of rows; or a COPY."""
+"""Outcome of a statement: rows with their columns, or a tag alone; a stream of rows; or a COPY."""
 
 from __future__ import annotations
 

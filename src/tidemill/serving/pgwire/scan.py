@@ -17,7 +17,7 @@ from tidemill.serving.pgwire.errors import PgError
 __all__ = ["Mark", "StatementText", "split"]
 
 MARKER = "_"
-"""What the names of parameters begin with, once ``$1`` has become ``:_1``."""
+"""Prefix of the names of parameters, once ``$1`` has become ``:_1``."""
 
 _COMMON = r"""
     (?P<space>\s+|--[^\r\n]*)

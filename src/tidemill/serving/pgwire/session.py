@@ -58,7 +58,7 @@ SHORT_TEXT = 4_000
 
 
 class Shared:
-    """What the sessions of a door share: limits, and the databases for queries of the catalog once one was needed."""
+    """State that the sessions of a door share: limits, and databases for queries of the catalog once needed."""
 
     def __init__(self, limits: PgLimits) -> None:
         self.limits = limits
@@ -70,7 +70,7 @@ COPY = StatementText("COPY", 0, (Mark("word", "INSERT", 0),))
 
 
 class PgSession:
-    """What a connection has of a warehouse, and of PostgreSQL's session state.
+    """A connection's session of a warehouse, with PostgreSQL's session state.
 
     A transaction of the warehouse begins with the first statement that needs it, not with BEGIN: so a definition at
     the beginning of a block is possible, which tools write that wrap everything in BEGIN and COMMIT.
@@ -173,7 +173,7 @@ class PgSession:
         return min((limit for limit in (wanted, most) if limit), default=None)
 
     async def close(self) -> None:
-        """Let the session go, and with it its transaction."""
+        """Close the session, and with it its transaction."""
         await asyncio.to_thread(self.session.close)
 
     @property

@@ -1,4 +1,4 @@
-"""What became of each dataset of a run: refreshed how, rows, time, and why not incrementally."""
+"""Report of a run, by dataset: refreshed how, rows, time, and why not incrementally."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DatasetReport:
     COLUMNS: ClassVar = ("dataset", "kind", "how", "changed", "rows", "seconds", "reason")
 
     def values(self) -> tuple[Any, ...]:
-        """What a table shows of it."""
+        """Its values in the columns of a table."""
         return (self.dataset, self.kind, self.how, self.changed, self.rows, round(self.seconds, 2), self.reason or None)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the warehouse of a project remembers of earlier runs, in two tables of its own.
+"""Records of earlier runs that the warehouse of a project keeps, in two tables of its own.
 
 ``_pipeline`` has the definition that each relation was made by, and the name under which its results are written;
 ``_flows`` has the epoch up to which each flow has taken its source. The latter changes in the epoch that appends.

@@ -12,7 +12,7 @@ __all__ = ["http_protocol"]
 if TYPE_CHECKING:
 
     class _Base(asyncio.Protocol):
-        """What both of uvicorn's protocols have."""
+        """Attributes that both of uvicorn's protocols have."""
 
         connections: set[Any]
         cycle: Any

@@ -122,7 +122,7 @@ class BytesRead(int):
 
     @classmethod
     def with_rows(cls, count: int, rows: int) -> BytesRead:
-        """So many bytes with so many rows."""
+        """A number of bytes with a number of rows."""
         read = cls(count)
         read.rows = rows
         return read

@@ -158,5 +158,5 @@ def day_or_zero(text: str, convert: Callable[[Any], Any], zero_dates: str) -> An
 
 
 def offered(tables: Mapping[str, MySqlTable]) -> list[RemoteTable]:
-    """What is offered of each table."""
+    """The columns and keys that are offered of each table."""
     return [table.remote for table in tables.values()]

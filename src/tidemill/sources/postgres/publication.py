@@ -122,7 +122,7 @@ _LOCK_MILLISECONDS = "100"
 
 @dataclass(frozen=True)
 class _Stored:
-    """What holds rows of a table in use: the table itself, or one of its partitions."""
+    """Relation that stores rows of a table in use: the table itself, or one of its partitions."""
 
     used: RemoteTable
     schema: str | None
@@ -189,7 +189,7 @@ class Publication:
                 execute(connection, statement)
 
     def _watch_roots(self, connection: Connection) -> None:
-        """Let new partitions be prepared in the transaction that makes them, if we may: event triggers are superusers'.
+        """Prepare new partitions in the transaction that makes them, if we may: event triggers are superusers'.
 
         A partitioned table is marked by the trigger that its partitions have, which finds no row of its own in it.
         """

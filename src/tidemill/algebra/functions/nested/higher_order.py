@@ -52,7 +52,7 @@ def _by_nodes(
 
 
 def _known_nodes(function: Callable[[Any], Any]) -> KnownNodes | None:
-    """What a lambda has given so far, kept beside its code; None if it may read more than its element."""
+    """Results of a lambda so far, kept beside its code; None if it may read more than its element."""
     if not isinstance(function, FunctionType) or function.__closure__ is not None:
         return None
     of_module: dict[CodeType, KnownNodes] | None = function.__globals__.get(KNOWN_NODES)

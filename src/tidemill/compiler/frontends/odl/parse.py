@@ -47,7 +47,7 @@ NOT_SUPPORTED = {
     "module": "A module holds classes, and no modules.",
     "union": "Declare a class for each case, below a common one.",
 }
-"""What a module may hold in ODL and not here, with the reason."""
+"""Declarations that a module may hold in ODL and not here, with the reason."""
 
 
 class OdlParser:

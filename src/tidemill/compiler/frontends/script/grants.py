@@ -11,7 +11,7 @@ from tidemill.model.errors import ParseError, TextLocation
 __all__ = ["EVERYTHING", "GRANT_READERS", "PRIVILEGES", "GrantPrivileges", "RevokePrivileges", "ShowGrants"]
 
 PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
-"""What can be granted; ALL is all of them."""
+"""Privileges that can be granted; ALL is all of them."""
 
 EVERYTHING = "*"
 """Stands for all tables and views, present and future."""

@@ -1,4 +1,4 @@
-"""What a view and its readers hold as of a pinned epoch, with changes that nobody else sees yet."""
+"""Contents of a view and its readers as of a pinned epoch, with changes that nobody else sees yet."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ class PinnedView:
     # -- for the epoch that takes it in -------------------------------------------------------------------------
 
     def changes(self, names: Iterable[str]) -> dict[str, ChangeSet]:
-        """What is to be added to maps: to those that are anew all that they have, as files where they were written."""
+        """Changes to add to maps: for new maps all that they have, as files where they were written."""
         return {name: self._change(name) for name in names}
 
     def _change(self, name: str) -> ChangeSet:

@@ -1,4 +1,4 @@
-"""What a view with another query is made of, computed before it is swapped in, while others write.
+"""Contents of a view with another query, computed before it is swapped in, while others write.
 
 It is as of a pinned epoch: the view and, as far as these run in this process by changes alone, the views that read it
 (``pinned_view``). Under the lock only the last few epochs are added, so writers wait for these and for the commit.
@@ -33,7 +33,7 @@ NATIVE = "native"
 def prepare(
     state: EngineState, replaced: ReplacedView, settled: Settled, *, plainly: bool = False
 ) -> Preparation | None:
-    """What is to be computed for a replaced view; None if there is nothing, or if it is done under the lock.
+    """Work to be done for a replaced view; None if there is none, or if it is done under the lock.
 
     That is so for views that are refreshed later, computed as a whole, or run on Spark, and under a memory budget. Done
     ``plainly``, rows are computed anew that would stay as they are if nothing spoke against it.

@@ -1,4 +1,4 @@
-"""What is prepared for a view with another query, and how long that holds."""
+"""Preparation of a view with another query, and how long it holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Preparation"]
 
 
 class Preparation(ABC):
-    """What is prepared for a replaced view; ``run`` computes it without the lock."""
+    """Preparation of a replaced view; ``run`` computes it without the lock."""
 
     def __init__(self, state: EngineState, replaced: ReplacedView) -> None:
         self.replaced = replaced
@@ -36,7 +36,7 @@ class Preparation(ABC):
 
 
 def _entries(catalog: Catalog, new: View) -> list[object]:
-    """What the replacement of a view depends on: it, the views that read it, and what all of these read."""
+    """Catalog entries that the replacement of a view depends on: it, its readers, and what all of these read."""
     views = [new, *(catalog.view(name) for name in catalog.with_readers([new.name]))]
     names = dict.fromkeys(name for view in views for name in (view.name, *view.inputs))
     return [catalog.entry(name) if name in catalog else None for name in names]

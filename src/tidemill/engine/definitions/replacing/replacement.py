@@ -116,7 +116,7 @@ class ViewReplacement:
         return gone
 
     def _prepared(self, name: str, define: Callable[[], View], cascade: bool, *, plainly: bool) -> Preparation | None:
-        """What can be computed before the view is swapped in; refuses what cannot be replaced."""
+        """Work that can be done before the view is swapped in; refuses what cannot be replaced."""
         with self._definitions.alone(name), self._settled():
             new = define()
             if self._begins_anew(new):

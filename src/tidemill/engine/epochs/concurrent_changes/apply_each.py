@@ -122,7 +122,7 @@ class SeparateEpochs:
 
 
 def _groups(sent: Sequence[SentChanges]) -> Iterator[list[SentChanges]]:
-    """What may be one epoch, in the order in which it was sent; a key that comes again waits for its first time."""
+    """Groups of changes that may be one epoch, in the order sent; a repeated key waits for its first time."""
     group: list[SentChanges] = []
     for one in sent:
         if group and not (one.share and group[-1].share and not _has_key(group, one.key)):

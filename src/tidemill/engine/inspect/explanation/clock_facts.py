@@ -1,4 +1,4 @@
-"""What views wait for: the clocks that they read, and for EXPLAIN the instants at which their rows come and go."""
+"""Clocks that views read, and for EXPLAIN the instants at which their rows come and go."""
 
 from __future__ import annotations
 

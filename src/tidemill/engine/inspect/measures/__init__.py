@@ -1,4 +1,4 @@
-"""What tables and views hold and cost.
+"""Sizes and costs of tables and views.
 
 - ``map_statistics``: entries, bytes and lookups of the maps of a view
 - ``relation_statistics``: rows, changes, rates, reads and analyzed columns of tables and views

@@ -1,4 +1,4 @@
-"""What the next minute of maintenance will cost, if it goes on as in the last ones.
+"""Forecast of the cost of the next minute of maintenance, if it goes on as in the last ones.
 
 A view that follows every epoch is expected to take what it took: its time in the refresh log, by the minute. One that
 is behind has to take in the rows that wait as well, at the time that a row has taken.

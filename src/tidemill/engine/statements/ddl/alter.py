@@ -52,7 +52,7 @@ def _require_kind(engine: Engine, statement: sql.AlterTable | sql.Rename, name: 
 
 
 def _told_of_readers(engine: Engine, altered: AlteredTable, change: TableChange) -> list[str]:
-    """What readers and users should know of a change."""
+    """Notes on a change for readers and users."""
     absent = missing_parents(altered.table, engine.catalog.tables)
     absent = [name for name in absent if name not in missing_parents(altered.before, engine.catalog.tables)]
     told = [f"it refers to {', '.join(absent)}, which is not there yet"] if absent else []

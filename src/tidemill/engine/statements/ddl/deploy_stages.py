@@ -26,7 +26,7 @@ def show_stages(engine: Engine, statement: ShowStages) -> Result:
 
 
 def promote_stage(engine: Engine, statement: PromoteStage, execute: Execute) -> Result:
-    """Let the views of a stage take the place of the present ones."""
+    """Put the views of a stage in the place of the present ones."""
     plan = stages.promote_stage(engine, statement.name, execute)
     told = ", ".join(f"{step.action} {step.name}" for step in plan.steps) or "nothing has changed"
     return Result(message=f"promoted stage {statement.name}: {told}")

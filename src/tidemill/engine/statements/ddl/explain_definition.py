@@ -22,7 +22,7 @@ __all__ = ["explain_definition"]
 
 
 def explain_definition(engine: Engine, statement: sql.ExplainDefinition) -> Result:
-    """What a definition would do to the warehouse, and how the costs of a view are predicted; nothing is changed."""
+    """Effect that a definition would have, with the predicted costs of a view; nothing is changed."""
     definition = definition_of(_whole(engine, statement.statement))
     if definition is None:
         raise Unsupported(

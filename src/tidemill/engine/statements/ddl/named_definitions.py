@@ -264,7 +264,7 @@ def describe_table(engine: Engine, statement: sql.DescribeTable) -> Result:
 
 
 def _published(engine: Engine, name: str) -> Iterator[tuple[str, str]]:
-    """What is said of the lake table that a view is published as."""
+    """Properties of the lake table that a view is published as."""
     view = engine.catalog.views.get(name)
     published = None if view is None else Publication.of(view.options)
     if published is not None:

@@ -1,4 +1,4 @@
-"""What ``DESCRIBE EXTENDED`` says of a table or view, beyond its columns."""
+"""Properties of a table or view that ``DESCRIBE EXTENDED`` lists beyond its columns."""
 
 from __future__ import annotations
 

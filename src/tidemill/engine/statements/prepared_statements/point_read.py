@@ -26,7 +26,7 @@ from tidemill.model.types import Field, Type
 __all__ = ["PARAMETER", "PointRead", "point_read"]
 
 PARAMETER = "parameter "
-"""What the names of columns begin with that stand for parameters."""
+"""Prefix of the names of columns that stand for parameters."""
 
 KEY_TYPES: tuple[type[Type], ...] = (
     *(t.Boolean, t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.String, t.Date, t.Time, t.Timestamp, t.TimestampNtz),

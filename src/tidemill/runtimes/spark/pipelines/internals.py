@@ -46,7 +46,7 @@ _FIELDS: dict[str, dict[str, set[str]]] = {
 _CDC_FIELDS = {"target", "source", "keys", "sequence_by", "apply_as_deletes", "column_list", "except_column_list"}
 
 _REGISTERED = {"register_output", "register_flow", "register_auto_cdc_flow", "register_sql"}
-"""What a registry of definitions has to implement: of Spark 4.1, without the third."""
+"""Methods that a registry of definitions has to implement: of Spark 4.1, without the third."""
 
 
 @cache

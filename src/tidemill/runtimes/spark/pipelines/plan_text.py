@@ -311,7 +311,7 @@ def _passed(block: _Block, items: Iterable[Any]) -> dict[int, _Seen]:
 
 
 def _narrowed(block: _Block, left: frozenset[str]) -> dict[int, _Seen]:
-    """What stays seen of a single source if only the columns ``left`` are unchanged."""
+    """Columns of a single source that stay visible if only the columns ``left`` are unchanged."""
     if len(block.aliases) > 1:
         return {}
     return {one: _Seen(None, left if seen.only is None else left & seen.only) for one, seen in block.seen.items()}
@@ -349,7 +349,7 @@ def _ddl(schema: str) -> str:
 
 
 def plan_reads(relation: Any) -> list[tuple[str, bool]]:
-    """What a plan reads: names of tables and texts of queries, the latter marked with true."""
+    """Names of tables and texts of queries that a plan reads, the latter marked with true."""
     kind = relation.WhichOneof("rel_type")
     if kind == "read" and relation.read.WhichOneof("read_type") == "named_table":
         return [(".".join(map(quoted, _parts(relation.read.named_table.unparsed_identifier))), False)]

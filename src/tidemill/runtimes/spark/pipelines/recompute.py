@@ -59,5 +59,5 @@ def _function(spark: SparkSession, file: str, name: str) -> Any:
 
 
 def spark_error(error: Exception) -> str | None:
-    """What Spark says about an error of its own; None for others."""
+    """Spark's message of an error of its own; None for others."""
     return str(error).split("\n\nJVM stacktrace")[0][:1000] if isinstance(error, PySparkException) else None

@@ -25,7 +25,7 @@ class NeedsSpark(Exception):
 
 
 class _Client:
-    """What pyspark asks of the client of a session while plans are built; everything else needs a server."""
+    """The part of a session's client that pyspark calls while plans are built; everything else needs a server."""
 
     is_closed = False
 

@@ -75,7 +75,7 @@ def promote(
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
-    """Let the views of a stage take the place of the present ones, as one epoch.
+    """Put the views of a stage in the place of the present ones, as one epoch.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ SinceOption = Annotated[
 
 
 class Order(StrEnum):
-    """What views are sorted by."""
+    """Order of views."""
 
     time = "time"
     rows = "rows"

@@ -51,7 +51,7 @@ class Finding:
 
 
 def examined(folder: str) -> list[Finding]:
-    """What there is to say of this machine, the installation and a warehouse folder."""
+    """Findings about this machine, the installation and a warehouse folder."""
     return [*_machine(), *_packages(), *_java(), *_folder(folder)]
 
 

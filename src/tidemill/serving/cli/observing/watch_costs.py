@@ -1,4 +1,4 @@
-"""What views cost, shown while another process writes: a table on a terminal, lines in a pipe."""
+"""Costs of views, shown while another process writes: a table on a terminal, lines in a pipe."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def completion(shell: Annotated[ShellName, typer.Argument(help="The shell.")]) -
 
 
 def prepare_completion() -> None:
-    """Let the shells be known that can ask for completions; does nothing in an ordinary run."""
+    """Register the shells that can ask for completions; does nothing in an ordinary run."""
     if VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 

@@ -33,7 +33,7 @@ PATIENCE = 0.5
 
 
 class Answer(Enum):
-    """What becomes of Ctrl-C."""
+    """Answers to Ctrl-C."""
 
     END = "it ends the process"
     TWICE = "the main thread answers it; a second one ends the process"
@@ -46,7 +46,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.tell: Callable[[], str] = lambda: "nothing was changed"
         self.note = ""
-        """What a script was doing, which stands before that."""
+        """The statement that a script was running, which stands before that."""
         self.line: str | None = None
         """The line that the main thread has made, while the warehouse was still open."""
         self._answers = Answer.END

@@ -1,4 +1,4 @@
-"""What is behind a view: the base rows of a row, its certificate, its plans, the rows that it cannot compute."""
+"""Inspection of a view: base rows of a row, its certificate, its plans, the rows that it cannot compute."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def table_definition(call: Call) -> Response:
 
 
 async def forecast(call: Call) -> Response:
-    """What the next minute of maintenance is expected to cost."""
+    """Expected cost of the next minute of maintenance."""
     found = await call.service.observe(call.warehouse.forecast)
     return json_response({"forecast": [asdict(one) for one in found]})
 

@@ -36,7 +36,7 @@ def _told(caller: Caller) -> dict[str, Any]:
 
 
 async def login(call: Call) -> Response:
-    """Let a browser in by a token."""
+    """Log a browser in by a token."""
     given = await call.json()
     token = given.get("token")
     if given.keys() != {"token"} or not isinstance(token, str):

@@ -1,4 +1,4 @@
-"""What brings changes in and takes them out, and where each of it stands."""
+"""Feeds, sources and published tables, with their positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ENDPOINTS"]
 
 
 async def sources(call: Call) -> Response:
-    """What brings changes in and takes them out, and where each stands."""
+    """Feeds, sources and published tables, with their positions."""
     found = await call.service.observe(lambda: list(all_sources(call.warehouse)))
     return json_response({"sources": found})
 

@@ -60,7 +60,7 @@ def _node(one: RelationStatus, sizes: Mapping[str, int | None]) -> dict[str, Any
 
 
 async def stream(call: Call) -> Response:
-    """What has been done since the last event, at most four times a second, and nothing while nothing is done."""
+    """Activity since the last event, at most four times a second, and no event while nothing is done."""
     return event_stream(_activity(call), call.service, call.caller)
 
 
@@ -78,7 +78,7 @@ async def _activity(call: Call) -> AsyncIterator[bytes]:
 
 
 def changed_nodes(before: Activity, after: Activity) -> dict[str, Any]:
-    """What each relation has taken in and given out between two moments."""
+    """Rows that each relation has taken in and given out between two moments."""
     nodes: dict[str, Any] = {}
     for name, rows in after.tables.items():
         if rows != before.tables.get(name, 0):

@@ -1,4 +1,4 @@
-"""What a body takes in memory once it is read: counted while it is read, and limited."""
+"""Memory that a body takes once it is read: counted while it is read, and limited."""
 
 from __future__ import annotations
 

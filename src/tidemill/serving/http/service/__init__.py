@@ -1,4 +1,4 @@
-"""What all requests share: the warehouse, and the threads between it and the event loop.
+"""State that all requests share: the warehouse, and the threads between it and the event loop.
 
 - ``service``: the warehouse and its pools of threads
 - ``post_queue``: the posts that wait, and the thread that commits them together

@@ -38,7 +38,7 @@ class RequestTimes:
 
 
 def kind_of(method: str, path: str) -> str:
-    """What a request is for.
+    """Kind of a request.
 
     >>> [kind_of("POST", "/v1/sql"), kind_of("POST", "/v1/tables/t"), kind_of("GET", "/v1/views/v")]
     ['sql', 'posts', 'rows']

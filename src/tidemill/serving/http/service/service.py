@@ -1,4 +1,4 @@
-"""What all endpoints share: the warehouse, and the threads that work on it for the event loop."""
+"""State that all endpoints share: the warehouse, and the threads that work on it for the event loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZES_SECONDS = 5.0
 
 
 class OtherDoor(Protocol):
-    """What is told of a door for another protocol."""
+    """Facts about a door for another protocol."""
 
     @property
     def connections(self) -> int:

@@ -45,7 +45,7 @@ def encoded(batch: ChangeBatch, fields: Sequence[Field]) -> Encoded:
 
 
 class Queue:
-    """What waits for one reader. Only the event loop uses it."""
+    """Events that wait for one reader. Only the event loop uses it."""
 
     def __init__(self) -> None:
         self.waiting: deque[Encoded] = deque()

@@ -66,7 +66,7 @@ class ChangeReader:
             self._hub.leave(topic, queue)
 
     async def _waiting(self, topic: Topic, queue: Queue) -> AsyncGenerator[Encoded | None, None]:
-        """What waits in the queue, until it has overflowed or ended; None after a while without any."""
+        """Events of the queue, until it has overflowed or ended; None after a while without any."""
         while not queue.lagging:
             changes = queue.take()
             if changes is not None:
@@ -92,7 +92,7 @@ class ChangeReader:
         return True
 
     async def _missed(self, topic: Topic, queue: Queue) -> AsyncGenerator[Encoded, None]:
-        """What the store has after the epoch that was seen; meanwhile the queue takes in what comes."""
+        """Stored events after the epoch that was seen; meanwhile the queue takes in what comes."""
         run = self._service.reads.run
         stored: Subscription = await run(self._from_store, topic)  # refuses an epoch that is still to come
         try:

@@ -1,4 +1,4 @@
-"""What a query of the catalog may call: functions of PostgreSQL that need little memory, however they are called.
+"""Functions that a query of the catalog may call: those of PostgreSQL that need little memory in any call.
 
 DuckDB has many more, some of which run texts, make long values, or tell of the process.
 """

@@ -125,7 +125,7 @@ class CatalogDatabase:
 
 
 def _maps(shape: WarehouseShape, rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """What macros look up."""
+    """Tables that macros look up."""
     numbers, classes = shape.oids(), rows["pg_class"]
     by_name = {row["relname"]: row["oid"] for row in classes}
     yield "relation_oids", by_name

@@ -1,4 +1,4 @@
-"""What a warehouse has, read through its public API: relations, columns, keys, definitions."""
+"""Catalog of a warehouse, read through its public API: relations, columns, keys, definitions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ KINDS = {"MATERIALIZED VIEW": "m", "VIEW": "v", "TEMPORARY VIEW": "v"}
 
 
 def read_shape(session: TidemillSession) -> WarehouseShape:
-    """What a session may see of its warehouse."""
+    """Catalog of a warehouse as a session may see it."""
 
     def rows(columns: str, table: str) -> list[tuple[Any, ...]]:
         return list(session.sql(f"SELECT {columns} FROM information_schema.{table}"))

@@ -43,7 +43,7 @@ class CatalogQuery:
     order: tuple[int, ...]
     """The parameters in the order in which DuckDB has them."""
     settings: tuple[tuple[str, str, bool], ...] = ()
-    """What ``set_config`` sets: name, value, and true if only for the transaction."""
+    """Settings of ``set_config``: name, value, and true if only for the transaction."""
     mixed: str | None = None
     """A table of the warehouse that it reads as well, which is refused."""
 
@@ -94,7 +94,7 @@ def _nesting(text: str) -> int:
 
 
 class _Relations:
-    """What a query reads: catalogs, and other tables."""
+    """Relations that a query reads: catalogs, and other tables."""
 
     def __init__(self, tree: exp.Expr) -> None:
         own = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
@@ -262,7 +262,7 @@ def _parameters(tree: exp.Expr) -> dict[int, int]:
 
 
 def _compared(node: exp.Expr) -> list[exp.Expr]:
-    """What stands beside a node."""
+    """Siblings of a node."""
     return [] if node.parent is None else list(node.parent.iter_expressions())
 
 

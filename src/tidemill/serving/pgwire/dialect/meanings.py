@@ -1,4 +1,4 @@
-"""What means something else in Spark SQL, depending on types: it is written so that it means the same, or refused."""
+"""Expressions that Spark SQL reads otherwise, depending on types: rewritten to mean the same, or refused."""
 
 from __future__ import annotations
 

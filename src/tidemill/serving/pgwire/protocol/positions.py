@@ -26,7 +26,7 @@ def position_of(statement: StatementText | None, error: TidemillError, session: 
 
 
 def hint_for(statement: StatementText | None, error: TidemillError, session: PgSession) -> str | None:
-    """What to do where a text in double quotes may have been meant as a name, as in PostgreSQL."""
+    """Hint where a text in double quotes may have been meant as a name, as in PostgreSQL."""
     if statement is None or session.postgres or not isinstance(error, SqlError):
         return None
     quoted = next((mark.text for mark in statement.marks if mark.kind == "text" and mark.text[0] == '"'), None)

@@ -102,7 +102,7 @@ class ResultSender:
 
 
 async def _closed(pieces: Any) -> None:
-    """Let a stream put away what it holds, whatever ended it."""
+    """Close a stream, whatever ended it."""
     close = getattr(pieces, "aclose", None)
     if close is not None:
         await asyncio.shield(close())

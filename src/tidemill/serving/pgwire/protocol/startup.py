@@ -1,4 +1,4 @@
-"""What comes before the first query: encryption, the protocol's version, and who asks."""
+"""Start of a connection, before the first query: encryption, the protocol's version, and authentication."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _close(session: PgSession, words: WordReader) -> Plan:
 
 
 async def close_cursor(cursor: Cursor) -> None:
-    """Let a cursor put away what it holds."""
+    """Close a cursor."""
     if isinstance(cursor.result, RowStream):
         await cursor.result.batches.aclose()  # type: ignore[attr-defined]
 

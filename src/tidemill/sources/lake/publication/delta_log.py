@@ -155,7 +155,7 @@ def _without_nulls(found: Any) -> Any:
 
 
 def _statistics(rows: pa.Table) -> dict[str, Any]:
-    """What the log says of a file: its number of rows, and the bounds of numbers and short strings."""
+    """Statistics of a file for the log: its number of rows, and the bounds of numbers and short strings."""
     lowest, highest, nulls = {}, {}, {}
     for field in rows.schema:
         column = rows.column(field.name)

@@ -238,7 +238,7 @@ class DeltaWriter:
         return Written(rows, written, log.version)
 
     def written(self, rows: int) -> Written:
-        """What the newest commit wrote."""
+        """Totals of the newest commit."""
         with translated(self._location, "written"):
             version = DeltaTable(self._location).version()
             entry = _log_entry(self._location, version)

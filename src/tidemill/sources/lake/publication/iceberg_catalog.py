@@ -96,6 +96,6 @@ def create_table(catalog: Catalog, location: str, rows: pa.Table, properties: Ma
 
 
 def snapshots_back(table: Table) -> Iterator[Mapping[str, str]]:
-    """What is said of the snapshots of a table, from the current one back."""
+    """Summaries of the snapshots of a table, from the current one back."""
     for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
         yield snapshot.summary.additional_properties if snapshot.summary else {}

@@ -70,7 +70,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Written:
-    """What commits wrote: the rows that changed, all bytes that were written for them, and the version after it."""
+    """Totals of commits: the rows that changed, all bytes that were written for them, and the version after it."""
 
     rows: int
     bytes: int
@@ -107,7 +107,7 @@ class LakePublication(Protocol):
 
 
 Said = TypeVar("Said")
-"""What a commit says of itself in the log of its table."""
+"""Record of a commit in the log of its table."""
 
 Told = TypeVar("Told", contravariant=True)
 

@@ -18,7 +18,7 @@ from tidemill.model.types import STRING, Array, Integral, Struct
 __all__ = ["IDENTITY_SEPARATOR", "identity_of", "keys_of"]
 
 IDENTITY_SEPARATOR = "/"
-"""What stands between the name of a view and the keys of a row; no name and no key has it."""
+"""Separator of the name of a view and the keys of a row; no name and no key has it."""
 
 
 def identity_of(view: str, keys: Sequence[Scalar]) -> Scalar:
@@ -30,7 +30,7 @@ def identity_of(view: str, keys: Sequence[Scalar]) -> Scalar:
 
 
 def keys_of(view: str, rows: BoundRows) -> list[Scalar]:
-    """What identifies a row: the keys of all variables that it binds."""
+    """Identity of a row: the keys of all variables that it binds."""
     found: list[Scalar] = []
     for name, bound in rows.bound.items():
         if bound.keys is None:

@@ -112,7 +112,7 @@ class OqlParser:
         return left
 
     def _compared(self, function: str, left: s.SyntaxNode) -> s.SyntaxNode:
-        """What ``left`` is compared with: a value, or ``all``, ``any`` or ``some`` elements of a collection."""
+        """Comparison of ``left`` with a value, or with ``all``, ``any`` or ``some`` elements of a collection."""
         for word in QUANTIFIERS:
             quantified = self.cursor.sees("(", after=1) or self.cursor.sees_name(after=1)
             if self.cursor.sees(word) and (word == "all" or quantified):

@@ -203,7 +203,7 @@ def _call(navigation: Navigation) -> AggregateCall:
 
 
 def _kept_for(navigation: Navigation) -> Iterator[KeptValue]:
-    """What a measure needs; raises ``NotCompiled`` where it has no native form."""
+    """Values of a run that a measure needs; raises ``NotCompiled`` where it has no native form."""
     argument, variables = navigation.argument, navigation.variables
     if navigation.distinct:
         raise NotCompiled("a measure over DISTINCT values")

@@ -193,7 +193,7 @@ class TimePartitionEmitter:
         is_compared: Admits,
         emit: Callable[[TakeRow], None],
     ) -> None:
-        """Let a partition have the rows that ``emit`` hands on."""
+        """Replace the rows of a partition by those that ``emit`` hands on."""
         builder = frame.builder
         self._clear_made(frame)
         fresh = builder.not_(self._has_rows(builder, at_number))
@@ -228,7 +228,7 @@ class TimePartitionEmitter:
         frame.done()
 
     def _become(self, frame: FunctionFrame, at_number: IRValue, changed: IRValue, is_compared: Admits) -> None:
-        """Let a partition have the rows that were made instead of those that it had, as far as these are compared."""
+        """Replace the rows of a partition by those that were made, as far as they are compared."""
         builder, kept, made = frame.builder, self._kept, self._maps[self._made.name]
         with self._rows_of(builder, at_number) as entry, builder.if_then(is_compared(entry)):
             self._add(frame, made, _keys(builder, kept, entry), builder.neg(kept.code.weight(builder, entry)))

@@ -144,7 +144,7 @@ class StageState:
         return native
 
     def _point(self, place: str, address: int) -> None:
-        """Let a global of the module hold an address."""
+        """Write an address to a global of the module."""
         ctypes.c_void_p.from_address(self._library.address(place)).value = address
 
     def passing_maps(self) -> list[tuple[str, MapGlobal]]:
@@ -168,12 +168,12 @@ class StageState:
     # -- shared tables --------------------------------------------------------------------------------------------
 
     def show_tables(self, names: Iterable[str]) -> None:
-        """Let the stage see the rows of some of the tables that it shares, with all indexes that it has use for."""
+        """Show the stage the rows of some of the tables that it shares, with all indexes that it has use for."""
         for name in names:
             self._show_table(name, self._handles[name].reader.indexes)
 
     def _show_tables_for(self, relation: str | None) -> None:
-        """Let the stage see the tables, and have the indexes, that the changes of a relation need, or those of all.
+        """Show the stage the tables and indexes that the changes of a relation need, or those of all.
 
         The first change after opening then builds no index of a large table that it does not use.
         """
@@ -197,7 +197,7 @@ class StageState:
         handle.show(self._tables[name].share(handle.reader, indexes))
 
     def hide_tables(self) -> None:
-        """Let the stage see no rows of these tables."""
+        """Hide the rows of these tables from the stage."""
         self._shown_at.clear()
         for handle in self._handles.values():
             handle.show_nothing()

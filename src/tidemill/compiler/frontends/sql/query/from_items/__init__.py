@@ -1,4 +1,4 @@
-"""What stands in FROM, but joins.
+"""Items of FROM, without joins.
 
 - ``from_clause``: FROM and WHERE: tables, subqueries and VALUES under their aliases
 - ``versions``: VERSION AS OF behind the tables of a SELECT
