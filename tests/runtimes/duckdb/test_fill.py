@@ -131,6 +131,8 @@ def _play(told: Expected, way: str) -> None:
 def _take(wh: tidemill.Warehouse, moment: Moment) -> None:
     for text in filter(None, (moment.step.declare, moment.step.sql)):
         wh.sql(text)
+    if moment.step.clock:
+        wh.advance_clock(moment.step.clock)
     if moment.rows:
         wh.apply(together(moment.rows))
 
