@@ -69,6 +69,16 @@ class Step:
     expected: list[Line] = field(default_factory=list)
     error: str = ""
 
+    def definitions(self, strategy: str) -> list[str]:
+        """The statements that create its views."""
+        return [
+            f"CREATE MATERIALIZED VIEW {name}{self._partitioned(name)} WITH (strategy = '{strategy}') AS {query}"
+            for name, query in self.views
+        ]
+
+    def _partitioned(self, name: str) -> str:
+        return f" PARTITION BY {self.partitions[name]}" if name in self.partitions else ""
+
 
 @dataclass(frozen=True)
 class Gap:

@@ -110,10 +110,8 @@ class Talk:
         step = self._steps[self._done]
         if step.declare:
             self.warehouse.sql(step.declare)
-        for name, query in step.views:
-            clause = f" PARTITION BY {step.partitions[name]}" if name in step.partitions else ""
-            options = f"WITH (strategy = '{self._strategy}')"
-            self.warehouse.sql(f"CREATE MATERIALIZED VIEW {name}{clause} {options} AS {query}")
+        for definition in step.definitions(self._strategy):
+            self.warehouse.sql(definition)
         if step.sql:
             self.warehouse.sql(step.sql)
         if step.clock:

@@ -113,18 +113,18 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Comparing:
 
 def _play(told: Expected, way: str) -> None:
     """A conversation whose views are created when most of it is over."""
-    late, views = 2 * len(told.moments) // 3, dict[str, str]()
+    late, definitions = 2 * len(told.moments) // 3, list[str]()
     with opened(way) as wh:
         for place, moment in enumerate(told.moments):
             if moment.step.error:
                 continue
             with at(told.conversation, moment.step):
-                views |= dict(moment.step.views)
+                definitions += moment.step.definitions("delta")
                 _take(wh, moment)
                 if place >= late:
-                    for name, query in views.items():
-                        wh.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = 'delta') AS {query}")
-                    views.clear()
+                    for definition in definitions:
+                        wh.sql(definition)
+                    definitions.clear()
                     _check(wh, told, moment)
 
 
