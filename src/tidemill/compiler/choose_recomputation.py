@@ -13,7 +13,7 @@ from tidemill.algebra.relational.relations import Window
 from tidemill.program.stages import PartitionEmission, Stage
 
 WORTH = 1.1
-"""How many times as long triggers must be predicted to take: the next change has to look the maps up in the store."""
+"""Factor by which triggers must be predicted to be slower: the next change looks the maps up in the store."""
 
 LEAST_CHANGED = 50
 """Rows of a change below which only window functions can be worth it."""

@@ -148,7 +148,7 @@ class Result(list[tuple[Any, ...]], ArrowRows):
     ) -> None:
         super().__init__(rows)
         self.changed = changed
-        """How many rows a statement inserted, updated or deleted; None for other statements."""
+        """Number of rows that a statement inserted, updated or deleted; None for other statements."""
         self.notes = tuple(notes)
         """Warnings about the rows: a view in quarantine does not show everything."""
         self.fields = tuple(fields)

@@ -361,7 +361,7 @@ Bounds: TypeAlias = WeakKeyDictionary[Any, tuple[Any, Any]]
 
 
 def occurrences(array: ArrayValue, value: Any, key: Callable[[Any], Any], bounds: Bounds) -> int:
-    """How many elements of ``array`` have the sort key of ``value``: O(log n) where the array is in order.
+    """Number of elements of ``array`` with the sort key of ``value``: O(log n) where the array is in order.
 
     >>> occurrences(as_array([*range(1000), 7]), 7, lambda element: element, Bounds())
     2

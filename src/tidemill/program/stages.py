@@ -212,7 +212,7 @@ class TimePartitionEmission:
 
 
 Emission = GroupEmission | PartitionEmission | SessionEmission | IterationEmission | TimePartitionEmission
-"""How the rows of a stage are computed from its maps."""
+"""Computation of the rows of a stage from its maps."""
 
 
 @dataclass(frozen=True, slots=True)

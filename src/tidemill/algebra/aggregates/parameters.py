@@ -109,7 +109,7 @@ bin_count = of_type(StrictParameter(INT))
 
 
 def frequency(scalar: Scalar) -> Scalar:
-    """How often a value counts."""
+    """Frequency of a value."""
     if not isinstance(scalar.type, Integral | Void):
         raise TypeMismatch(f"a whole number was expected, not {scalar.type}")
     return convert(scalar, BIGINT)

@@ -55,7 +55,7 @@ INDIFFERENT = frozenset(
 
 
 class Strength(IntEnum):
-    """How strongly an expression has its collation."""
+    """Strength of the collation of an expression."""
 
     DEFAULT = 0
     IMPLICIT = 1
@@ -146,7 +146,7 @@ def _name(of: Type) -> str:
 
 
 def strength(scalar: Scalar) -> Strength:
-    """How strongly a text has its collation."""
+    """Strength of the collation of a text."""
     match scalar:
         case Literal(typed=typed):
             return Strength.IMPLICIT if typed else Strength.DEFAULT

@@ -20,7 +20,7 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
 
 DEFAULT_TRACKED, MOST_TRACKED = 10_000, 1_000_000
-"""How many values are tracked, by default and at most."""
+"""Number of tracked values, by default and at most."""
 
 FAMILY, VERSION, LEAST_LG, SAMPLES = 10, 1, 3, 1024
 EMPTY = 5

@@ -21,7 +21,7 @@ FAMILY, COMPACT_KIND, VERSION = 9, 1, 3
 """The number of tuple sketches among all kinds of sketches, of compact ones among them, and of their format."""
 
 MODES = ("sum", "min", "max", "alwaysone")
-"""How summaries of one key are combined; a summary is stored with the place of its mode."""
+"""Ways to combine summaries of one key; a summary is stored with the place of its mode."""
 
 INTEGER, DOUBLE = "i", "d"
 """The forms of summaries."""

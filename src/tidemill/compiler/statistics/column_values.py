@@ -10,7 +10,7 @@ __all__ = ["NO_SHARES", "ColumnStatistics", "ValueShares"]
 
 
 HEAVY = 2.0
-"""How many times as frequent as the mean a value must be to be a heavy hitter; others are taken as even."""
+"""Factor over the mean frequency from which a value is a heavy hitter; others are taken as even."""
 
 
 @dataclass(frozen=True, slots=True)

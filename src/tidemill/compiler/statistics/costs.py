@@ -193,7 +193,7 @@ def _read_cost(read: MultisetRead, single: Set[str]) -> Cost:
 
 
 def retractions_of(stage: Stage) -> str:
-    """How the aggregates of a stage take deletions back, each by name; empty where all are sums, or there are none."""
+    """Ways in which the aggregates of a stage take deletions back, by name; empty where all are sums or none."""
     if not isinstance(stage.finish, GroupEmission) or not stage.finish.multiset_reads:
         return ""
     single = {map_.name for map_ in stage.maps if map_.end is not None}

@@ -34,7 +34,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class BuildStatus:
-    """How far the build of a view is.
+    """Progress of the build of a view.
 
     ``state`` is filling, catching up, handing over, paused, failed or waiting (for a process that has the warehouse
     open for writing). ``rows`` of ``total`` input rows are taken in, ``rate`` of them in a second; it is ``behind`` by
@@ -137,7 +137,7 @@ class Builds:
             self._places.of(name.lower()).remove()
 
     def statuses(self) -> list[BuildStatus]:
-        """How far all builds are, in the order in which they were begun."""
+        """Progress of all builds, in the order in which they were begun."""
         trouble = None if self._worker is None else self._worker.trouble
         return [self._status(entry, trouble) for entry in self._state.catalog.builds.values()]
 

@@ -19,7 +19,7 @@ from tidemill.model.schema import names_of
 __all__ = ["Clocks"]
 
 IDLE_TIME = timedelta(minutes=1)
-"""How far the wall clock stays behind the present while nothing is due."""
+"""Longest time that the wall clock stays behind the present while nothing is due."""
 
 
 class Clocks:

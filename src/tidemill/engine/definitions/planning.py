@@ -35,13 +35,13 @@ from tidemill.model.errors import TidemillError
 __all__ = ["Planner", "plan_decisions", "planned_view"]
 
 GROWTH = 10
-"""How many times the rows of when it was planned a view's inputs must have."""
+"""Factor by which the inputs of a view must have grown since it was planned."""
 
 LEAST = 10_000
 """Rows that must have changed before plans are looked at again: with fewer every plan is fast."""
 
 WORTH = 2.0
-"""How many times less work another plan must be predicted to do."""
+"""Factor by which another plan must be predicted to do less work."""
 
 
 def planned_view(

@@ -28,7 +28,7 @@ __all__ = ["NotRecomputed", "Recomputation", "arrivals", "model_of", "reason_on_
 
 
 GROWTH = 2.0
-"""How many times as large or as small the inputs of a view must be until its costs are predicted anew."""
+"""Factor by which the inputs of a view must grow or shrink until its costs are predicted again."""
 
 
 class NotRecomputed(DataError):

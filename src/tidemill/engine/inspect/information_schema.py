@@ -190,7 +190,7 @@ def _type_cells(field: Field) -> tuple[Any, ...]:
 
 
 def _precision(of: Type) -> tuple[int | None, int | None, int | None]:
-    """How many digits a number has, in which radix, and how many of them are behind the point."""
+    """Precision, radix and scale of a type of numbers."""
     if isinstance(of, Decimal):
         return of.precision, 10, of.scale
     if isinstance(of, Integral):

@@ -31,7 +31,7 @@ FEW_WAITING = 1_000
 """Number of changes that wait for a stopped view up to which every epoch tries it again."""
 
 GROWTH = 1.1
-"""How many times as many changes must wait until a stopped view is tried again."""
+"""Factor by which waiting changes must grow until a stopped view is tried again."""
 
 HELD_ROWS_A_CHANGE = 10
 """Number of rows held back from a view over joins that are tried again for each change of its inputs."""

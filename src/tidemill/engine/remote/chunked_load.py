@@ -37,7 +37,7 @@ CHUNK_ROWS = 50_000
 
 @dataclass
 class LoadProgress:
-    """How far the first load of a view is, in rows of the tables that are read in ranges."""
+    """Progress of the first load of a view, in rows of the tables that are read in ranges."""
 
     total: int = 0
     rows: int = 0

@@ -1,4 +1,4 @@
-"""How long something takes, counted by ranges: a mean hides what a few wait for."""
+"""Histograms of durations: a mean hides what a few wait for."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class RefreshRecorder:
         self.changed: defaultdict[str, int] = defaultdict(int)
         """Rows by which each table has changed since the warehouse was opened."""
         self.latencies = Latencies()
-        """How long epochs of this process took since the warehouse was opened."""
+        """Durations of the epochs of this process since the warehouse was opened."""
         self.ended = 0.0
         """The reading of the clock when the last epoch was durable; 0 before the first."""
         self._lock = threading.RLock()

@@ -62,7 +62,7 @@ from tidemill.storage.compaction.consolidate import difference
 from tidemill.storage.store import Store
 
 REFILL_GROWTH = 4
-"""How many times as many groups as are stored are expected, at the most, of a stage that is computed again."""
+"""Largest expected factor of the groups of a stage that is computed again over those stored."""
 
 
 class DataFrameRuntime(StateInStore):
@@ -396,7 +396,7 @@ class DataFrameRuntime(StateInStore):
         return self._collector.collect_change(sql, stage.name, stage.output, rows)
 
     def _shown(self, stage: Stage, *, stored: bool) -> StageOutput:
-        """How the rows of a stage are computed from its groups; if not ``stored``, its maps were empty until now."""
+        """Query of the rows of a stage from its groups; if not ``stored``, its maps were empty until now."""
         finish = stage.finish
         assert isinstance(finish, GroupEmission)
         multisets = tuple(

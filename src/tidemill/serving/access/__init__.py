@@ -1,4 +1,4 @@
-"""Who may use a server, and what of it: for all of its doors.
+"""Users of a server and their rights, for all of its doors.
 
 - ``users``: the file of users, with hashed secrets; ``principal``: a user who has proven to be one
 - ``user_file``: the file read and written; ``hashed_secrets``: passwords and tokens as they are kept

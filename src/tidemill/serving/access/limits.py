@@ -1,4 +1,4 @@
-"""How often a user or an address may ask, and for how much."""
+"""Limits of the rate and size of requests of a user or an address."""
 
 from __future__ import annotations
 

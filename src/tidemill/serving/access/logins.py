@@ -1,4 +1,4 @@
-"""Who has logged in with a browser, which can keep a cookie and cannot be told to send a token."""
+"""Logins of browsers, which can keep a cookie and cannot be told to send a token."""
 
 from __future__ import annotations
 

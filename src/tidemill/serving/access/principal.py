@@ -30,4 +30,4 @@ class Principal:
 
 
 LOCAL_OWNER = Principal(None, ("owner",))
-"""Who asks from this machine where there are no users."""
+"""The caller on this machine where there are no users."""

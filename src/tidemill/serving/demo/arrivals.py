@@ -1,4 +1,4 @@
-"""How changes come to the warehouse of the demo: given to ``apply``, or as files that a streaming query takes in."""
+"""Arrival of changes in the demo: given to ``apply``, or as files that a streaming query takes in."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _is_wanted() -> bool:
 
 
 def how_to_look(folder: Path | None) -> str:
-    """How the console is opened for the shop of the demo.
+    """Command that opens the console for the shop of the demo.
 
     >>> how_to_look(Path("shop"))
     'see it in the browser: tidemill ui -w shop'

@@ -1,4 +1,4 @@
-"""Who asks: by a token or a login where there are users, and without them whoever is on this machine."""
+"""Authentication: by a token or a login where there are users, else anybody on this machine is the owner."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_open(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, and by what: a ``token``, a ``cookie``, or on the ``machine`` itself; by nothing where all may ask."""
+    """The caller, and the proof: a ``token``, a ``cookie``, or being on the ``machine``; none where all may ask."""
 
     principal: Principal
     by: str = ""
@@ -69,7 +69,7 @@ class Authentication:
         self.logins = None if users is None else Logins(users)
 
     def caller(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> Caller | None:
-        """Who sends a request; None for nobody who is known. A token goes before a cookie."""
+        """The sender of a request; None if unknown. A token goes before a cookie."""
         if self.users is None:
             return LOCAL
         by, secret = _secret_in(scope, headers)

@@ -72,7 +72,7 @@ class Call:
 
     @property
     def principal(self) -> Principal:
-        """Who asks."""
+        """The caller."""
         return self.caller.principal
 
     @property

@@ -83,7 +83,7 @@ class Guard:
             await error_response(refused)(scope, receive, _careful(send))
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        """Who asks, who has not asked too often."""
+        """The caller, refused after too many requests."""
         found = self._service.authentication.caller(scope, headers)
         if self._local:
             assert found is not None

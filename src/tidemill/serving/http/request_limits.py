@@ -1,4 +1,4 @@
-"""How often one may ask, and how long a request may take to come."""
+"""Limits of the rate of requests, and of the time that one may take to come."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FrameReader:
 
     @property
     def waiting(self) -> int:
-        """How many bytes have come that no message was made of yet."""
+        """Number of bytes received of which no message was made yet."""
         return len(self._bytes) - self._start
 
     def feed(self, data: bytes) -> None:
@@ -113,7 +113,7 @@ class PayloadReader:
         return self._number(_UNSIGNED)
 
     def count(self) -> int:
-        """How many things follow: an unsigned number of 16 bits."""
+        """Number of items that follow, as 16 bits without a sign."""
         return self.int16() & 0xFFFF
 
     def value(self) -> bytes | None:

@@ -1,4 +1,4 @@
-"""How much the door takes, and for how long it waits."""
+"""Limits of sizes and waiting times of the door."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ AUTHENTICATED = b"R\0\0\0\x08\0\0\0\0"
 
 
 class ColumnDescription(NamedTuple):
-    """How a column of a result is announced."""
+    """Announcement of a column of a result."""
 
     name: str
     oid: int

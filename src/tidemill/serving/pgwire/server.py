@@ -48,7 +48,7 @@ class PgServer:
     ) -> None:
         self.warehouse = warehouse
         self.users = users if users else None
-        """Who may connect; None where whoever is on this machine is the owner."""
+        """The users who may connect; None where anybody on this machine is the owner."""
         self.pool = pool
         self.tls = tls
         self.tls_required = tls_required

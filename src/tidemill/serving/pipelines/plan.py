@@ -1,4 +1,4 @@
-"""How each dataset is refreshed: tried out in a warehouse in memory, where all tables are empty.
+"""Plan of each dataset's refresh: tried out in a warehouse in memory, where all tables are empty.
 
 Every query is translated, typed and compiled here, so names, types and cycles are known to be right before anything is
 written. What Tidemill cannot maintain is marked as recomputed, with the reason.

@@ -60,7 +60,7 @@ class State:
         self._wh.sql(f"DELETE FROM _pipeline WHERE name = '{name}'")
 
     def flow(self, key: str) -> FlowPosition | None:
-        """How far a flow is; None before its first run."""
+        """Position of a flow; None before its first run."""
         found = self.position_rows(key)
         return FlowPosition(*found[0][1:]) if found else None
 

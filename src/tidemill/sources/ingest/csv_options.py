@@ -1,4 +1,4 @@
-"""How the texts of a CSV file are to be read: options by the names that Spark gives them."""
+"""Options for reading the texts of a CSV file, by the names that Spark gives them."""
 
 from __future__ import annotations
 

@@ -164,4 +164,4 @@ _READERS: dict[int, Callable[[ReadBytes, Any, LoggedColumn], Any]] = {
     254: _short_text,
     255: _long_text,
 }
-"""How a value of each form is read: the numbers are those of the protocol's column types."""
+"""Reader of the values of each form: the numbers are those of the protocol's column types."""

@@ -92,7 +92,7 @@ class PostgresSource(PolledSource):
 
     @property
     def changes(self) -> str:
-        """How changes are captured: ``slot`` or ``outbox``."""
+        """The way that changes are captured: ``slot`` or ``outbox``."""
         return "slot" if self._changes.FROM_LOG else "outbox"
 
     def start(self, since: Position | None) -> Position:

@@ -102,7 +102,7 @@ def pairing_columns(rows: pa.Table, key: Sequence[str] = ()) -> Sequence[str]:
 
 
 def _weight_of(type_: pa.DataType) -> int:
-    """How long it takes to hash a value, in classes."""
+    """Cost class of hashing a value."""
     if pa.types.is_nested(type_):
         return 2
     return 0 if pa.types.is_primitive(type_) else 1

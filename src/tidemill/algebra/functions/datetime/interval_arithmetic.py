@@ -191,7 +191,7 @@ def between_times(end: datetime.time, start: datetime.time) -> int:
 
 
 def field(value: int, size: int, within: int = 0) -> int:
-    """How often ``size`` goes into an interval, or into what is left of it beyond multiples of ``within``."""
+    """Times that ``size`` goes into an interval, or into what is left of it beyond multiples of ``within``."""
     rest = abs(value) % within if within else abs(value)
     return -(rest // size) if value < 0 else rest // size
 

@@ -19,7 +19,7 @@ KLL_FORMS: dict[str, tuple[str, Type]] = {"bigint": ("q", t.BIGINT), "double": (
 """The kinds of KLL sketches by the ends of their functions' names: the form of a value, and its type."""
 
 DEFAULT_TOP = 5
-"""How many frequent values are given unless it is said."""
+"""Default number of frequent values."""
 
 TOP_COUNT = StrictParameter(t.INT, (t.TINYINT, t.SMALLINT, t.BIGINT, t.STRING), null=False)
 """The type of a number of values."""

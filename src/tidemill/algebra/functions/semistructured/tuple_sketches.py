@@ -76,7 +76,7 @@ def difference_theta(form: str, one: bytes, other: bytes) -> bytes:
 
 
 def checked_mode(mode: str) -> str:
-    """How summaries are combined, in lower case; a TypeMismatch if there is no such way."""
+    """Way to combine summaries, in lower case; a TypeMismatch if there is no such way."""
     if mode.lower() not in tuples.MODES:
         raise TypeMismatch(f"'{mode}' is no way to combine summaries", hint=f"Known: {', '.join(tuples.MODES)}.")
     return mode.lower()

@@ -66,7 +66,7 @@ def fails_fast(options: Options, function: str) -> bool:
 
 @dataclass(frozen=True)
 class DateTimeFormats:
-    """How dates and timestamps are written in a document: by a pattern, or where that is empty, as CAST reads them."""
+    """Format of dates and timestamps in a document: by a pattern, or where that is empty, as CAST reads them."""
 
     date: str = ""
     timestamp: str = ""

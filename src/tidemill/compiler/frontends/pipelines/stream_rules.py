@@ -1,4 +1,4 @@
-"""Which queries over a stream give new rows for new rows alone, so that rows once appended stay right.
+"""Rules for queries over a stream that give new rows for new rows alone, so that appended rows stay right.
 
 Selections, projections, UNION ALL, generators and joins of the stream with tables do. What needs rows that came before,
 such as aggregates, DISTINCT, windows or a join of two streams, is refused, as Spark refuses it without a watermark.

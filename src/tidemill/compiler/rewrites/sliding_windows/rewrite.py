@@ -19,7 +19,7 @@ NOTHING_KNOWN: Mapping[str, WindowSizes] = MappingProxyType({})
 
 
 DRIFT = 1.5
-"""How many times cheaper another method must be before a view whose rows have become others takes it."""
+"""Factor by which another method must be cheaper before a view takes it once its rows have changed."""
 
 
 def drifted_sizes(

@@ -52,7 +52,7 @@ COMPACTED_FILES = 16
 
 @dataclass(frozen=True)
 class Publication:
-    """How a view is published: its ``owner`` tells the transactions of this view from those of all others.
+    """Declaration of a published view: its ``owner`` tells the transactions of this view from those of all others.
 
     It is published every ``interval`` seconds, and then only if ``epochs`` have passed. Small files are compacted once
     there are ``compacted``, if any, and files that no version of the last ``vacuum`` seconds needs are then deleted, if

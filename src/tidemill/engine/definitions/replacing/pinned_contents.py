@@ -96,7 +96,7 @@ class PinnedContents:
             before.close()
 
     def parts(self, name: str) -> int:
-        """How many changes were added to a map."""
+        """Number of changes that were added to a map."""
         return len(self._parts[name])
 
     def added(self, name: str, first: int = 0) -> pa.Table:

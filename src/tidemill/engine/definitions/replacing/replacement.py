@@ -57,7 +57,7 @@ __all__ = ["ViewReplacement", "why_anew"]
 
 
 TRIES = 3
-"""How often a view is prepared while others change what it is made of."""
+"""Number of times that a view is prepared while others change what it is made of."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View)
 
 
 def late_rule(table: Table) -> str:
-    """How late changes of a table are handled, in words.
+    """Handling of late changes of a table, in words.
 
     >>> from tidemill.model.schema import Partitioning
     >>> late_rule(Table("s", (), partitioning=Partitioning("ts", 60_000_000, lateness=120_000_000, retain=180_000_000)))

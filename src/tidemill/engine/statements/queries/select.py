@@ -50,7 +50,7 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
 
 
 def explain_query(engine: Engine, statement: ExplainQuery) -> Result:
-    """How a SELECT would be answered: where its rows are looked for, what it reads, and its plan."""
+    """Explanation of a SELECT: the place where its rows are looked for, the relations that it reads, and its plan."""
     if versions_read(engine, statement.query):
         raise Unsupported("a query over earlier epochs cannot be explained", where=statement.place)
     relations = {**engine.rights.relations, **INFORMATION_RELATIONS}

@@ -116,7 +116,7 @@ class ElementIndex:
         self._left: set[Row] = set()
         """The other columns of rows that have left, while their elements are still counted."""
         self._counts: dict[Any, dict[Row, int]] = {}
-        """How often elements are in the arrays of ``_large``."""
+        """Counts of elements in the arrays of ``_large``."""
         self._others: set[Row] = set()
         """Rows with large arrays that are not there, because another one has the same other columns."""
 

@@ -143,7 +143,7 @@ def _folder(address: str) -> Iterator[Finding]:
 
 
 def _writer(root: Path) -> Finding:
-    """Who writes by the lock file. The lock itself is not tried: that could keep a writer out."""
+    """The writer by the lock file. The lock itself is not tried: that could keep a writer out."""
     try:
         owner = read_owner(root / LOCK_FILE)
     except OSError:

@@ -13,7 +13,7 @@ __all__ = ["ENDPOINTS"]
 
 
 async def builds(call: Call) -> Response:
-    """How far all builds are."""
+    """Progress of all builds."""
     found = await call.service.observe(lambda: list(call.warehouse.builds))
     return json_response({"builds": [asdict(one) | {"share": one.share} for one in found]})
 

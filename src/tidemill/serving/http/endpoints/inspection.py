@@ -51,7 +51,7 @@ def _with_bytes(row: Any, fields: Sequence[Field]) -> Any:
 
 
 async def certificate(call: Call) -> Response:
-    """How right the rows of a view over sources are, and the state of each source that they show."""
+    """Consistency of the rows of a view over sources, and the state of each source that they show."""
 
     def found() -> dict[str, Any]:
         handle = call.warehouse.view(call.path("name"))

@@ -20,7 +20,7 @@ ROLES = {Needs.OWN: "owner", Needs.WRITE: "writer", Needs.READ: "reader", Needs.
 
 
 async def me(call: Call) -> Response:
-    """Who asks, which is never refused."""
+    """The caller; this request is never refused."""
     return json_response(_told(call.caller))
 
 

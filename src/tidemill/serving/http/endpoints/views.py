@@ -73,7 +73,7 @@ async def definition(call: Call) -> Response:
 
 
 async def explain(call: Call) -> Response:
-    """How a view is kept fresh and why: as parts, as text or as a picture."""
+    """Maintenance of a view, with reasons: as parts, as text or as a picture."""
     kind = call.accepted()
 
     def explained() -> tuple[Explanation, dict[str, Any], str]:

@@ -1,4 +1,4 @@
-"""How long requests wait for their answer, by what they are for."""
+"""Durations of requests, by kind."""
 
 from __future__ import annotations
 

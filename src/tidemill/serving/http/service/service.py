@@ -55,7 +55,7 @@ class Service:
         self.name = name
         self.settings = settings
         self.authentication = Authentication(settings.users or None)
-        """Who may ask."""
+        """The users who may send requests."""
         self.limits = RequestLimits(settings)
         self.bodies = Bodies(settings.held_bytes)
         self.times = RequestTimes()
@@ -66,7 +66,7 @@ class Service:
         self.reads = StatementPool(READERS, settings.queue, "read")
         self.observers = StatementPool(OBSERVERS, settings.queue, "status")
         self.changes = ChangeHub(warehouse, self.statements, settings.subscribers)
-        """Who reads changes live."""
+        """The readers of live changes."""
         self.callers = CallerWatch(self.authentication, self.changes.end_changed_rights)
         self.posts = PostQueue(warehouse, settings.waiting_posts, settings.waiting_bytes)
         """Rows that were sent and wait for their epoch."""

@@ -44,7 +44,7 @@ MOST_ARGUMENTS: dict[type[exp.Expr], int] = {
     exp.ArrayOverlaps: 2, exp.Ceil: 1, exp.Floor: 1, exp.Left: 2, exp.Length: 1, exp.Rand: 0, exp.Right: 2,
     exp.SplitPart: 3, exp.StrPosition: 2, exp.Substring: 3,
 }  # fmt: skip
-"""How many PostgreSQL gives to them: with more, as elsewhere, an argument would be written several times for DuckDB."""
+"""Most arguments of PostgreSQL's functions: with more, an argument would be written several times for DuckDB."""
 
 TABLES = frozenset({"_pg_expandarray", "unnest", "explode", "explodinggenerateseries", *TABLE_FUNCTIONS})
 """Functions that can stand for a table."""

@@ -168,7 +168,7 @@ def macros() -> Iterator[str]:
 
 
 def _format_type() -> str:
-    """How a type is spelled, with its modifier."""
+    """Spelling of a type, with its modifier."""
     titles = " ".join(f"WHEN {one.oid} THEN '{one.title}'" for one in oids.TYPES)
     arrays = " ".join(f"WHEN {one.array} THEN '{one.title}[]'" for one in oids.TYPES if one.array)
     return f"""CASE

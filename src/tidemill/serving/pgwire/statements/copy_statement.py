@@ -15,7 +15,7 @@ FORMATS = ("text", "csv", "binary")
 
 @dataclass
 class CopyOptions:
-    """How values are written."""
+    """Format of values."""
 
     format: str = "text"
     delimiter: str = "\t"

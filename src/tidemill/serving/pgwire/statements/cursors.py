@@ -116,7 +116,7 @@ class FetchPlan:
         words.end()
 
     def _read_count(self, words: WordReader) -> int | None:
-        """How many rows to fetch; None for all."""
+        """Number of rows to fetch; None for all."""
         if words.accept("NEXT"):
             return 1
         words.accept("FORWARD")

@@ -1,4 +1,4 @@
-"""Which plan a statement has."""
+"""Choice of the plan of a statement."""
 
 from __future__ import annotations
 

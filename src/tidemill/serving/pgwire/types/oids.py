@@ -141,7 +141,7 @@ def our_type(oid: int) -> Type | None:
 
 
 def column_description(field: Field) -> ColumnDescription:
-    """How a column of a result is announced, with the precision of numbers and the length of texts."""
+    """Announcement of a column of a result, with the precision of numbers and the length of texts."""
     oid = pg_type(field.type)
     known = BY_OID.get(oid)
     if field.char is not None or field.length is not None:

@@ -53,7 +53,7 @@ CHECKPOINT_VERSIONS = 100
 """A version whose number is a multiple of this has a checkpoint before it, as ``deltalake`` makes them."""
 
 TRIES = 5
-"""How often a commit is tried if others commit meanwhile."""
+"""Number of attempts of a commit if others commit meanwhile."""
 
 GONE = "_gone"
 """The column of a MERGE that is true for keys whose row is gone."""

@@ -1,4 +1,4 @@
-"""Which data files of a published table are compacted: tiers of similar size, as in a log-structured merge tree.
+"""Choice of data files of a published table to compact: tiers of similar size, as in a log-structured merge tree.
 
 A row is written again once for each tier that it passes, so the bytes that compaction writes are a small multiple of
 those of the changes. A table of one large file and many small ones is not written whole to get rid of the small ones.

@@ -48,7 +48,7 @@ OURS = "tidemill."
 """Beginning of the names of our properties, which stay when files are compacted."""
 
 TRIES = 5
-"""How often a commit is tried if others commit meanwhile."""
+"""Number of attempts of a commit if others commit meanwhile."""
 
 Make = Callable[[Table], bool]
 """Makes one commit; false if there is nothing to commit."""

@@ -298,7 +298,7 @@ def key_columns(records: Records, map_: Map, record: MapRecord, strings: StringD
 
 
 def nulls_at(records: Records, place: int) -> NullFlags | None:
-    """Which records have NULL as that key; None where none has."""
+    """Marks of the records that have NULL as that key; None where none has."""
     found: NullFlags = (records["nulls"] >> place & 1).astype(np.bool_)
     return found if found.any() else None
 
