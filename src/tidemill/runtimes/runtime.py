@@ -96,6 +96,10 @@ class Runtime(Protocol):
         """Note that another runtime runs ``stage`` from now on, perhaps for one epoch only: its state here shows the
         last epoch, and catches up or is read again when the stage next runs here. Between epochs."""
 
+    def prepare(self, stage: Stage, rows: int) -> bool:
+        """Read the state of a stage that is about to take so many rows, so that a process forked from this one has it;
+        false if a process cannot run the stage, or if to catch up with it takes as long. Between epochs."""
+
     def miss_epoch(self) -> None:
         """Note that the next epoch runs without this runtime: the state of relations shows the epoch before, and
         catches up when it is next used. Between epochs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -316,6 +316,10 @@ class FolderStore:
                 self._forgotten.pop(name, None)  # the name now denotes a different map
             self._tidy(self._forget)
             return durable_already
+
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """Context in which no other thread holds the lock that reading takes."""
+        return self._lock
 
     @contextmanager
     def joint(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -313,6 +313,10 @@ class MemoryStore:
             self._unsure = True
             self._now = now.appended(epoch)
             self._unsure = False
+
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """Context in which no other thread holds the lock that reading takes."""
+        return self._lock
 
     @contextmanager
     def joint(self) -> Iterator[None]:

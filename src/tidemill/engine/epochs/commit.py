@@ -193,6 +193,16 @@ class EpochCommitter:
         walk.done.propagated = time.perf_counter()
         return stored
 
+    @property
+    def work(self) -> EpochWork:
+        """The work of what was collected last, and is not committed yet."""
+        assert self._done is not None
+        return self._done
+
+    def computed(self, done: EpochWork) -> None:
+        """Note that the next commit is of an epoch that other processes have computed."""
+        self._done = done
+
     def filled(self, view: str, started: float, rows: int, stored: Mapping[str, ChangeSet], reason: str) -> None:
         """Note that the next commit has the contents of a view, computed since ``started`` from this many rows."""
         one, work, pipeline = ViewWork(), EpochWork(), self._state.pipeline

@@ -22,6 +22,7 @@ from tidemill.engine.epochs.isolation import isolating
 from tidemill.engine.epochs.staleness_marks import is_caught_up
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.refresh.fill import ViewFiller
+from tidemill.engine.refresh.parallel_refresh import ParallelRefresh
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
@@ -41,6 +42,7 @@ class ViewRefresher:
         self._rebuild_for_readers = rebuild
         self._epochs = epochs
         self._filler = filler
+        self._parallel = ParallelRefresh(state, epochs, self.run)
 
     def refresh(self, names: Iterable[str]) -> bool:
         """Refresh deferred views and those that share stages with them, in separate epochs; true if any was stale."""
@@ -50,9 +52,22 @@ class ViewRefresher:
         stale = [view for view in views if view.refresh.deferred and view.fresh < store.epoch]
         if stale:
             self._state.require_writable()
-            for group in groups_at_same_epoch(catalog, stale):
-                self._refresh_group(group)
+            groups = groups_at_same_epoch(catalog, stale)
+            done = self._refresh_at_once(groups)
+            for group in groups:
+                rest = [catalog.view(view.name) for view in group if view.name not in done]
+                if rest:
+                    self._refresh_group(rest)
         return bool(stale)
+
+    def _refresh_at_once(self, groups: Sequence[Sequence[View]]) -> frozenset[str]:
+        """Refresh independent views in processes of their own, as one epoch, where it is worth it; returns their
+        names."""
+        whole = any(view.stopped or view.fresh < self._reach(view) for group in groups for view in group)
+        if whole or not self._parallel.is_possible:
+            return frozenset()
+        jobs = self._parallel.jobs(groups, self.since)
+        return self._parallel.refresh(jobs, self._idle) if jobs else frozenset()
 
     def _refresh_group(self, group: Sequence[View]) -> None:
         whole = [view for view in group if view.fresh < self._reach(view)]

@@ -4,7 +4,8 @@ A view with ``refresh = 'scheduled'`` becomes ready when changes of its inputs a
 its staleness, the age of the oldest change that it does not show. So every waiting view eventually becomes the most
 urgent; ties go to the view refreshed the longest ago. The inputs of a view are refreshed before it. Views that are
 ready, in step with it and read the same inputs are refreshed with it, since the changes are read once for all (see
-``catch_up``): at most ``limit`` views in one epoch, so that feeds do not wait for long.
+``catch_up``), and beside it other views, if these and it are worth processes of their own (see ``parallel_refresh``):
+at most ``limit`` views in one epoch, so that feeds do not wait for long.
 
 A refresh reads only committed epochs and is one itself, so no view ever shows half of a partition.
 """
@@ -12,13 +13,15 @@ A refresh reads only committed epochs and is one itself, so no view ever shows h
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tidemill.engine.catalog.views.shared_stages import sharing_group
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.staleness_marks import late_since, mark_of
 from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.refresh.forked_jobs import most_processes
+from tidemill.engine.refresh.parallel_refresh import is_worth_a_process
 from tidemill.engine.workers import Trouble, Worker, backoff_seconds
 from tidemill.model.errors import DataError
 
@@ -129,7 +132,8 @@ class Scheduler:
             if needed:
                 # In catalog order an input comes before its readers.
                 first = min(needed, key=lambda v: list(catalog.views).index(v.name))
-                return self._along(first, waiting, limit)
+                group = self._along(first, waiting, limit)
+                return [*group, *self._beside(group, waiting, limit)]
         return []
 
     def _along(self, first: View, waiting: list[View], limit: int) -> list[View]:
@@ -153,6 +157,29 @@ class Scheduler:
                 break
             group.append(view)
         return group
+
+    def _beside(self, group: Sequence[View], waiting: list[View], limit: int) -> list[View]:
+        """By urgency those that are computed beside ``group``, which they neither read nor are read by.
+
+        They are worth a process each, and their own inputs are up to date."""
+        catalog = self._state.catalog
+        if most_processes() < 2 or not any(map(self._is_worth_a_process, group)):
+            return []
+        late, found = {view.name for view in self._ready(waiting)}, list[View]()
+        known = {view.name for view in group}.union(*map(catalog.ancestors, group))
+        for view in waiting:
+            above = catalog.ancestors(view)
+            if (
+                len(group) + len(found) < limit
+                and view.name in late - known
+                and above.isdisjoint(late)
+                and self._is_worth_a_process(view)
+            ):
+                found.append(view)
+        return found
+
+    def _is_worth_a_process(self, view: View) -> bool:
+        return is_worth_a_process(self._state.pipeline.find(view.name))
 
     def _with_families(self, group: Iterable[View]) -> list[str]:
         """The names of views and of their sharing groups, which must be refreshed together whatever the limit."""

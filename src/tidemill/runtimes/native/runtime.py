@@ -16,7 +16,9 @@ from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
 from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.maps import map_fields
+from tidemill.program.reads import sources_of
 from tidemill.program.stages import Program, Stage, TimePartitionEmission
+from tidemill.program.statements import Version
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key, check_unique
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
@@ -113,6 +115,19 @@ class NativeRuntime:
         """Keep the state of ``stage`` while it misses epochs: it catches up from the store when it is next used."""
         self._state.pause(stage)
         self._backends.pause(stage.name)
+
+    def prepare(self, stage: Stage, rows: int) -> bool:
+        """Read the state that the triggers of a stage look up; false if it is machine code.
+
+        That takes rows in about as fast as the changes of its maps, which another process would hand over."""
+        compiled = self._compiled[stage.name]
+        if self._runner(compiled, rows) is not None:
+            return False
+        own = self._state.maps(compiled).keys()
+        for source in sources_of(stage):
+            if source.version is Version.STATE and source.relation not in own:
+                self._state.relation(source.relation)
+        return True
 
     def miss_epoch(self) -> None:
         """Keep the state of relations while it misses epochs: it catches up from the store when it is next used."""

@@ -56,6 +56,10 @@ class DriverRuntime(NativeRuntime):
         self._found_by: dict[str, ColumnPositions] = {}
         super().__init__(store, fields_of, self._snapshot_of, resident)
 
+    def prepare(self, stage: Stage, rows: int) -> bool:
+        """Refuse: a forked process has no session of Spark."""
+        return False
+
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
         """Release the state of ``stage``, to be read again from the files that exist when it is next needed."""
         self.forget(stage.name)

@@ -11,6 +11,10 @@ from tidemill.program.stages import Stage
 class StateInStore:
     """A runtime whose state is all in the store: there is nothing to pause, to release or to forget."""
 
+    def prepare(self, stage: Stage, rows: int) -> bool:
+        """Refuse: a forked process has no session of Spark."""
+        return False
+
     def pause(self, stage: Stage) -> None:
         """Do nothing: no state is kept in memory."""
 
