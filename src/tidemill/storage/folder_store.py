@@ -317,9 +317,9 @@ class FolderStore:
             self._tidy(self._forget)
             return durable_already
 
-    def undisturbed(self) -> AbstractContextManager[object]:
-        """Context in which no other thread holds the lock that reading takes."""
-        return self._lock
+    def undisturbed(self) -> AbstractContextManager[object] | None:
+        """Context in which no other thread holds the lock that reading takes; None in object storage."""
+        return self._lock if isinstance(self._layout.root, Path) else None
 
     @contextmanager
     def joint(self) -> Iterator[None]:

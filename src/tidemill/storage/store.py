@@ -163,8 +163,9 @@ class Store(ReadableStore, Protocol):
         """Context of a joint commit of the next epoch: what this thread commits is seen by it alone, and becomes
         visible and durable together at the end, or not at all. All of it has the number of that epoch."""
 
-    def undisturbed(self) -> AbstractContextManager[object]:
-        """Context in which no other thread is within the store, so that a process forked from this one can read it."""
+    def undisturbed(self) -> AbstractContextManager[object] | None:
+        """Context in which no other thread is within the store, so that a process forked from this one can read it;
+        None if it cannot: connections to object storage do not survive a fork. It may be entered several times."""
 
     def require_writable(self) -> None:
         """Refuse if nothing can be committed."""

@@ -69,7 +69,7 @@ def _busy_elsewhere() -> int:
 def results_of(
     jobs: Sequence[Callable[[], T]],
     processes: int,
-    undisturbed: Callable[[], AbstractContextManager[object]] = nullcontext,
+    undisturbed: AbstractContextManager[object] | None = None,
 ) -> list[T] | None:
     """The results of jobs, each computed in a process of its own, at most ``processes`` at once; None if one failed.
 
@@ -86,7 +86,7 @@ def results_of(
     try:
         while waiting or running:
             while waiting and len(running) < processes:
-                with undisturbed():
+                with undisturbed or nullcontext():
                     running.append(_start(*waiting.popleft()))
             ended, _, _ = select.select([one.ended for one in running], [], [], LOOK_SECONDS)
             for one in [one for one in running if one.ended in ended]:

@@ -102,6 +102,7 @@ class ParallelRefresh:
             not self._epochs.is_joint
             and not state.catalog.guarded
             and state.budget.limit is None
+            and state.store.undisturbed() is not None
             and most_processes() > 1
         )
 
@@ -174,7 +175,7 @@ class ParallelRefresh:
         number = self._epochs.next_number
         with garbage_collection_paused():
             work = [partial(self._compute, number, job) for job in jobs]
-            found = results_of(work, max(2, most_processes()), state.store.undisturbed)
+            found = results_of(work, max(2, most_processes()), state.store.undisturbed())
         if found is None:
             return frozenset()
         stored = {name: ChangeSet.of_arrow(table, fields) for changes, _ in found for name, fields, table in changes}
