@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -261,11 +262,15 @@ def test_an_interrupt_ends_the_processes(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_processes_take_idle_cores_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(forked_jobs.PROCESSES, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
     found = []
     for busy in (0, 1, 3, 9):
         monkeypatch.setattr(forked_jobs, "_busy_elsewhere", lambda busy=busy: busy)
         found.append(forked_jobs.most_processes())
     assert found == [4, 3, 1, 1]
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    monkeypatch.setattr(forked_jobs, "_busy_elsewhere", lambda: 0)
+    assert forked_jobs.most_processes() == 1
     monkeypatch.setenv(forked_jobs.PROCESSES, "2")
     assert forked_jobs.most_processes() == 2
 

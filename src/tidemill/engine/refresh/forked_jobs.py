@@ -14,6 +14,7 @@ import pickle
 import select
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections import deque
@@ -29,7 +30,8 @@ T = TypeVar("T")
 PROCESSES = "TIDEMILL_PROCESSES"
 """Environment variable with the number of processes that may refresh views at the same time; 1 for this one alone.
 
-Without it that depends on the cores that are idle: where others need them, forked processes only add to the work."""
+Without it that depends on the cores that are idle: where others need them, forked processes only add to the work. Nor
+is a process forked beside other threads of Python, as in a server: a lock that one of them holds would stay held."""
 
 STUCK_SECONDS = 10.0
 """Seconds without processor time after which a process is given up."""
@@ -55,7 +57,9 @@ def most_processes() -> int:
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return 1
     wanted = os.environ.get(PROCESSES, "")
-    return int(wanted) if wanted.isdigit() else max(1, len(os.sched_getaffinity(0)) - _busy_elsewhere())
+    if wanted.isdigit():
+        return int(wanted)
+    return 1 if threading.active_count() > 1 else max(1, len(os.sched_getaffinity(0)) - _busy_elsewhere())
 
 
 def _busy_elsewhere() -> int:
