@@ -243,7 +243,7 @@ class BinaryLog:
             return untold(f"The log says {verb} of {', '.join(named)}, and not which rows or columns that changed.")
         if statement.may_change_definitions and (named := statement.names(database, self._rows)):
             present = read_tables(self._connection(), database)
-            if changed := [name for name in named if present.get(name) != self._tables[name]]:
+            if changed := [name for name in named if not self._tables[name].is_as_in(present.get(name))]:
                 return untold(f"{', '.join(changed)} has other columns, keys or foreign keys than before.")
         return None
 

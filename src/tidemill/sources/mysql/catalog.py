@@ -64,6 +64,12 @@ class MySqlTable:
     remote: RemoteTable
     logged: tuple[LoggedColumn, ...]
 
+    def is_as_in(self, present: MySqlTable | None) -> bool:
+        """True if the table has the same columns in ``present``, and offers those of ours and the same key."""
+        if present is None or present.logged != self.logged or present.remote.key != self.remote.key:
+            return False
+        return set(self.remote.columns) <= set(present.remote.columns)
+
 
 def read_tables(connection: MySqlConnection, database: str) -> dict[str, MySqlTable]:
     """The tables of ``database`` that we may read, by their names there."""

@@ -8,8 +8,9 @@ transactions up to it come first, the answers after them. The server has to know
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -53,6 +54,7 @@ class MySqlSource(PolledSource):
         address: MySqlAddress,
         *,
         tables: Iterable[str] | None = None,
+        columns: Mapping[str, Collection[str]] | None = None,
         poll: float = 0.05,
         patience: float = 60.0,
         query_timeout: float | None = None,
@@ -71,14 +73,14 @@ class MySqlSource(PolledSource):
             named = "SELECT DATABASE(), @@lower_case_table_names"
             ((database, folds),) = self._link.run(lambda connection: execute(connection, named))
             found = self._link.run(lambda connection: read_tables(connection, database))
-            in_use = self._use(offered(found), tables)
+            in_use = self._use(offered(found), tables, columns)
         finally:
             self._link.close()
         self._link.patience = patience
         self._log = BinaryLog(
             address,
             database,
-            [found[table.name] for table in in_use],
+            [replace(found[table.name], remote=table) for table in in_use],
             zero_dates,
             self._link.connection,
             folds=folds != "0",
