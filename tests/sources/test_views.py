@@ -79,7 +79,7 @@ def test_columns_and_tables_that_are_added_while_a_warehouse_is_closed(
     with tidemill.open(tmp_path, runtime="native") as warehouse:
         warehouse.sync()
         assert Counter(warehouse.view("v").rows()) == answer(shop)
-        assert "ben" in dict((row[0], row) for row in warehouse.view("v").rows())
+        assert "ben" in {row[0] for row in warehouse.view("v").rows()}
         warehouse.sql("DROP VIEW v; DROP SOURCE shop")
 
 
