@@ -13,7 +13,7 @@ from tests.sources.following import Follower
 from tests.sources.mariadb import PASSWORD, MariaDb
 from tests.sources.test_mariadb import Shop, scribble
 from tidemill.changes.zset import ZSet
-from tidemill.model.errors import SetupError, SourceLost, Unsupported
+from tidemill.model.errors import EpochGone, SetupError, SourceLost, Unsupported
 from tidemill.sources.mysql.log_statements import LoggedStatement
 from tidemill.sources.registry import open_source
 from tidemill.sources.source import Source
@@ -137,6 +137,20 @@ def test_what_changes_no_rows_goes_on(shop: Shop, opened: Open) -> None:
     )
     follower.catch_up(0)
     assert follower.state == contents(shop, source)
+
+
+def test_columns_that_are_altered_while_nobody_reads(shop: Shop, opened: Open) -> None:
+    """The log has earlier rows in another form, which would be read as something else."""
+    shop.run("CREATE TABLE kinds (id INT PRIMARY KEY, e ENUM('a', 'b'))")
+    source = opened()
+    follower = follow(shop, source)
+    shop.run("INSERT INTO kinds VALUES (1, 'a')")
+    follower.catch_up(0)
+    opened().start(follower.position)
+    source.close()
+    shop.run("INSERT INTO kinds VALUES (2, 'b')", "ALTER TABLE kinds MODIFY e ENUM('b', 'a')")
+    with pytest.raises(EpochGone, match="other columns"):
+        opened().start(follower.position)
 
 
 def test_names_are_found_however_they_are_written() -> None:

@@ -14,6 +14,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from zlib import crc32
 
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.event import (
@@ -76,6 +77,8 @@ class BinaryLog:
         self._folds = folds
         texts = LoggedTexts(lambda sql: execute(connection(), sql))
         self._rows = {name: LoggedRows(table, zero_dates, texts) for name, table in self._tables.items()}
+        logged = sorted((name, table.logged, table.remote.key) for name, table in self._tables.items())
+        self.structure = f"{crc32(repr(logged).encode()):08x}"
         self._stream: Any = None
         self._checksums = False
         self._at = LogPosition("none.0", 0)
@@ -115,7 +118,7 @@ class BinaryLog:
 
     def _move(self, place: LogPlace, gtid: str) -> None:
         oldest = min((one.start for one in self._prepared.values()), key=_order, default=None)
-        self._at = LogPosition(*place, gtid, oldest)
+        self._at = LogPosition(*place, gtid, oldest, self.structure)
 
     def _events(self) -> Iterator[tuple[Any, LogPlace]]:
         """The events of the log, each with the place after it. There is one as long as the end was not reached."""

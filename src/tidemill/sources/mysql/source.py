@@ -94,9 +94,15 @@ class MySqlSource(PolledSource):
         """Begin after ``since``, or now."""
         self._log.close()
         if since is None:
-            self._seen = self._link.run(_place_of_snapshot)
+            self._seen = replace(self._link.run(_place_of_snapshot), structure=self._log.structure)
         else:
             self._seen = LogPosition.parse(since)
+            if self._seen.structure not in ("", self._log.structure):
+                raise EpochGone(
+                    f'tables of source "{self.name}" have other columns or keys than at {since}',
+                    detail="The log has earlier rows in another form, and does not tell what ALTER TABLE changes.",
+                    hint="Drop the views over this source and create them again.",
+                )
             self._link.run(self._require_kept)
         self._asked.clear()
         self._messages.clear()
