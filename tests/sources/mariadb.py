@@ -85,10 +85,15 @@ class MariaDb:
             self._process.wait(60)
             (self.folder / "socket").unlink(missing_ok=True)
 
-    def remove(self) -> None:
+    def kill(self) -> None:
+        """End the server as a crash does."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(60)
+            (self.folder / "socket").unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _call(self, program: str, *arguments: str) -> None:

@@ -12,11 +12,13 @@ import pytest
 
 import tidemill
 from tests.sources.following import Follower, columns, orders_of_customers, pairs_of_orders, scan, view
+from tests.sources.server import PASSWORD
 from tests.sources.shop import Shop, kill_often, scribble
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone, SetupError, SourceLost, TidemillError, Unsupported
 from tidemill.sources.postgres.connection import Address
 from tidemill.sources.postgres.source import PostgresSource
+from tidemill.sources.registry import open_source
 from tidemill.sources.source import Committed
 
 Open = Callable[..., PostgresSource]
@@ -257,11 +259,37 @@ def test_columns_that_change_without_a_word_in_the_log(shop: Shop, opened: Open,
     position = source.start(None)
     shop.connection.execute(statement)
     shop.run("UPDATE customers SET name = 'x'")
-    with pytest.raises((EpochGone, SourceLost), match=r"columns of|the log does not tell"):
+    with pytest.raises((EpochGone, SourceLost), match=r"columns or row security of|the log does not tell"):
         source.receive(1)
     with pytest.raises((EpochGone, SetupError)):
         opened(publication=None, changes="slot", setup="exists").start(position)
     shop.run("DROP TABLE IF EXISTS old")
+
+
+def test_rows_that_are_hidden_from_us_later_on(shop: Shop) -> None:
+    """Answers would lack the rows, and changes have them."""
+    shop.run(
+        "DROP ROLE IF EXISTS limited",
+        f"CREATE ROLE limited LOGIN REPLICATION PASSWORD '{PASSWORD}'",
+        "GRANT USAGE ON SCHEMA public TO limited",
+        "GRANT SELECT ON orders, customers TO limited",
+        "CREATE PUBLICATION part FOR TABLE orders",
+        "ALTER TABLE orders REPLICA IDENTITY FULL",
+    )
+    given = {**shop.server.options, "publication": "part", "changes": "slot", "tables": "orders"}
+    open_source("owned", "postgres", {**given, "setup": "create"}).remove()
+    source = open_source("limited", "postgres", {**given, "user": "limited"})
+    source.start(None)
+    try:
+        shop.run("CREATE POLICY ours ON orders USING (customer = 1)", "ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+        with pytest.raises(EpochGone, match='row security of "orders"'):
+            source.receive(1)
+        with pytest.raises(Unsupported) as error:
+            open_source("limited", "postgres", {**given, "user": "limited"})
+        assert "Row security" in str(error.value.detail)
+    finally:
+        source.remove()
+        shop.run("DROP OWNED BY limited", "DROP ROLE limited")
 
 
 def test_a_column_that_is_added_is_not_in_the_way(shop: Shop, opened: Open) -> None:
@@ -281,7 +309,7 @@ def test_a_position_of_before_definitions_were_noted_is_taken(shop: Shop, opened
     assert digest and source.start(old) == follower.position
     follower.catch_up(0.1)
     assert follower.state == shop.contents("orders", "customers")
-    with pytest.raises(EpochGone, match='columns of "customers", "orders" were changed'):
+    with pytest.raises(EpochGone, match='columns or row security of "customers", "orders" were changed'):
         source.start(f"{old}#{'0' * 8}.{'0' * 8}.{'0' * 8}")
 
 

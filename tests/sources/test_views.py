@@ -67,6 +67,22 @@ def test_a_view_follows_while_others_write(shop: Shop, tmp_path: Path, changes: 
     assert PASSWORD.encode() not in stored
 
 
+@pytest.mark.parametrize("changes", ["slot", "outbox"])
+def test_columns_and_tables_that_are_added_while_a_warehouse_is_closed(
+    shop: Shop, tmp_path: Path, changes: str
+) -> None:
+    with tidemill.open(tmp_path, runtime="native") as warehouse:
+        warehouse.sql(create_source(shop, changes))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {QUERY.format('shop.')}")
+    shop.run("ALTER TABLE orders ADD note text DEFAULT 'x'", "CREATE TABLE more (id int8 PRIMARY KEY)")
+    shop.run("INSERT INTO orders VALUES (4, 2, 50, 'y')", "UPDATE customers SET name = 'ben' WHERE id = 2")
+    with tidemill.open(tmp_path, runtime="native") as warehouse:
+        warehouse.sync()
+        assert Counter(warehouse.view("v").rows()) == answer(shop)
+        assert "ben" in {row[0] for row in warehouse.view("v").rows()}
+        warehouse.sql("DROP VIEW v; DROP SOURCE shop")
+
+
 def test_a_view_at_rest_does_not_keep_the_log(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot keeps the log of all tables, so a view that nothing happens to must move on as well."""
     monkeypatch.setattr(source_maintainer, "IDLE_SECONDS", 0.0)

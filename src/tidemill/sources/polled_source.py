@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.model.errors import EpochGone, SourceSlow
@@ -69,9 +69,19 @@ class PolledSource(ABC):
         """The parts of ``query`` that are evaluated remotely and locally, and the SQL: for EXPLAIN."""
         return describe_remote_plan(self._plan(query.view), query)
 
-    def _use(self, there: Iterable[RemoteTable], names: Iterable[str] | None) -> list[RemoteTable]:
-        """Start to use the named tables, or all; returns those that can be read."""
+    def _use(
+        self,
+        there: Iterable[RemoteTable],
+        names: Iterable[str] | None,
+        columns: Mapping[str, Collection[str]] | None = None,
+    ) -> list[RemoteTable]:
+        """Start to use the named tables, or all; returns those that can be read.
+
+        ``columns``, if given, has all tables that may be used, with their columns.
+        """
         found = tables_by_name(there)
+        if columns is not None:
+            found = {name: found[name].only(columns[name]) for name in found if name in columns}
         wanted = found if names is None else [name.lower() for name in names]
         self._remote = {name: found[name] if names is None else table_named(found, name, self.name) for name in wanted}
         return [table for table in self._remote.values() if table.columns]

@@ -1,60 +1,89 @@
-"""Committed transactions from the binary log of MariaDB and MySQL, which a server sends to its replicas.
+"""Committed transactions from the binary log of MariaDB, which a server sends to its replicas.
 
 The log is read as a replica reads it, over a connection of its own that stays open from poll to poll. A transaction's
-rows come between its beginning and its commit; what was rolled back is not in the log. Statements that the log has as
-text say nothing of rows: one that empties or alters a table in use is an error, and so are changes that a session wrote
-as statements.
+rows come between its beginning and its commit. One that is prepared (XA) has its rows in the log before, perhaps long
+before, it is committed or rolled back: until then they are kept here, and a position says from where on they have to be
+read again. Statements that the log has as text say nothing of rows: one that may have changed a table in use is an
+error, and so is whatever the log has that is not understood.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from zlib import crc32
 
 from pymysqlreplication import BinLogStreamReader
-from pymysqlreplication.event import MariadbGtidEvent, QueryEvent, RotateEvent, XidEvent
+from pymysqlreplication.event import (
+    ExecuteLoadQueryEvent,
+    FormatDescriptionEvent,
+    MariadbGtidEvent,
+    NotImplementedEvent,
+    QueryEvent,
+    RotateEvent,
+    XAPrepareEvent,
+    XidEvent,
+)
 from pymysqlreplication.logger import logger as library_logger
-from pymysqlreplication.row_event import DeleteRowsEvent, RowsEvent, UpdateRowsEvent, WriteRowsEvent
+from pymysqlreplication.row_event import RowsEvent
 
-from tidemill.changes.zset import Row, ZSet
-from tidemill.model.errors import DataError, SourceLost, TidemillError
-from tidemill.sources.mysql.catalog import MySqlTable, decoder
-from tidemill.sources.mysql.connection import MySqlAddress
-from tidemill.sources.mysql.log_values import read_value
-from tidemill.sources.mysql.position import LogPosition
+from tidemill.model.errors import TidemillError
+from tidemill.sources.mysql.catalog import MySqlTable, read_tables
+from tidemill.sources.mysql.connection import MySqlAddress, MySqlConnection, execute
+from tidemill.sources.mysql.log_statements import LoggedStatement
+from tidemill.sources.mysql.log_texts import LoggedTexts
+from tidemill.sources.mysql.log_transaction import LogTransaction
+from tidemill.sources.mysql.logged_rows import LoggedRows, untold
+from tidemill.sources.mysql.position import LogPlace, LogPosition
 from tidemill.sources.source import Committed
 
 __all__ = ["BinaryLog"]
 
 library_logger.setLevel(logging.ERROR)  # it advises settings that are not needed here
 
-_HARMLESS = re.compile(
-    r"\s*(create\s+table|begin|commit|rollback|savepoint|xa|grant|revoke|flush|analyze|optimize|set"
-    r"|((create|drop|alter)\s+)?(or\s+replace\s+)?(unique\s+)?(index|trigger|view|procedure|function|event))\b",
-    re.IGNORECASE,
-)
-"""Statements that change no rows or columns of a table."""
+_IGNORABLE = 0x80
+"""Flag of events that a reader need not understand."""
+_STANDALONE = 1
+"""Flag of a transaction that no commit ends."""
+_COMPRESSED = range(165, 172)
+_USES_CHECKSUMS = "_BinLogStreamReader__use_checksum"
+_UNREADABLE = (AssertionError, AttributeError, struct.error, LookupError, ValueError)
+"""Errors of the reader where the form of an event is not what it expects."""
 
 
 class BinaryLog:
-    """The log of a server, read for some tables of one database; ``present`` reads how these are now."""
+    """The log of a server, read for some tables of one database; it is asked over ``connection``.
+
+    ``folds`` says that the server takes names that differ in case only for the same.
+    """
 
     def __init__(
         self,
         address: MySqlAddress,
+        database: str,
         tables: Iterable[MySqlTable],
         zero_dates: str,
-        present: Callable[[], Mapping[str, MySqlTable]],
+        connection: Callable[[], MySqlConnection],
+        *,
+        folds: bool = False,
     ) -> None:
         self._address = address
         self._tables = {table.remote.name: table for table in tables}
-        self._present = present
-        self._rows = {name: _LoggedRows(table, zero_dates) for name, table in self._tables.items()}
+        self._database = database
+        self._connection = connection
+        self._folds = folds
+        texts = LoggedTexts(lambda sql: execute(connection(), sql))
+        self._rows = {name: LoggedRows(table, zero_dates, texts) for name, table in self._tables.items()}
+        logged = sorted((name, table.logged, table.remote.key) for name, table in self._tables.items())
+        self.structure = f"{crc32(repr(logged).encode()):08x}"
         self._stream: Any = None
+        self._checksums = False
         self._at = LogPosition("none.0", 0)
+        self._current = LogTransaction(("none.0", 0))
+        self._prepared: dict[str, LogTransaction] = {}
 
     def close(self) -> None:
         """Close the connection."""
@@ -70,154 +99,189 @@ class BinaryLog:
         if self._stream is None or self._at != after:
             self._open(after)
         told: list[Committed] = []
-        current = _Transaction(after.gtid)
         for event, place in self._events():
-            trouble = self._take(event, current)
-            ended = isinstance(event, XidEvent) or (isinstance(event, QueryEvent) and not _begins(event))
-            if ended and (trouble := current.trouble or trouble) is not None:
-                self.close()
-                if told:
-                    break
-                raise trouble
-            if ended:
-                self._at = LogPosition(*place, current.gtid)
-                if changes := {name: rows for name, rows in current.changes.items() if rows}:
+            ended = self._take(event)
+            if ended is not None:
+                if ended.trouble is not None and after.is_before(LogPosition(*place)):
+                    self.close()
+                    if told:
+                        break
+                    raise ended.trouble
+                self._move(place, ended.gtid)
+                if after.is_before(self._at) and (changes := ended.changes()):
                     told.append(Committed(changes, str(self._at)))
-                current = _Transaction(current.gtid)
-            elif not current.changes and not current.begun:
-                self._at = LogPosition(*place, current.gtid)
+            elif not self._current.begun:
+                self._move(place, self._at.gtid)
             if len(told) == most or not LogPosition(*place).is_before(upto):
                 break
         return told, self._at
 
-    def _events(self) -> Iterator[tuple[Any, tuple[str, int]]]:
+    def _move(self, place: LogPlace, gtid: str) -> None:
+        oldest = min((one.start for one in self._prepared.values()), key=_order, default=None)
+        self._at = LogPosition(*place, gtid, oldest, self.structure)
+
+    def _events(self) -> Iterator[tuple[Any, LogPlace]]:
         """The events of the log, each with the place after it. There is one as long as the end was not reached."""
-        while (event := self._stream.fetchone()) is not None:
+        while (event := self._next()) is not None:
+            if isinstance(event, FormatDescriptionEvent):
+                # Each file of the log says by itself if its events end with a checksum.
+                self._checksums = event.checksum_algorithm == 1
+                setattr(self._stream, _USES_CHECKSUMS, self._checksums)
             if not isinstance(event, RotateEvent) and event.packet.log_pos == 0:
                 continue  # it is not in the log, and tells of the connection
             yield event, (self._stream.log_file, self._stream.log_pos)
 
+    def _next(self) -> Any:
+        try:
+            return self._stream.fetchone()
+        except _UNREADABLE as error:
+            self.close()
+            raise _unreadable(error) from error
+
     def _open(self, after: LogPosition) -> None:
         self.close()
+        file, place = after.prepared or (after.file, after.place)
         self._stream = BinLogStreamReader(
             connection_settings=self._address.login | {"read_timeout": 60},
             server_id=random.randrange(
                 1 << 16, 1 << 32
             ),  # a server ends the connection of a replica of the same number
-            log_file=after.file,
-            log_pos=after.place,
+            only_schemas=[self._database],  # it fails over types of columns that it does not know
+            only_tables=list(self._tables),
+            log_file=file,
+            log_pos=place,
             resume_stream=True,
             blocking=True,
             filter_non_implemented_events=False,
             slave_heartbeat=10,
             enable_logging=False,
         )
-        self._at = after
+        self._prepared.clear()
+        self._at = after if after.prepared is None else LogPosition(file, place)
+        self._current = LogTransaction((file, place), after.gtid)
 
-    def _take(self, event: Any, current: _Transaction) -> TidemillError | None:
+    def _take(self, event: Any) -> LogTransaction | None:
+        """Take in an event. Returns the transaction that it ends, if it does."""
+        current = self._current
         match event:
+            case RotateEvent():  # what a crash has cut off in the last file was not committed
+                self._current = LogTransaction(self._place)
             case MariadbGtidEvent():
-                current.begun, current.gtid = True, str(event.gtid)
+                single = bool(event.flags & _STANDALONE)
+                self._current = LogTransaction(self._place, str(event.gtid), begun=True, single=single)
+            case XidEvent():
+                return self._end(current)
+            case XAPrepareEvent():
+                return self._prepare(_number_of(event))
             case QueryEvent():
+                return self._statement(self._said(_text(event.query), _text(event.schema)))
+            case ExecuteLoadQueryEvent():
+                current.trouble = current.trouble or self._loaded(_text(event.packet.read(_rest(event))))
+            case RowsEvent():
+                try:
+                    current.note(event.table, self._rows[event.table].read(event, checksums=self._checksums))
+                except _UNREADABLE as error:
+                    current.trouble = _unreadable(error)
+            case NotImplementedEvent() if not event.packet.flags & _IGNORABLE:
                 current.begun = True
-                return self._statement(event)
-            case RowsEvent() if event.schema == self._address.database and event.table in self._rows:
-                current.note(event.table, self._rows[event.table], event)
+                current.trouble = current.trouble or _unknown(event.event_type)
         return None
 
-    def _statement(self, event: Any) -> TidemillError | None:
+    @property
+    def _place(self) -> LogPlace:
+        return self._at.file, self._at.place
+
+    def _end(self, ended: LogTransaction) -> LogTransaction:
+        self._current = LogTransaction(self._place, ended.gtid)
+        return ended
+
+    def _prepare(self, number: str) -> LogTransaction:
+        """Keep the rows of a transaction until it is committed; until then it is one without rows."""
+        self._prepared[number] = self._current
+        return self._end(LogTransaction(self._place, self._current.gtid))
+
+    def _said(self, text: str, schema: str) -> LoggedStatement:
+        return LoggedStatement(text, schema, folds=self._folds)
+
+    def _statement(self, statement: LoggedStatement) -> LogTransaction | None:
+        current = self._current
+        current.begun = True
+        if (savepoint := statement.savepoint) is not None:
+            verb, name = savepoint
+            (current.save if verb == "savepoint" else current.return_to)(name)
+            return None
+        match statement.ends:
+            case "commit":
+                return self._end(current)
+            case "rollback":
+                return self._end(LogTransaction(self._place, current.gtid))
+            case "xa commit" | "xa rollback":
+                return self._decide(statement)
+        if statement.verb in ("xa", "begin"):
+            return None
+        current.trouble = current.trouble or self._change_of(statement)
+        return self._end(current) if current.single else None
+
+    def _decide(self, statement: LoggedStatement) -> LogTransaction:
+        """The end of a prepared transaction: its rows are told where it is committed."""
+        gtid = self._current.gtid
+        found = self._prepared.pop(statement.prepared(), None)
+        ended = LogTransaction(self._place, gtid)
+        if statement.ends == "xa commit":
+            if found is None:
+                ended.trouble = untold(
+                    "A transaction was committed that was prepared (XA) before the views were created."
+                )
+            else:
+                ended, ended.gtid = found, gtid
+        return self._end(ended)
+
+    def _change_of(self, statement: LoggedStatement) -> TidemillError | None:
         """The error of a statement that changes rows or columns of a table in use and does not say which."""
-        text = event.query.decode("utf-8", "replace") if isinstance(event.query, bytes) else str(event.query)
-        if _HARMLESS.match(text):
-            return None
-        schema = event.schema.decode() if isinstance(event.schema, bytes) else event.schema
-        named = [name for name in self._rows if self._address.database in _schemas_of(name, text, schema)]
-        if not named:
-            return None
-        verb = text.split(maxsplit=1)[0].upper()
-        if verb == "ALTER" and self._have_their_columns(named):
-            return None  # an index, for instance, or another engine and back
-        return _untold(f"The log says {verb} of {', '.join(named)}, and not which rows or columns that changed.")
+        database = self._database
+        if statement.drops_database(database):
+            return untold(f"The log says {statement.verb.upper()} of the database {database}.")
+        if named := statement.touches(database, self._rows):
+            verb = statement.verb.upper()
+            return untold(f"The log says {verb} of {', '.join(named)}, and not which rows or columns that changed.")
+        if statement.may_change_definitions and (named := statement.names(database, self._rows)):
+            present = read_tables(self._connection(), database)
+            if changed := [name for name in named if not self._tables[name].is_as_in(present.get(name))]:
+                return untold(f"{', '.join(changed)} has other columns, keys or foreign keys than before.")
+        return None
 
-    def _have_their_columns(self, names: Iterable[str]) -> bool:
-        """True if tables have the columns that they had when the source was opened."""
-        present = self._present()
-        return all(name in present and present[name].logged == self._tables[name].logged for name in names)
-
-
-class _Transaction:
-    """A transaction that is being read."""
-
-    def __init__(self, gtid: str) -> None:
-        self.gtid = gtid
-        self.begun = False
-        self.changes: dict[str, ZSet] = {}
-        self.trouble: TidemillError | None = None
-
-    def note(self, table: str, rows: _LoggedRows, event: Any) -> None:
-        """Add the rows of an event. An unreadable row fails its own transaction, not those before."""
-        if self.trouble is None:
-            try:
-                for row, weight in rows.read(event):
-                    self.changes.setdefault(table.lower(), ZSet()).add(row, weight)
-            except TidemillError as error:
-                self.trouble = error
+    def _loaded(self, text: str) -> TidemillError | None:
+        """The error of LOAD DATA that is in the log as a statement, whose text comes with other fields."""
+        named = self._said(text, self._database).names(self._database, self._rows)
+        return untold(f"The log says LOAD DATA of {', '.join(named)}, and not which rows.") if named else None
 
 
-class _LoggedRows:
-    """Reads the rows of one table."""
-
-    def __init__(self, table: MySqlTable, zero_dates: str) -> None:
-        self._table = table
-        places = {column.name: place for place, column in enumerate(table.logged)}
-        self._wanted: list[tuple[int, Callable[[Any], Any]]] = [
-            (places[column.name], decoder(column, zero_dates)) for column in table.remote.columns
-        ]
-
-    def read(self, event: Any) -> Iterator[tuple[Row, int]]:
-        """The rows that leave and come by an event."""
-        if event.number_of_columns != len(self._table.logged):
-            raise _untold(f"{self._table.remote.name} has other columns than when the source was opened.")
-        weights = {WriteRowsEvent: (1,), DeleteRowsEvent: (-1,), UpdateRowsEvent: (-1, 1)}[type(event)]
-        while event.packet.read_bytes + 1 < event.event_size:
-            for weight in weights:
-                yield self._row(self._values(event)), weight
-
-    def _values(self, event: Any) -> list[Any]:
-        """The values of one row image, which has all columns."""
-        logged, read = self._table.logged, event.packet.read
-        nulls = int.from_bytes(read((len(logged) + 7) // 8), "little")
-        return [
-            None if nulls >> place & 1 else read_value(read, event.columns[place], column)
-            for place, column in enumerate(logged)
-        ]
-
-    def _row(self, values: list[Any]) -> Row:
-        row = []
-        for (place, decode), column in zip(self._wanted, self._table.remote.columns, strict=True):
-            try:
-                row.append(None if values[place] is None else decode(values[place]))
-            except DataError as error:
-                error.where = f"{self._table.remote.name}.{column.name}"
-                raise
-        return tuple(row)
+def _number_of(event: XAPrepareEvent) -> str:
+    """The number of a transaction as ``XA COMMIT`` writes it, in lower case."""
+    gtrid, bqual = (f"x'{part.hex()}'" for part in (event.xid_gtrid, event.xid_bqual))
+    return f"{gtrid},{bqual},{event.xid_format_id}"
 
 
-def _schemas_of(name: str, text: str, schema: str) -> set[str]:
-    """The databases whose table ``name`` a statement names, which is in ``schema`` where it names none."""
-    named = re.compile(rf"(?:[`\"]?([\w$]+)[`\"]?\s*\.\s*)?(?<![\w$]){re.escape(name)}(?![\w$])", re.IGNORECASE)
-    quoted = re.compile(rf"(?:([\w$]+)[`\"]?\s*\.\s*)?[`\"]{re.escape(name)}[`\"]", re.IGNORECASE)
-    return {found[1] or schema for pattern in (named, quoted) for found in pattern.finditer(text)}
+def _text(text: str | bytes) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def _begins(event: Any) -> bool:
-    text = event.query.decode("utf-8", "replace") if isinstance(event.query, bytes) else str(event.query)
-    return text.strip().upper().startswith(("BEGIN", "SAVEPOINT", "XA START", "XA END"))
+def _rest(event: Any) -> int:
+    return max(0, int(event.event_size) - int(event.packet.read_bytes))
 
 
-def _untold(detail: str) -> SourceLost:
-    return SourceLost(
-        "a transaction of the source cannot be told",
-        detail=detail,
-        hint="Create the views over this source again.",
-    )
+def _order(place: LogPlace) -> tuple[int, int]:
+    return LogPosition(*place).order
+
+
+def _unknown(number: int) -> TidemillError:
+    if number in _COMPRESSED:
+        return untold(
+            "The log has compressed events, which are not read: log_bin_compress is or was ON.",
+            "Set log_bin_compress = OFF in the configuration of the server, and create the views again.",
+        )
+    return untold(f"The log has an event of type {number}, which is not known.")
+
+
+def _unreadable(error: Exception) -> TidemillError:
+    return untold(f"The log has an event that cannot be read: {type(error).__name__}.")

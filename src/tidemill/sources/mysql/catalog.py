@@ -15,6 +15,7 @@ from tidemill.model.coerce import coercer
 from tidemill.model.errors import BadValue
 from tidemill.model.types import Field, Type
 from tidemill.sources.mysql.connection import MySqlConnection, execute
+from tidemill.sources.remote_queries.dialects import quoted
 from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTable
 
 __all__ = ["LoggedColumn", "MySqlTable", "day_or_zero", "decoder", "offered", "read_tables"]
@@ -24,11 +25,20 @@ SELECT c.table_name, t.engine, c.ordinal_position, c.column_name, c.data_type, c
        c.numeric_scale, c.is_nullable, c.character_set_name, c.extra, k.ordinal_position, c.generation_expression
 FROM information_schema.columns c
 JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+     AND BINARY t.table_schema = c.table_schema AND BINARY t.table_name = c.table_name
 LEFT JOIN information_schema.key_column_usage k ON k.table_schema = c.table_schema AND k.table_name = c.table_name
+     AND BINARY k.table_schema = c.table_schema AND BINARY k.table_name = c.table_name
      AND k.column_name = c.column_name AND k.constraint_name = 'PRIMARY'
-WHERE c.table_schema = \0001\0 AND t.table_type = 'BASE TABLE'
-ORDER BY c.table_name, c.ordinal_position
+WHERE c.table_schema = \0001\0 AND BINARY c.table_schema = \0001\0 AND t.table_type = 'BASE TABLE'
+ORDER BY BINARY c.table_name, c.ordinal_position
 """
+_REFERENCES = """
+SELECT DISTINCT table_name FROM information_schema.key_column_usage
+WHERE table_schema = \0001\0 AND BINARY table_schema = \0001\0
+      AND constraint_name <> 'PRIMARY' AND referenced_table_name IS NOT NULL
+"""
+_CASCADE = re.compile(r"^\s*CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET)", re.MULTILINE)
+_COMPRESSED = re.compile(r"/\*M?!\d* COMPRESSED\*/")
 _WIDTHS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
@@ -54,17 +64,45 @@ class MySqlTable:
     remote: RemoteTable
     logged: tuple[LoggedColumn, ...]
 
+    def is_as_in(self, present: MySqlTable | None) -> bool:
+        """True if the table has the same columns in ``present``, and offers those of ours and the same key."""
+        if present is None or present.logged != self.logged or present.remote.key != self.remote.key:
+            return False
+        return set(self.remote.columns) <= set(present.remote.columns)
+
 
 def read_tables(connection: MySqlConnection, database: str) -> dict[str, MySqlTable]:
     """The tables of ``database`` that we may read, by their names there."""
     rows = execute(connection, _COLUMNS, database)
-    return {name: _table(database, name, list(columns)) for name, columns in groupby(rows, itemgetter(0))}
+    cascading = _cascading(connection, database)
+    return {name: _table(database, name, list(columns), cascading) for name, columns in groupby(rows, itemgetter(0))}
 
 
-def _table(database: str, name: str, rows: list[tuple[Any, ...]]) -> MySqlTable:
+def _cascading(connection: MySqlConnection, database: str) -> frozenset[str]:
+    """The tables that have rows changed by a foreign key, of which the log says nothing.
+
+    ``referential_constraints`` has none of them for a role that may only read.
+    """
+    found = set()
+    for (name,) in execute(connection, _REFERENCES, database):
+        ((_, text),) = execute(connection, f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
+        if _CASCADE.search(text):
+            found.add(name)
+    return frozenset(found)
+
+
+def _table(database: str, name: str, rows: list[tuple[Any, ...]], cascading: frozenset[str]) -> MySqlTable:
     logged = tuple(_logged(row) for row in rows)
+    note = ""
     if str(rows[0][1]).lower() != "innodb":
         note = f"It is a table of the engine {rows[0][1]}, of which no snapshot can be read."
+    elif name in cascading:
+        note = (
+            "A foreign key changes its rows (ON DELETE or ON UPDATE with CASCADE or SET), and the log does not say so."
+        )
+    elif compressed := [str(row[3]) for row in rows if _COMPRESSED.search(row[5])]:
+        note = f"The log has the column {compressed[0]} in compressed form."
+    if note:
         return MySqlTable(RemoteTable(database, name, (), notes=(note,)), logged)
     columns: list[RemoteColumn] = []
     notes, key = [], []

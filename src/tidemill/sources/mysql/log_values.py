@@ -2,7 +2,7 @@
 
 The log has values in the server's own binary form, which says neither if an integer has a sign, nor the character set
 of a text, nor the names of an ENUM: these come from the catalog. A value is brought to the text that a query would
-give, so that one function converts both. https://mariadb.com/kb/en/rows_event_v1v2-rows_compressed_event_v1/
+give, so that one function converts both; a text stays as its bytes. https://mariadb.com/kb/en/rows_event_v1v2-rows_compressed_event_v1/
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pymysql.charset import charset_by_name
-
-from tidemill.model.errors import BadValue, Unsupported
+from tidemill.model.errors import Unsupported
 from tidemill.sources.mysql.catalog import LoggedColumn
 
 __all__ = ["ReadBytes", "read_value"]
@@ -45,13 +43,9 @@ def _integer(data: bytes, column: LoggedColumn) -> int:
     return int.from_bytes(data, "little", signed=not column.unsigned_bits)
 
 
-def _text(data: bytes, column: LoggedColumn) -> Any:
-    if not column.charset:
-        return data.ljust(column.length, b"\0")  # zeros at the end of BINARY(n) are not in the log
-    try:
-        return data.decode(charset_by_name(column.charset).encoding)
-    except UnicodeDecodeError as error:
-        raise BadValue(f"bytes of a text are not {column.charset}", where=column.name, detail=str(error)) from None
+def _text(data: bytes, column: LoggedColumn) -> bytes:
+    """Bytes, which of a text are in the character set of the column (``log_texts``)."""
+    return data if column.charset else data.ljust(column.length, b"\0")  # zeros at the end of BINARY(n) are not logged
 
 
 def _short_text(read: ReadBytes, here: Any, column: LoggedColumn) -> Any:

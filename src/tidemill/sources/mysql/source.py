@@ -8,8 +8,9 @@ transactions up to it come first, the answers after them. The server has to know
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -53,6 +54,7 @@ class MySqlSource(PolledSource):
         address: MySqlAddress,
         *,
         tables: Iterable[str] | None = None,
+        columns: Mapping[str, Collection[str]] | None = None,
         poll: float = 0.05,
         patience: float = 60.0,
         query_timeout: float | None = None,
@@ -67,16 +69,21 @@ class MySqlSource(PolledSource):
         self._zero_dates = zero_dates
         try:
             self._link.run(_check)
-            found = self._link.run(lambda connection: read_tables(connection, address.database))
-            in_use = self._use(offered(found), tables)
+            # A server that ignores the case of names writes them in its log in its own way.
+            named = "SELECT DATABASE(), @@lower_case_table_names"
+            ((database, folds),) = self._link.run(lambda connection: execute(connection, named))
+            found = self._link.run(lambda connection: read_tables(connection, database))
+            in_use = self._use(offered(found), tables, columns)
         finally:
             self._link.close()
         self._link.patience = patience
         self._log = BinaryLog(
             address,
-            [found[table.name] for table in in_use],
+            database,
+            [replace(found[table.name], remote=table) for table in in_use],
             zero_dates,
-            lambda: read_tables(self._link.connection(), address.database),
+            self._link.connection,
+            folds=folds != "0",
         )
         self._seen = LogPosition("none.0", 0)
 
@@ -87,9 +94,15 @@ class MySqlSource(PolledSource):
         """Begin after ``since``, or now."""
         self._log.close()
         if since is None:
-            self._seen = self._link.run(_place_of_snapshot)
+            self._seen = replace(self._link.run(_place_of_snapshot), structure=self._log.structure)
         else:
             self._seen = LogPosition.parse(since)
+            if self._seen.structure not in ("", self._log.structure):
+                raise EpochGone(
+                    f'tables of source "{self.name}" have other columns or keys than at {since}',
+                    detail="The log has earlier rows in another form, and does not tell what ALTER TABLE changes.",
+                    hint="Drop the views over this source and create them again.",
+                )
             self._link.run(self._require_kept)
         self._asked.clear()
         self._messages.clear()
@@ -176,10 +189,12 @@ class MySqlSource(PolledSource):
     def _require_kept(self, connection: MySqlConnection) -> None:
         """Refuse a position whose file of the log is gone, or belongs to another log."""
         files = {row[0] for row in execute(connection, "SHOW BINARY LOGS")}
-        if self._seen.file not in files:
-            raise _gone(self._seen, f"The server no longer has the file {self._seen.file} of its log.")
-        known = self._seen.gtid
-        if known and known != _gtid_at(connection, self._seen):
+        for file in (self._seen.file, *(self._seen.prepared or ())[:1]):
+            if file not in files:
+                raise _gone(self._seen, f"The server no longer has the file {file} of its log.")
+        # What is known is the last transaction, or the last one of each domain that the server numbers by itself.
+        known = set(filter(None, self._seen.gtid.split(",")))
+        if not known <= set(_gtid_at(connection, self._seen).split(",")):
             raise _gone(self._seen, "The server has another log of that name: it was set up again.")
 
 
@@ -197,7 +212,7 @@ def _gone(position: LogPosition, detail: str) -> EpochGone:
 
 def _check(connection: MySqlConnection) -> None:
     """Refuse a server whose log does not tell all that is needed."""
-    found = dict(execute(connection, "SHOW GLOBAL VARIABLES WHERE variable_name LIKE '%bin%'"))
+    found = dict(execute(connection, "SHOW GLOBAL VARIABLES"))
     for name, wanted in _NEEDED.items():
         if str(found.get(name, "OFF")).upper() != wanted:
             raise SetupError(
@@ -205,11 +220,36 @@ def _check(connection: MySqlConnection) -> None:
                 detail=f"It must be {wanted}, in the configuration of the server.",
                 hint="Set log_bin, binlog_format = ROW and binlog_row_image = FULL.",
             )
+    _check_all_is_logged(connection, found)
     if not execute(connection, "SHOW STATUS LIKE 'binlog_snapshot_file'"):
         raise SetupError(
             "the server does not say which place of its log a snapshot shows",
             detail="Without that no answer can be told apart from changes that come with it.",
             hint="MariaDB does, from version 10.3 on; of MySQL use a MariaDB replica, or changes by Debezium.",
+        )
+
+
+def _check_all_is_logged(connection: MySqlConnection, settings: Mapping[str, Any]) -> None:
+    """Refuse a server whose log leaves out some of what is committed, or has it in a form that is not read."""
+    ((_, _, only, never, *_),) = execute(connection, "SHOW MASTER STATUS")
+    replicates = int(dict(execute(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")).get("Slaves_running", 0))
+    clustered = str(settings.get("wsrep_on", "OFF")).upper() == "ON"
+    if only or never:
+        name, value = ("binlog_do_db", only) if only else ("binlog_ignore_db", never)
+        raise SetupError(
+            f"the log of the server leaves out databases: {name} is {value}",
+            detail="Then statements are missing that are run from another database.",
+            hint="Take the filter out of the configuration of the server.",
+        )
+    if (replicates or clustered) and str(settings.get("log_slave_updates", "OFF")).upper() != "ON":
+        raise SetupError(
+            "the log of the server leaves out what it replicates: log_slave_updates is OFF",
+            hint="Set log_slave_updates = ON in its configuration, or read the server that it replicates.",
+        )
+    if str(settings.get("log_bin_compress", "OFF")).upper() != "OFF":
+        raise SetupError(
+            "the log of the server has compressed events: log_bin_compress is ON",
+            hint="Set log_bin_compress = OFF in its configuration.",
         )
 
 

@@ -27,6 +27,7 @@ SELECT c.relname, c.relpersistence = 'p', row_security_active(c.oid), a.attname,
        current_setting('server_encoding') = 'UTF8', t.typnamespace = 'pg_catalog'::regnamespace,
        EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class l ON l.oid = p.relid
                WHERE p.isleaf AND (l.relkind = 'f' OR l.relpersistence <> 'p')),
+       EXISTS (SELECT FROM pg_inherits h WHERE c.oid IN (h.inhparent, h.inhrelid)),
        c.relispartition, c.relkind = 'p'
 FROM pg_class c
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -61,12 +62,15 @@ def read_tables(connection: Connection, schema: str, from_log: bool) -> list[Rem
 
 def _table(schema: str, name: str, rows: list[tuple[Any, ...]], from_log: bool) -> RemoteTable:
     logged, filtered = rows[0][1:3]
-    unlogged_part, partition, partitioned = rows[0][-3:]
+    unlogged_part, inherits, partition, partitioned = rows[0][-4:]
     if partitioned and not from_log:
         note = "It is partitioned, and no trigger tells of partitions that are attached or detached with their rows."
         return RemoteTable(schema, name, (), notes=(note, "Use changes = 'slot'."))
     if partition and not from_log:
         note = "It is a partition, and changes of the table that it belongs to run no triggers of it."
+        return RemoteTable(schema, name, (), notes=(note, "Use changes = 'slot'."))
+    if inherits and not from_log:
+        note = "Tables inherit from it or it from others, and the triggers of one tell of rows of the other."
         return RemoteTable(schema, name, (), notes=(note, "Use changes = 'slot'."))
     if filtered:
         return RemoteTable(schema, name, (), notes=("Row security hides rows of it from us, but not their changes.",))

@@ -1,11 +1,11 @@
-"""Definitions on which the meaning of the log depends: the publication, the columns in use, and the partitions.
+"""Definitions on which the meaning of changes depends: publication or triggers, the columns in use, the partitions.
 
-They change without a word in the log: a publication tells of other rows from then on, a column has other values after
-ALTER COLUMN TYPE, and a partition is attached, detached or dropped with all its rows. So they are read in the very
-snapshot in which queries are answered. A transaction that changes them locks out those that write to the table, so a
-snapshot that sees the same definitions as the one before has missed nothing in between. (ALTER PUBLICATION locks out
-nobody; a transaction that passes it between its commit and its becoming visible is told by the new definition, and the
-next look refuses to go on.)
+They change without a word in log or outbox: a publication tells of other rows from then on, a trigger of none, a column
+has other values after ALTER COLUMN TYPE, and a partition is attached, detached or dropped with all its rows. So they
+are read in the very snapshot in which queries are answered. A transaction that changes them locks out those that write
+to the table, so a snapshot that sees the same definitions as the one before has missed nothing in between. (ALTER
+PUBLICATION locks out nobody; a transaction that passes it between its commit and its becoming visible is told by the
+new definition, and the next look refuses to go on.)
 
 Positions carry a digest, so that a warehouse that was closed meanwhile notices as well.
 """
@@ -22,6 +22,7 @@ from operator import itemgetter
 from zlib import crc32
 
 from tidemill.model.errors import EpochGone
+from tidemill.sources.postgres.catalog import OWN
 from tidemill.sources.postgres.connection import Connection, execute
 from tidemill.sources.postgres.snapshot_position import PgSnapshot
 from tidemill.sources.remote_queries.dialects import quoted, quoted_text
@@ -42,11 +43,9 @@ WITH RECURSIVE used AS (
     WHERE NOT i.inhdetachpending
 )
 SELECT pg_current_snapshot()::text, json_build_array(
-    (SELECT json_build_array(p.oid::int8, p.xmin::text,
-        (SELECT json_agg(r.oid::int8 ORDER BY r.oid) FROM pg_publication_rel r WHERE r.prpubid = p.oid
-         AND (r.prrelid IN (SELECT oid FROM used) OR r.prrelid IN (SELECT relid FROM tree))){schemas})
-     FROM pg_publication p WHERE p.pubname = {publication}),
-    (SELECT json_agg(json_build_array(u.relname, u.oid::int8, a.attname, a.attnum, a.atttypid::int8, a.atttypmod)
+    ({told_by}),
+    (SELECT json_agg(json_build_array(u.relname, u.oid::int8, a.attname, a.attnum, a.atttypid::int8, a.atttypmod,
+                                      row_security_active(u.oid))
                      ORDER BY u.relname, a.attnum)
      FROM used u JOIN pg_attribute a ON a.attrelid = u.oid
      JOIN unnest(ARRAY[{places}]::name[], ARRAY[{columns}]::name[]) AS w(relname, attname)
@@ -54,6 +53,19 @@ SELECT pg_current_snapshot()::text, json_build_array(
     (SELECT json_agg(json_build_array(u.relname, t.parent::int8, t.relid::int8, t.made::text))
      FROM tree t JOIN used u ON u.oid = t.root)
 )::text
+"""
+_BY_PUBLICATION = """
+    SELECT json_build_array(p.oid::int8, p.xmin::text,
+        (SELECT json_agg(r.oid::int8 ORDER BY r.oid) FROM pg_publication_rel r WHERE r.prpubid = p.oid
+         AND (r.prrelid IN (SELECT oid FROM used) OR r.prrelid IN (SELECT relid FROM tree))){schemas})
+    FROM pg_publication p WHERE p.pubname = {publication}
+"""
+_BY_TRIGGERS = """
+    SELECT json_build_array(
+        (SELECT json_agg(json_build_array(t.oid::int8, t.tgenabled, t.xmin::text) ORDER BY t.oid)
+         FROM pg_trigger t WHERE t.tgrelid IN (SELECT oid FROM used) AND starts_with(t.tgname, {own})),
+        (SELECT json_agg(i.inhrelid::int8 ORDER BY i.inhrelid) FROM pg_inherits i
+         WHERE i.inhparent IN (SELECT oid FROM used) OR i.inhrelid IN (SELECT oid FROM used)))
 """
 _SCHEMAS = """, (SELECT json_agg(n.oid::int8 ORDER BY n.oid) FROM pg_publication_namespace n
          WHERE n.pnpubid = p.oid AND n.pnnspid IN (SELECT relnamespace FROM used))"""
@@ -84,9 +96,10 @@ class Partition:
 
 @dataclass(frozen=True)
 class LogStructure:
-    """The definitions in one state: a digest of the publication, the columns, and the partitions."""
+    """The definitions in one state: a digest of what tells the changes, the columns, and the partitions."""
 
-    publication: str
+    told_by: str
+    """Digest of the publication, or of the triggers of an outbox."""
     columns: frozenset[tuple[str, str]]
     """The tables in use, each with a digest of its columns in use."""
     partitions: frozenset[Partition]
@@ -96,17 +109,17 @@ class LogStructure:
     @classmethod
     def parse(cls, text: str) -> LogStructure:
         """The structure that the server wrote as JSON."""
-        publication, columns, tree = json.loads(text)
+        told_by, columns, tree = json.loads(text)
         partitions = frozenset(Partition(table, parent, relid, int(xid)) for table, parent, relid, xid in tree or ())
         relations = frozenset((oid, name) for name, oid, *_ in columns or ())
         of_tables = ((name, _digest(list(some))) for name, some in groupby(columns or (), itemgetter(0)))
-        return cls(_digest(publication), frozenset(of_tables), partitions, relations)
+        return cls(_digest(told_by), frozenset(of_tables), partitions, relations)
 
     @cached_property
     def digest(self) -> str:
         """The digest that positions carry."""
         tree = sorted((one.relid, one.xid) for one in self.partitions)
-        return f"{self.publication}.{_digest(sorted(self.columns))}.{_digest(tree)}"
+        return f"{self.told_by}.{_digest(sorted(self.columns))}.{_digest(tree)}"
 
     def tables_unlike(self, other: LogStructure) -> set[str]:
         """The tables in use whose columns or partitions are others than in ``other``."""
@@ -122,7 +135,7 @@ class LogStructure:
         return found
 
     def reads_like(self, other: LogStructure) -> bool:
-        """True if publication and columns are the same, whatever the partitions."""
+        """True if all is the same, whatever the partitions."""
         return replace(self, partitions=other.partitions) == other
 
     def seen_by(self, state: PgSnapshot, now: PgSnapshot) -> LogStructure:
@@ -140,9 +153,12 @@ def _digest(value: object) -> str:
 
 
 class StructureReader:
-    """Reads the structure of some tables together with the snapshot of the transaction."""
+    """Reads the structure of some tables together with the snapshot of the transaction.
 
-    def __init__(self, schema: str, publication: str, tables: Iterable[RemoteTable]) -> None:
+    Changes are told by a ``publication``, or else by our triggers.
+    """
+
+    def __init__(self, schema: str, publication: str | None, tables: Iterable[RemoteTable]) -> None:
         self._publication = publication
         self._schema = schema
         self._tables = list(tables)
@@ -164,16 +180,18 @@ class StructureReader:
     def _prepare(self, connection: Connection) -> None:
         """Prepare the statement once for each connection: it takes longer to plan than to run."""
         columns = [(table.name, column.name) for table in self._tables for column in table.columns]
+        told_by = _BY_TRIGGERS if self._publication is None else _BY_PUBLICATION
         parts = {
             "{schemas}": _SCHEMAS if connection.info.server_version >= 150000 else "",
             "{schema}": quoted_text(self._schema),
-            "{publication}": quoted_text(self._publication),
+            "{publication}": quoted_text(self._publication or ""),
+            "{own}": quoted_text(OWN),
             "{tables}": ", ".join(quoted_text(table.name) for table in self._tables) or "NULL",
             "{places}": ", ".join(quoted_text(table) for table, _ in columns),
             "{columns}": ", ".join(quoted_text(column) for _, column in columns),
         }
         pattern = re.compile("|".join(map(re.escape, parts)))
-        execute(connection, pattern.sub(lambda found: parts[found[0]], _STRUCTURE))
+        execute(connection, pattern.sub(lambda found: parts[found[0]], _STRUCTURE.replace("{told_by}", told_by)))
         self._prepared_on = connection
 
     def changed(
@@ -188,8 +206,11 @@ class StructureReader:
         others = [table.name for table in self._tables if table.partitioned or columns]
         named = ", ".join(map(quoted, sorted(tables) or others))
         if columns:
-            what = f"columns of {named} were changed"
-            why = "ALTER TABLE may give rows other values, which the log does not tell."
+            what = f"columns or row security of {named} were changed"
+            why = "ALTER TABLE may give rows other values, or hide them, and no change tells that."
+        elif then[0] != since[0] and self._publication is None:
+            what = f"triggers or inheritance of {', '.join(quoted(table.name) for table in self._tables)} were changed"
+            why = "Changes may have been made that no trigger told."
         elif then[0] != since[0]:
             what = f"the publication {self._publication} was changed"
             why = "It may have told of other rows or columns than those that views have."

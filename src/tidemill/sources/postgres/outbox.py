@@ -4,12 +4,17 @@ A trigger runs once for a statement and writes each changed row as JSON, with th
 is read in the same snapshot as the answers, so what is visible in it is exactly what is visible in the tables. New are
 the transactions that the last snapshot did not see. TRUNCATE is recorded as the rows that it removes.
 
+Triggers tell nothing of columns that are altered, of tables that take another one's name, and of what is done while
+they are disabled. So each look reads how they are, in its snapshot (``log_structure``), and is an error if that is not
+as it was.
+
 NOTIFY wakes us up; if a notification is lost, with a connection for instance, the next poll finds the change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from zlib import crc32
 
 from tidemill.model.errors import EpochGone, SetupError
@@ -23,6 +28,7 @@ from tidemill.sources.postgres.change_capture import (
     texts,
 )
 from tidemill.sources.postgres.connection import Connection, execute, trigger_function
+from tidemill.sources.postgres.log_structure import LogStructure, StructureReader
 from tidemill.sources.postgres.snapshot_position import PgSnapshot, SnapshotPosition
 from tidemill.sources.remote_queries.dialects import quoted, quoted_text
 from tidemill.sources.remote_queries.remote_tables import RemoteTable
@@ -86,6 +92,9 @@ class PostgresOutbox(ChangeCapture):
         self._tables = list(tables)
         self._poll = poll
         self._rows = TextRowDecoder(self._tables)
+        self._structures = StructureReader(schema, None, self._tables)
+        self._opened: LogStructure | None = None
+        self._known: LogStructure | None = None
         self._channel = f"{OWN}_{crc32(schema.encode()):08x}"
         self._names = {
             "outbox": f"{quoted(schema)}.{OWN}_outbox",
@@ -109,6 +118,7 @@ class PostgresOutbox(ChangeCapture):
             for table, kind in self._missing(connection):
                 there = f"{quoted(table.schema)}.{quoted(table.name)}"
                 event = _TRIGGERS[kind].format(table=there)
+                execute(connection, f"DROP TRIGGER IF EXISTS {OWN}_{kind} ON {there}")  # it may be disabled
                 execute(
                     connection,
                     f"CREATE TRIGGER {OWN}_{kind} {event} FOR EACH STATEMENT"
@@ -137,6 +147,7 @@ class PostgresOutbox(ChangeCapture):
                 detail="Changes are read from a table that triggers fill.",
                 hint="Allow that it is made, with the option setup = 'create' and a role that owns the tables.",
             )
+        _, self._opened = self._structures.read(connection)
 
     def prepare(self, connection: Connection) -> None:
         """Listen for the triggers' notifications. The driver buffers those that come while we are busy."""
@@ -145,11 +156,18 @@ class PostgresOutbox(ChangeCapture):
     def start(self, connection: Connection, since: SnapshotPosition | None) -> SnapshotPosition:
         """Register as a reader; a registered one continues where it was, or later."""
         with connection.transaction():
+            now, self._known = self._structures.read(connection)
+            if self._opened is not None and self._known != self._opened:
+                raise self._structures.changed(
+                    self._opened.digest, self._known, self._known.tables_unlike(self._opened)
+                )
             if since is None:
-                now = execute(connection, "SELECT pg_current_snapshot()::text")[0][0]
-                since = SnapshotPosition(PgSnapshot.parse(now))
+                since = SnapshotPosition(now)
             else:
                 self._check_known(connection, since)
+                if since.structure not in ("", self._known.digest):
+                    raise self._structures.changed(since.structure, self._known)
+            since = replace(since, structure=self._known.digest)
             execute(
                 connection,
                 self._sql(
@@ -160,6 +178,18 @@ class PostgresOutbox(ChangeCapture):
                 str(since.base),
             )
         return since
+
+    @property
+    def structure(self) -> str:
+        """Digest of the definitions, which are the same ones all the while."""
+        return self._known.digest if self._known is not None else ""
+
+    def snapshot(self, connection: Connection, seen: SnapshotPosition) -> PgSnapshot:
+        """The snapshot, if the definitions that it sees are those that changes were told by."""
+        snapshot, now = self._structures.read(connection)
+        if self._known is not None and now != self._known:
+            raise self._structures.changed(self._known.digest, now, now.tables_unlike(self._known))
+        return snapshot
 
     def _check_known(self, connection: Connection, since: SnapshotPosition) -> None:
         sql = "SELECT snapshot::text, pg_current_snapshot()::text FROM {readers} WHERE reader = $1"
@@ -187,7 +217,7 @@ class PostgresOutbox(ChangeCapture):
                 return list(found.values()), None
             transaction = found.setdefault(int(xid), CapturedTransaction(int(xid), last))
             self._note(transaction, relation, old, new)
-        return list(found.values()), SnapshotPosition(target)
+        return list(found.values()), SnapshotPosition(target, structure=self.structure)
 
     def _note(self, transaction: CapturedTransaction, relation: str, old: str | None, new: str | None) -> None:
         if old is None and new is None and relation.lower() in self._rows:

@@ -7,7 +7,7 @@ new one. Nothing is locked, and no writer waits for us.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -51,6 +51,7 @@ class PostgresSource(PolledSource):
         *,
         schema: str = "public",
         tables: Iterable[str] | None = None,
+        columns: Mapping[str, Collection[str]] | None = None,
         changes: str = "auto",
         setup: str = "exists",
         reader: str | None = None,
@@ -67,7 +68,7 @@ class PostgresSource(PolledSource):
         try:
             kind = self._link.run(lambda connection: _kind(connection, changes, publication))
             there = self._link.run(lambda connection: _tables(connection, schema, kind.FROM_LOG, publication))
-            used = self._use(there, tables)
+            used = self._use(there, tables, columns)
             self._changes = (
                 ReplicationSlot(schema, reader or name, used, poll, publication or "", setup)
                 if kind is ReplicationSlot
@@ -77,7 +78,7 @@ class PostgresSource(PolledSource):
                 self._link.run(self._changes.create)
             self._link.run(self._changes.check)
             again = self._link.run(lambda connection: _tables(connection, schema, kind.FROM_LOG, publication))
-            if not set(used) <= set(again):
+            if not set(used) <= set(self._use(again, tables, columns)):
                 raise SourceLost(f'tables of source "{name}" were changed while it was opened', hint="Open it again.")
             self._link.close()
         except BaseException:

@@ -6,8 +6,8 @@ the source can evaluate: two databases that agree on ``=`` need not agree on ``<
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tidemill.model.errors import UnknownName, Unsupported
 from tidemill.model.schema import Table
@@ -55,6 +55,10 @@ class RemoteTable:
         names = {column.name: column.field.name for column in self.columns}
         usable = all(part in names for part in self.key)
         return Table(self.name.lower(), fields, tuple(names[part] for part in self.key) if usable else ())
+
+    def only(self, names: Collection[str]) -> RemoteTable:
+        """The table without the columns that are not among ``names``."""
+        return replace(self, columns=tuple(column for column in self.columns if column.field.name in names))
 
     def column(self, name: str) -> RemoteColumn:
         """The column that we call ``name``."""

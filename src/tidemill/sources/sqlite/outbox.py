@@ -9,12 +9,17 @@ transaction ids, so what is new in one poll counts as one batch. That is sound, 
 
 INSERT OR REPLACE deletes conflicting rows without firing a trigger. Therefore the rows that could conflict are saved
 before each insert and update, and those of them that are gone afterwards are recorded.
+
+A table that is dropped, renamed or given other columns takes its triggers along, or changes their text. So each poll
+that finds another schema compares them; and where they have to be made again, a row with weight 0 says that changes may
+have been missed.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from tidemill.changes.zset import ZSet
@@ -45,6 +50,7 @@ class SqliteOutbox:
         self._reader = reader
         self._tables = {table.name: table for table in tables}
         self._layouts: dict[str, list[tuple[str, ValueDecoder]]] = {}
+        self._version: int | None = None
 
     def create(self) -> None:
         """Create what is missing: the tables, and for each table in use the triggers that fill them."""
@@ -56,21 +62,41 @@ class SqliteOutbox:
                 self._watch(table)
 
     def _watch(self, table: RemoteTable) -> None:
-        places = self._places(table)
-        self._widen(1 + max(places.values()))
-        for name, sql in _triggers(table, places, self._unique(table)):
-            self._connection.execute(f"DROP TRIGGER IF EXISTS main.{quoted(name)}")
-            self._connection.execute(sql)
+        """Make the triggers of a table, for all columns that some reader wants."""
+        before = self._known_places(table)
+        if before and not self._has_triggers(table):
+            self._connection.execute(f"INSERT INTO {OWN}_outbox (relation, weight) VALUES (?, 0)", (table.name,))
+        self._note_places(table)
+        self._widen(1 + max(self._known_places(table).values()))
+        made = self._made()
+        for name, sql in self._wanted(table):
+            if made.get(name) != sql:
+                self._connection.execute(f"DROP TRIGGER IF EXISTS main.{quoted(name)}")
+                self._connection.execute(sql)
 
-    def _places(self, table: RemoteTable) -> dict[str, int]:
-        """The outbox column of each column of ``table``; a new column gets the next free one."""
+    def _wanted(self, table: RemoteTable) -> list[tuple[str, str]]:
+        """The triggers of a table, for those of its known columns that it has."""
+        rows = self._connection.execute("SELECT name FROM pragma_table_xinfo(?)", (table.name,))
+        present = {name for (name,) in rows.fetchall()}
+        places = {name: place for name, place in self._known_places(table).items() if name in present}
+        return _triggers(table, dict(sorted(places.items(), key=itemgetter(1))), self._unique(table))
+
+    def _made(self) -> dict[str, str]:
+        return dict(self._connection.execute("SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"))
+
+    def _has_triggers(self, table: RemoteTable) -> bool:
+        """True if the triggers of a table are those that its known columns and unique keys need."""
+        made = self._made()
+        return all(made.get(name) == sql for name, sql in self._wanted(table))
+
+    def _note_places(self, table: RemoteTable) -> None:
+        """Note the outbox column of each column of ``table``; a new column gets the next free one."""
         known = self._known_places(table)
         for column in table.columns:
             if column.name not in known:
                 known[column.name] = 1 + max(known.values(), default=-1)
                 row = (table.name, column.name, known[column.name])
                 self._connection.execute(f"INSERT INTO {OWN}_columns VALUES (?, ?, ?)", row)
-        return {column.name: known[column.name] for column in table.columns}
 
     def _known_places(self, table: RemoteTable) -> dict[str, int]:
         return dict(
@@ -116,11 +142,16 @@ class SqliteOutbox:
 
     def _is_watched(self, table: RemoteTable) -> bool:
         known = self._known_places(table)
-        made = dict(self._connection.execute("SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"))
-        if not all(column.name in known for column in table.columns):
-            return False
-        places = {column.name: known[column.name] for column in table.columns}
-        return all(made.get(name) == sql for name, sql in _triggers(table, places, self._unique(table)))
+        return all(column.name in known for column in table.columns) and self._has_triggers(table)
+
+    def _check_unchanged(self) -> None:
+        """Refuse a schema under which changes may have been missed; it is looked at when its number is another one."""
+        (version,) = self._connection.execute("PRAGMA main.schema_version").fetchone()
+        if version != self._version:
+            for table in self._tables.values():
+                if not self._is_watched(table):
+                    raise _missed(table.name)
+            self._version = version
 
     def start(self, since: int | None) -> int:
         """Register as a reader; returns the id after which changes will come."""
@@ -177,6 +208,7 @@ class SqliteOutbox:
         ).fetchone()
         if kept is None or kept[0] > after:
             raise reader_taken_over(self._reader)
+        self._check_unchanged()
         changes: dict[str, ZSet] = {}
         last = after
         rows = self._connection.execute(f"SELECT * FROM {OWN}_outbox WHERE id > ? ORDER BY id", (after,))
@@ -184,6 +216,8 @@ class SqliteOutbox:
         for id_, relation, weight, *values in rows:
             last = id_
             if relation in self._tables:
+                if not weight:
+                    raise _missed(relation)
                 row = self._row(relation, dict(zip(names[3:], values, strict=True)))
                 changes.setdefault(relation.lower(), ZSet()).add(row, weight)
         return {name: rows for name, rows in changes.items() if rows}, last
@@ -201,6 +235,14 @@ class SqliteOutbox:
                 error.where = f"{relation}.{column.name}"
                 raise
         return tuple(row)
+
+
+def _missed(table: str) -> EpochGone:
+    return EpochGone(
+        f'table "{table}", or what notes its changes, was changed',
+        detail="It was dropped, renamed or altered, or got another unique key, and changes may have gone unnoticed.",
+        hint="Drop the views over this source and create them again.",
+    )
 
 
 def _triggers(

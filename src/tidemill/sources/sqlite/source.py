@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -43,6 +43,7 @@ class SqliteSource(PolledSource):
         path: str | Path,
         *,
         tables: Iterable[str] | None = None,
+        columns: Mapping[str, Collection[str]] | None = None,
         setup: str = "exists",
         reader: str | None = None,
         poll: float = 0.02,
@@ -54,7 +55,7 @@ class SqliteSource(PolledSource):
         self._poll = poll
         self._connection = self._connect(patience)
         try:
-            in_use = self._use(read_tables(self._connection), tables)
+            in_use = self._use(read_tables(self._connection), tables, columns)
             self._outbox = SqliteOutbox(self._connection, reader or name, in_use)
             if setup == "create":
                 self._outbox.create()

@@ -60,11 +60,17 @@ class SourceEntry:
 
         ``patience``, if given, is the longest time in seconds for which a lost connection is retried.
         """
-        return open_source(self.name, self.kind, self._given(reader, patience), secrets)
+        return open_source(self.name, self.kind, self._given(reader, patience), secrets, self._columns)
 
     def look(self, reader: str, secrets: Secrets) -> Source:
         """A short-lived connection to describe the queries of ``reader``; it creates nothing in the source."""
-        return open_source(self.name, self.kind, self._given(reader, 2.0) | {"setup": "exists"}, secrets)
+        given = self._given(reader, 2.0) | {"setup": "exists"}
+        return open_source(self.name, self.kind, given, secrets, self._columns)
+
+    @property
+    def _columns(self) -> dict[str, list[str]]:
+        """The columns that views know: those that came later are of no concern to them."""
+        return {name: [field.name for field in table.fields] for name, table in self.tables.items()}
 
     def _given(self, reader: str, patience: float | None) -> dict[str, str]:
         given = _of_source(self.options)
