@@ -77,6 +77,9 @@ class Partitioning:
     microseconds before it are late (see ``late_table``), and rows more than ``retain`` before it are forgotten; None is
     unlimited. If these are not whole partitions, or there are none (``every`` is 0), the head is the latest time of a
     row, and each change is judged by its own time.
+
+    Where the column ``source`` names the source of a row, each source has a head of its own, by which its changes are
+    late; what lies more than ``retain`` behind the head of the table is late in any case.
     """
 
     column: str
@@ -84,6 +87,7 @@ class Partitioning:
     added: bool = False
     lateness: int | None = None
     retain: int | None = None
+    source: str = ""
 
     @property
     def is_cut(self) -> bool:

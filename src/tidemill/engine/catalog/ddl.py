@@ -90,9 +90,13 @@ def _along(cut: Partitioning) -> str:
     ' PARTITION BY `ts` EVERY 1 MINUTE LATENESS 1 HOUR'
     >>> _along(Partitioning("ts", 0, lateness=90_000_000, retain=120_000_000))
     ' LATENESS 90 SECONDS ON `ts` RETAIN 2 MINUTES'
+    >>> _along(Partitioning("ts", 0, lateness=90_000_000, retain=120_000_000, source="k"))
+    ' LATENESS 90 SECONDS BY `k` ON `ts` RETAIN 2 MINUTES'
     """
     bounds = {"LATENESS": cut.lateness, "RETAIN": cut.retain}
     said = [f" {word} {format_duration(length)}" for word, length in bounds.items() if length is not None]
+    if cut.source:
+        said[0] += f" BY {_quote(cut.source)}"
     if cut.is_cut:
         return "".join([f" PARTITION BY {_quote(cut.column)} EVERY {format_period(cut.every)}", *said])
     return "".join([said[0], f" ON {_quote(cut.column)}", *said[1:]])

@@ -104,4 +104,4 @@ class SourceDefinitions:
                 catalog.lakes[lake.name] = lake
                 # An earlier table of this name may have left its position.
                 again = {lake.position: ""} if lake.position in self._state.store.positions else {}
-                self._epochs.commit_catalog(positions={**initial_head(table), **again})
+                self._epochs.commit_catalog(positions={**initial_head(table, self._state.store.positions), **again})

@@ -76,7 +76,7 @@ class RelationDefinitions:
             self._state.require_writable()
             with self._epochs.changing_catalog() as catalog:
                 catalog.add(table)
-                self._epochs.commit_catalog(positions=initial_head(table))
+                self._epochs.commit_catalog(positions=initial_head(table, self._state.store.positions))
 
     def define_named(self, named: NamedDefinitions, users: Iterable[View] = ()) -> None:
         """Store these views that are not materialized, and functions in SQL, in place of those that are stored.

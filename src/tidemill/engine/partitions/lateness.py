@@ -9,6 +9,9 @@ epochs end.
 A change very far after the head is set aside as well, until somebody says that it is right: a gap in the times of rows,
 or a clock that went wrong.
 
+Where LATENESS is declared BY a column, each source that it names has a head of its own (``source_heads``), and the head
+of the table says what is retained.
+
 Where RETAIN is made longer, what was forgotten by then does not come back: the instant from which everything is there,
 the *floor*, is stored with the head, and changes before it stay late.
 """
@@ -26,6 +29,7 @@ import pyarrow.parquet as pq
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS
 from tidemill.changes.arrow import instants
 from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.partitions.source_heads import SOURCE_HEADS, RowSources, SourceHeads, reset_source_heads, without
 from tidemill.model.partition_lengths import longest
 from tidemill.model.schema import Partitioning, Table, late_table, names_of
 from tidemill.program.expiry.entries import number_of
@@ -35,8 +39,8 @@ HEAD_PREFIX = "head:"
 
 
 def is_head(position: str) -> bool:
-    """True if a position is the head of a table rather than the position of a source."""
-    return position.startswith(HEAD_PREFIX)
+    """True if a position is the head of a table, or of what its rows name as sources, and not how far a feed is."""
+    return position.startswith((HEAD_PREFIX, SOURCE_HEADS))
 
 
 def head_of(positions: Mapping[str, str], table: str) -> int | None:
@@ -60,9 +64,11 @@ def head_text(head: int, floor: int | None) -> str:
     return str(head) if floor is None else f"{head} {floor}"
 
 
-def initial_head(table: Table) -> dict[str, str]:
-    """The positions of a new table: they reset the head of a dropped table of the same name."""
-    return {} if late_table(table) is None else {HEAD_PREFIX + table.name: ""}
+def initial_head(table: Table, positions: Mapping[str, str]) -> dict[str, str]:
+    """The positions of a new table: they reset the heads of a dropped table of the same name."""
+    if late_table(table) is None:
+        return {}
+    return {HEAD_PREFIX + table.name: "", **reset_source_heads(table.name, positions)}
 
 
 @dataclass
@@ -102,6 +108,7 @@ class LatenessFilter:
                 head = head_of(self.before, name)
                 if last is not None and head is not None:
                     self._move(name, head, last // cut.head_unit)
+                    self._move_sources(table, change, times_of(change, names_of(table.fields).index(cut.column)))
 
     def _split(self, table: Table, change: ChangeSet) -> tuple[ChangeSet, list[tuple[tuple[object, ...], int]]]:
         cut = table.partitioning
@@ -113,18 +120,38 @@ class LatenessFilter:
         head, floor = head_of(self._heads, table.name), floor_of(self._heads, table.name)
         if head is None:
             self._move(table.name, head, last // cut.head_unit)
+            self._move_sources(table, change, times)
             return change, []
         first, end = accepted_from(cut, head, floor), ahead_from(cut, head)
-        if pc.min(times).as_py() >= first and last < end:
+        if not cut.source and pc.min(times).as_py() >= first and last < end:
             self._move(table.name, head, last // cut.head_unit)
             return change, []
-        fits = pc.fill_null(pc.and_(pc.greater_equal(times, first), pc.less(times, end)), True)
+        firsts: int | pa.Array = first
+        if cut.source:
+            sources = RowSources.of(change, names_of(table.fields).index(cut.source))
+            firsts = sources.accepted_from(SourceHeads(table.name, self._heads), cut, first)
+        fits = pc.fill_null(pc.and_(pc.greater_equal(times, firsts), pc.less(times, end)), True)
         last = pc.max(times.filter(fits)).as_py()
         if last is not None:
             self._move(table.name, head, last // cut.head_unit)
+        self._move_sources(table, change, without(times, fits))
+        if pc.all(fits).as_py():
+            return change, []
         late = _filtered(change, pc.invert(fits))
         marked = [((*row, 1 if weight > 0 else -1, self.number), abs(weight)) for row, weight in late.pairs()]
         return _filtered(change, fits), marked
+
+    def _move_sources(self, table: Table, change: ChangeSet, times: pa.ChunkedArray | pa.Array) -> None:
+        """Move the heads of the sources of a change, whose rows have these times; NULL moves none."""
+        cut = table.partitioning
+        assert cut is not None
+        if not cut.source:
+            return
+        heads = SourceHeads(table.name, self._heads)
+        sources = RowSources.of(change, names_of(table.fields).index(cut.source))
+        latest = dict(sources.latest(heads, times, cut.head_unit))
+        head, floor = head_of(self._heads, table.name), floor_of(self._heads, table.name)
+        self.moved |= heads.moved(latest, retained_from(cut, head, floor))
 
     @property
     def _heads(self) -> dict[str, str]:
@@ -155,8 +182,11 @@ def _filtered(change: ChangeSet, mask: pa.ChunkedArray | pa.Array) -> ChangeSet:
 
 
 def accepted_from(cut: Partitioning, head: int, floor: int | None = None) -> int:
-    """The first instant whose changes a table with LATENESS accepts, in microseconds since 1970."""
+    """The first instant whose changes a table with LATENESS accepts, of any source, in microseconds since 1970."""
     assert cut.lateness is not None
+    if cut.source:
+        first = retained_from(cut, head, floor)
+        return -sys.maxsize if first is None else first
     return max(head * cut.head_unit - cut.lateness, -sys.maxsize if floor is None else floor)
 
 

@@ -21,7 +21,7 @@ from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.compiler.frontends.text.source import locating_errors
 from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch, Unsupported
 from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
-from tidemill.model.types import DATE, TIMESTAMP, Field, YearMonthInterval
+from tidemill.model.types import BIGINT, DATE, INT, SMALLINT, STRING, TIMESTAMP, TINYINT, Field, YearMonthInterval
 
 PARTITION_OPTION = "partition_by"
 """The option of a view whose rows fall into partitions by a column: ``ts EVERY 1 MINUTE``."""
@@ -29,11 +29,15 @@ PARTITION_OPTION = "partition_by"
 TIME_TYPES = (TIMESTAMP, DATE)
 """The types of columns that a table can be partitioned by."""
 
+SOURCE_TYPES = (STRING, TINYINT, SMALLINT, INT, BIGINT)
+"""The types of columns that can name the source of a row."""
+
 
 def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bool) -> Partitioning:
     """``PARTITION BY column EVERY 1 MINUTE [LATENESS 1 HOUR] [RETAIN 2 DAYS]``, of a table with these columns.
 
     Without partitions the first of the bounds names its column: ``LATENESS 90 SECONDS ON column [RETAIN 2 DAYS]``.
+    ``LATENESS 90 SECONDS BY device`` is judged for each source by itself.
     """
     cut = Partitioning("", 0)
     if at_partition_by(cursor):
@@ -45,6 +49,8 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     for word in ("LATENESS", "RETAIN"):
         if cursor.accept(word):
             bounds[word] = read_duration(cursor)
+            if word == "LATENESS" and cursor.accept("BY"):
+                cut = replace(cut, source=_source_column(cursor, fields))
             if not cut.column:
                 cursor.expect("ON")
                 cut = replace(cut, column=_time_column(cursor, fields, "late changes cannot be judged by"))
@@ -102,6 +108,13 @@ def _with_bounds(
     if lateness is None and retain is None:
         return cut
     _require_free(fields, place)
+    if cut.source and retain is None and not kept:
+        raise Unsupported(
+            f"a stream whose LATENESS is BY {cut.source} needs RETAIN",
+            where=place,
+            detail="A source may be behind the others for as long as what it changes is retained.",
+            hint="Say how far sources may be apart: RETAIN 1 HOUR.",
+        )
     # Expired rows cannot change, so with RETAIN alone it is the lateness as well. A stream keeps no rows, so with
     # LATENESS alone it retains what may change; a table keeps all rows without RETAIN.
     lateness = retain if lateness is None else lateness
@@ -119,6 +132,22 @@ def _time_column(cursor: StatementCursor, fields: Sequence[Field], refused: str)
             f'{refused} "{name}", which is {field.type}',
             where=place,
             hint="Partitions are spans of time: use a TIMESTAMP or DATE column.",
+        )
+    return name
+
+
+def _source_column(cursor: StatementCursor, fields: Sequence[Field]) -> str:
+    """The column that names the source of a row."""
+    place = cursor.place
+    name = cursor.column_name()
+    if name not in names_of(fields):
+        raise unknown_name("column", name, names_of(fields), place)
+    (field,) = (f for f in fields if f.name == name)
+    if field.type not in SOURCE_TYPES:
+        raise TypeMismatch(
+            f'"{name}", which is {field.type}, cannot name the source of a row',
+            where=place,
+            hint="Use a column of type STRING, or one of integers.",
         )
     return name
 

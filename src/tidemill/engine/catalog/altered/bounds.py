@@ -32,7 +32,9 @@ def with_bound(table: Table, word: Literal["LATENESS", "RETAIN"], length: int | 
         new = _without_retention(table, cut) if length is None else _with_retention(cut, length)
     if not table.kept and new.lateness is not None and new.retain is None:
         new = replace(new, retain=new.lateness)
-    changed = replace(table, partitioning=new)
+    # Without partitions and bounds a table says nothing of its time.
+    has_time = new.is_cut or new.lateness is not None
+    changed = replace(table, partitioning=new if has_time else None)
     if late_table(table) is None and late_table(changed) is not None:
         _require_free(table)
     return AlteredTable(table, changed)
@@ -53,16 +55,22 @@ def _with_retention(cut: Partitioning, length: int) -> Partitioning:
 
 
 def _without_lateness(table: Table, cut: Partitioning) -> Partitioning:
-    if cut.retain is not None and (table.kept or cut.retain != cut.lateness):
+    if cut.retain is not None and (table.kept or (cut.retain != cut.lateness and not cut.source)):
         raise Unsupported(
             f'"{table.name}" cannot be without LATENESS',
             detail=f"It has RETAIN {format_duration(cut.retain)}: what it forgets cannot change any more.",
             hint=f"ALTER {_kind(table)} {table.name} DROP RETAIN first.",
         )
-    return replace(cut, lateness=None, retain=None)
+    return replace(cut, lateness=None, retain=None, source="")
 
 
 def _without_retention(table: Table, cut: Partitioning) -> Partitioning:
+    if cut.source and not table.kept:
+        raise Unsupported(
+            f'"{table.name}" cannot be without RETAIN',
+            detail=f"Its LATENESS is BY {cut.source}, and RETAIN says how far its sources may be apart.",
+            hint="SET RETAIN to a longer time, or DROP LATENESS.",
+        )
     return replace(cut, retain=None if table.kept else cut.lateness)
 
 

@@ -150,7 +150,7 @@ def with_renamed(table: Table, column: str, to: str) -> AlteredTable:
         references=tuple(replace(reference, columns=names(reference.columns)) for reference in table.references),
         uniques=tuple(replace(unique, columns=names(unique.columns)) for unique in table.uniques),
         defaults=tuple((to if name == column else name, text) for name, text in table.defaults),
-        partitioning=replace(cut, column=to) if cut is not None and cut.column == column else cut,
+        partitioning=cut and replace(cut, column=names((cut.column,))[0], source=names((cut.source,))[0]),
     )
     checks = (with_renamed_column(check, table, changed, column, to) for check in table.checks)
     return AlteredTable(

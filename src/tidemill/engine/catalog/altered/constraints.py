@@ -94,6 +94,8 @@ def require_unbound(table: Table, column: str, done: str) -> None:
         if not cut.is_cut:
             bound = "Late changes of the table are judged by it."
         hint = "Create another table, and INSERT the rows of this one."
+    if bound is None and cut is not None and cut.source == column:
+        bound, hint = "LATENESS is BY it: it names the sources of rows.", f"{drop} LATENESS first."
     if bound:
         raise Unsupported(f'column "{column}" of "{table.name}" cannot be {done}', detail=bound, hint=hint)
 

@@ -75,7 +75,8 @@ def late_rule(table: Table) -> str:
     cut = table.partitioning
     assert cut is not None and cut.lateness is not None
     reach = "at any time" if cut.retain is None else f"up to {format_duration(cut.retain)} behind"
-    return f"more than {format_duration(cut.lateness)} behind go to {table.name}{LATE}, to be replayed {reach}"
+    whom = f" the others of their {cut.source}" if cut.source else ""
+    return f"more than {format_duration(cut.lateness)} behind{whom} go to {table.name}{LATE}, to be replayed {reach}"
 
 
 def _bounds(slices: list[PartitionSlice]) -> str:
