@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.partitions.change_bounds import expiry_of
 from tidemill.model.errors import Unsupported
-from tidemill.model.types import BIGINT
 from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.expiry.state import MapExpiry, Obstacle
+from tidemill.program.expiry.time_functions import WHOLE_NUMBERS
 from tidemill.program.maps import Map
 from tidemill.program.stages import Program
 
@@ -141,8 +142,10 @@ def _when(map_: Map, entries: ExpiredEntries, late: list[str]) -> str:
     """From when on entries have expired; their bound counts from the heads of tables on."""
     column = ".".join([entries.column.rpartition(".")[2], *(entries.part or ())[:1]])
     behind = " and ".join(late)
-    if map_.keys[entries.place].type == BIGINT:
+    if entries.column == PARTITION_NUMBER:
         return f"with partitions that none which can change reads, by {behind}"
+    if entries.part is None and map_.keys[entries.place].type in WHOLE_NUMBERS:
+        return f"when no change can have its {column}, by {behind}"
     length = format_duration(max(-(entries.below // _SECOND) * _SECOND, _SECOND))
     return f"{''.join(_which(entries, column))} more than {length} behind {behind}{''.join(_but(entries))}"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.ordering import SortOrder
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.matching.resets import taken_rows
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, VALUES, WindowCall
 from tidemill.model.types import Date
-from tidemill.program.expiry.time_bounds import DAY, Path, path_of
+from tidemill.program.expiry.time_bounds import Path, path_of
+from tidemill.program.expiry.time_functions import DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ class RowReach:
 def order_path(rows: TopK | Window | Match) -> Path | None:
     """The column that orders the rows of a partition first."""
     return path_of(rows.order[0].scalar) if rows.order else None
+
+
+def session_gap(rows: TopK | Window | Match) -> int | None:
+    """The gap between sessions in the order of time, of which each row has its own; None for all other functions."""
+    match rows:
+        case Window(order=(order, *_), calls=(WindowCall(function=name, arguments=(time, Literal(value=int(gap)))),)):
+            if name == SESSION and time == order.scalar and not order.descending:
+                return gap
+    return None
 
 
 def reach_of(rows: TopK | Window | Match) -> RowReach | str:

@@ -24,15 +24,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tidemill.algebra.expressions.scalars import Call, Column, Scalar
 from tidemill.algebra.matching.resets import taken_rows
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
-from tidemill.algebra.relational.walk import columns_in
+from tidemill.algebra.relational.walk import columns_in, transform
 from tidemill.model.types import Field, Struct
 from tidemill.program.expiry.entries import ExpiredEntries, GroupTail, RowCondition
 from tidemill.program.expiry.reads import Access, accesses_of, implied_bounds
-from tidemill.program.expiry.row_reach import RowReach, order_path, reach_of
+from tidemill.program.expiry.row_reach import RowReach, order_path, reach_of, session_gap
 from tidemill.program.expiry.time_bounds import Path, TimeBound, TimeBounds, bounds_of, common
+from tidemill.program.expiry.time_functions import may_have_bound
 from tidemill.program.joingraph import Serve
 from tidemill.program.maps import Map
 from tidemill.program.stages import (
@@ -167,12 +169,19 @@ class StateExpiry:
     def _in_order(self, stage: Stage, map_: Map, emission: PartitionEmission, accesses: Sequence[Access]) -> MapExpiry:
         """The rows of partitions without a time, which are ordered by one."""
         reach, path = reach_of(emission.rows), order_path(emission.rows)
+        gap = session_gap(emission.rows)
         self.bounds[stage.name] = {}
-        if isinstance(reach, str):
+        if isinstance(reach, str) and gap is None:
             return _never(stage, map_, reach)
         bound = common([access.bounds for access in accesses]).get(path or ())
-        if path is None or bound is None or bound.low == math.inf or len(path) > _DEEPEST:
+        if path is None or bound is None or bound.low == math.inf or not _is_compared(map_, path):
             return MapExpiry(stage, map_, obstacle=_obstacle(accesses))
+        if gap is not None:
+            # The session that a row is in ends after the row; its other rows may lie before the bound.
+            self._emit(stage, emission, {(emission.rows.calls[0].name, "end"): bound})
+            return MapExpiry(
+                stage, map_, _entries(map_, path, int(bound.low), GroupTail(map_.keys[: emission.width], link=gap))
+            )
         if not reach.rows_back and not (reach.rows and bound.nulls):
             self._emit(stage, emission, implied_bounds(stage, map_, {path: bound.later(-reach.back)}))
         keys = map_.keys[: emission.width]
@@ -195,6 +204,7 @@ class StateExpiry:
         if bound is None or bound.low == math.inf:
             yield from (MapExpiry(stage, map_, obstacle=_obstacle(added)) for map_ in (source, kept))
             return
+        self.bounds[stage.name] = _of_ends(sessions, kept, bound)
         for map_, link in ((source, sessions.gap), (kept, kept.values[0].name)):
             tail = GroupTail(map_.keys[:-1], link=link)
             yield MapExpiry(stage, map_, _entries(map_, (map_.keys[-1].name,), int(bound.low), tail))
@@ -245,6 +255,27 @@ class StateExpiry:
         map_ = emission.kept if feed is None else feed.map
         lows = [slice_.low for slice_ in emission.slices if emission.map_of(slice_) == map_]
         return None if None in lows else min([lowest, *(low.at(first) for low in lows if low is not None)])
+
+
+def _of_ends(sessions: SessionEmission, kept: Map, ended: TimeBound) -> TimeBounds:
+    """The bounds of what is computed from the ends of sessions that change: each is after an instant that does."""
+    start, length = kept.keys[-1], kept.values[0]
+
+    def marked(part: Scalar) -> Scalar:
+        match part:
+            case Call("window_from", (Column(name=one), Column(name=two))) if (one, two) == (start.name, length.name):
+                return Column(_SESSION, part.type)
+            case Call("add_microseconds", (Column(name=one), Column(name=two))) if two == length.name:
+                return Column(_END, part.type)
+        return part
+
+    known = {(_SESSION, "end"): ended, (_END,): ended}
+    found = ((o.name, bounds_of(transform(o.scalar, marked), known)) for o in sessions.outputs)
+    return {(name, *rest): bound for name, bounds in found for rest, bound in bounds.items()}
+
+
+_SESSION, _END = "/session", "/end"
+"""Names of columns for a session and its end, which no column has."""
 
 
 def _number(first: int) -> TimeBound:
@@ -308,12 +339,21 @@ def _obstacle(accesses: Sequence[Access]) -> Obstacle:
 
 def _expiring(stage: Stage, map_: Map, known: TimeBounds) -> MapExpiry:
     """The entries of a map before the first of its columns that has a bound; NULL has no time."""
-    paths = {path: bound.low for path, bound in known.items() if bound.low < math.inf and len(path) <= _DEEPEST}
+    paths = {path: bound.low for path, bound in known.items() if bound.low < math.inf and _is_compared(map_, path)}
     if not paths:
         return MapExpiry(stage, map_)
     names = [key.name for key in map_.keys]
     path = min(paths, key=lambda path: names.index(path[0]))
     return MapExpiry(stage, map_, _entries(map_, path, int(paths[path])))
+
+
+def _is_compared(map_: Map, path: Path) -> bool:
+    """True if stores compare the values under a path with a bound."""
+    type_ = next((key.type for key in map_.keys if key.name == path[0]), None)
+    if len(path) == _DEEPEST and isinstance(type_, Struct):
+        type_ = next((field.type for field in type_.fields if field.name == path[1]), None)
+        return type_ is not None and may_have_bound(type_)
+    return len(path) == 1 and type_ is not None and may_have_bound(type_)
 
 
 def _never(stage: Stage, map_: Map, words: str) -> MapExpiry:

@@ -10,44 +10,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from typing import NamedTuple
+from functools import partial
 
 from tidemill.algebra.expressions.conditions import conjuncts
-from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
-from tidemill.model.partition_lengths import period_number, period_start
-from tidemill.model.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Date, Struct, Type
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.model.types import DayTimeInterval, Struct, Type
 from tidemill.program.expiry.entries import number_of
+from tidemill.program.expiry.time_functions import (
+    DAY,
+    FAR,
+    SCALES,
+    TIMES,
+    TimeBound,
+    cast_bound,
+    function_bound,
+    numbered,
+    started,
+)
 
-DAY = 86_400_000_000
-
-_MONTHS = {"year": 366, "yyyy": 366, "yy": 366, "quarter": 92, "month": 31, "mon": 31, "mm": 31, "week": 7}
-_UNITS = {
-    **{unit: days * DAY for unit, days in _MONTHS.items()},
-    "day": DAY,
-    "dd": DAY,
-    "hour": DAY // 24,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
-"""The longest that a unit of DATE_TRUNC can be, in microseconds."""
-
-_TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+__all__ = [
+    "NEVER",
+    "Path",
+    "TimeBound",
+    "TimeBounds",
+    "below",
+    "bound_of",
+    "bounds_of",
+    "common",
+    "least",
+    "narrow",
+    "path_of",
+    "raise_bound",
+]
 
 Path = tuple[str, ...]
 """A column, and the names of fields within it."""
-
-
-class TimeBound(NamedTuple):
-    """The earliest value of a time; infinite if it is never a value, but always NULL. ``nulls``: it may be NULL."""
-
-    low: float
-    nulls: bool = True
-
-    def later(self, by: float) -> TimeBound:
-        """The bound of a time that is so much later."""
-        return TimeBound(self.low + by, self.nulls)
 
 
 TimeBounds = Mapping[Path, TimeBound]
@@ -79,6 +76,10 @@ def bounds_of(scalar: Scalar, known: TimeBounds) -> TimeBounds:
             return {("start",): bound.later(1 - size), ("end",): bound.later(1)}
         case Call("window_from", (time, _)) if (bound := bound_of(time, known)) is not None:
             return {("start",): bound, ("end",): bound}
+        case Call("named_struct", arguments):
+            fields = zip(arguments[::2], arguments[1::2], strict=True)
+            named = [(field.value, value) for field, value in fields if isinstance(field, Literal)]
+            return {(str(name), *rest): b for name, value in named for rest, b in bounds_of(value, known).items()}
     own = _own_bound(scalar, known)
     return {} if own is None else {(): own}
 
@@ -92,76 +93,31 @@ def _own_bound(scalar: Scalar, known: TimeBounds) -> TimeBound | None:
     match scalar:
         case Literal(value=None) if _may_have_time(scalar.type):
             return NEVER
-        case Literal(value=value) if scalar.type in _TIMES:
+        case Literal(value=value) if scalar.type in TIMES:
             return TimeBound(number_of(value), nulls=False)
-        case Cast(input=input_, of=of) if input_.type in _TIMES and of in _TIMES:
+        case Cast(input=input_):
             bound = bound_of(input_, known)
-            return bound if bound is None or not isinstance(of, Date) else _whole_days(bound)
+            return None if bound is None else cast_bound(scalar, bound)
+        case Case(branches=branches, default=default):
+            values = [*(value for _, value in branches), *([] if default is None else [default])]
+            found = _least_of(values, known)
+            return found if default is not None or found is None else TimeBound(found.low)
         case Call("coalesce" | "greatest" | "least", arguments):
-            found = [bound_of(argument, known) for argument in arguments]
-            return least(bound for bound in found if bound is not None) if None not in found else None
+            return _least_of(arguments, known)
         case Call("get_field", (record, Literal(value=name), _)):
             return bounds_of(record, known).get((name,))
-    return _moved_bound(scalar, known)
+        case Call():
+            return function_bound(scalar, partial(bound_of, known=known))
+    return None
 
 
-def _moved_bound(scalar: Scalar, known: TimeBounds) -> TimeBound | None:
-    """The bound of a call that moves a time by a constant at most."""
-    match scalar:
-        case Call("add_microseconds", (time, Literal(value=int(by)))):
-            moved: float = by
-        case Call("add_days" | "date_add", (time, Literal(value=int(days)))):
-            moved = days * DAY
-        case Call("date_sub", (time, Literal(value=int(days)))):
-            moved = -days * DAY
-        case Call("date_trunc", (Literal(value=str(unit)), time)) | Call("trunc", (time, Literal(value=str(unit)))):
-            if unit.lower() not in _UNITS:
-                return None
-            moved = 1 - _UNITS[unit.lower()]
-        case Call("partition_number", (time, Literal(value=int(every)))):
-            bound = bound_of(time, known)
-            return None if bound is None else _numbered(bound, every)
-        case Call("div", (Call("subtract", (number, Call("pmod", (same, _)))), Literal(value=int(over)))) if (
-            number == same
-        ):
-            bound = bound_of(number, known)
-            return None if bound is None else _divided(bound, over)
-        case Call("partition_start", (number, Literal(value=int(every)))) | Call(
-            "partition_time", (_, number, Literal(value=int(every)))
-        ):
-            bound = bound_of(number, known)
-            return None if bound is None else _started(bound, every)
-        case Call("multiply", (number, Literal(value=int(times)))) if times > 0:
-            bound = bound_of(number, known)
-            return None if bound is None else TimeBound(bound.low * times, bound.nulls)
-        case _:
-            return None
-    bound = bound_of(time, known)
-    if bound is None:
-        return None
-    return _whole_days(bound.later(moved)) if isinstance(scalar.type, Date) else bound.later(moved)
+def _least_of(scalars: Sequence[Scalar], known: TimeBounds) -> TimeBound | None:
+    found = [bound_of(scalar, known) for scalar in scalars]
+    return least(bound for bound in found if bound is not None) if None not in found else None
 
 
 def _may_have_time(type_: Type) -> bool:
-    return type_ in _TIMES or isinstance(type_, Struct)
-
-
-def _whole_days(bound: TimeBound) -> TimeBound:
-    return _divided(bound, DAY)._replace(low=_divided(bound, DAY).low * DAY)
-
-
-def _numbered(bound: TimeBound, every: int) -> TimeBound:
-    """The bound of the number of the partition that a time is in."""
-    return TimeBound(period_number(int(bound.low), every), bound.nulls) if math.isfinite(bound.low) else bound
-
-
-def _started(bound: TimeBound, every: int) -> TimeBound:
-    """The bound of the first instant of the partition with a number."""
-    return TimeBound(period_start(int(bound.low), every), bound.nulls) if math.isfinite(bound.low) else bound
-
-
-def _divided(bound: TimeBound, by: int) -> TimeBound:
-    return TimeBound(bound.low // by, bound.nulls) if math.isfinite(bound.low) else bound
+    return type_ in TIMES or isinstance(type_, Struct)
 
 
 def below(known: TimeBounds, path: Path) -> TimeBounds:
@@ -229,10 +185,13 @@ def _use(known: MutableMapping[Path, TimeBound], condition: Scalar) -> None:
 def _at_least(known: MutableMapping[Path, TimeBound], left: Scalar, right: Scalar) -> None:
     """Use that ``left`` is at least ``right``, and that neither is NULL."""
     match left, right:
-        case Call("subtract_timestamps", (one, other)), Literal(value=int(by)):
+        case Call("subtract_timestamps" | "subtract", (one, other)), Literal(value=int(by)):
             raise_bound(known, one, _plus(bound_of(other, known), by))
-        case Literal(value=int(by)), Call("subtract_timestamps", (one, other)):
+        case Literal(value=int(by)), Call("subtract_timestamps" | "subtract", (one, other)):
             raise_bound(known, other, _plus(bound_of(one, known), -by))
+        case Literal(value=int(by)), Call("abs", (Call("subtract" | "subtract_timestamps", (one, other)),)):
+            raise_bound(known, other, _plus(bound_of(one, known), -by))
+            raise_bound(known, one, _plus(bound_of(other, known), -by))
         case _:
             for rest, bound in bounds_of(right, known).items():
                 raise_bound(known, left, bound, rest)
@@ -262,13 +221,21 @@ def raise_bound(
             raise_bound(known, time, bound.later(days * DAY))
         case Call("date_trunc", (Literal(), time)) | Call("trunc", (time, Literal())):
             raise_bound(known, time, bound)
+        case Call("time_bucket", (Literal(of=DayTimeInterval()), time, *_)):
+            raise_bound(known, time, bound)
+        case Call("from_utc_timestamp" | "to_utc_timestamp", (time, _)):
+            raise_bound(known, time, bound.later(-FAR))
+        case Call(name, (time,)) if name in SCALES:
+            raise_bound(known, time, bound.times(SCALES[name]))
+        case Call("div", (number, Literal(value=int(over)))) if over > 0:
+            raise_bound(known, number, bound.times(over) if bound.low > 0 else bound.later(-1).times(over))
         case Call("partition_number", (time, Literal(value=int(every)))):
-            raise_bound(known, time, TimeBound(_started(bound, every).low))
+            raise_bound(known, time, TimeBound(started(bound, every).low))
         case Call("partition_start", (number, Literal(value=int(every)))):
-            raise_bound(known, number, _numbered(bound, every))
+            raise_bound(known, number, numbered(bound, every))
         case Call("get_field", (Call("time_window", (time, Literal(value=int(size)), _)), Literal(value=name), _)):
             raise_bound(known, time, bound.later(0 if name == "start" else -size))
         case Call("time_window", (time, Literal(value=int(size)), _)) if rest:
             raise_bound(known, time, bound.later(0 if rest == ("start",) else -size))
-        case Cast(input=input_, of=of) if input_.type in _TIMES and of in _TIMES:
+        case Cast(input=input_, of=of) if input_.type in TIMES and of in TIMES:
             raise_bound(known, input_, bound)
