@@ -36,9 +36,21 @@ QUERIES = {
     "GROUP BY window(ts, '5 minutes'), k) GROUP BY w",
     "session": "SELECT session_window.start AS b, session_window.end AS e, k, SUM(n) AS n FROM s WHERE n > 60 "
     "GROUP BY session_window(ts, '90 seconds'), k",
+    "session_values": "SELECT session_window.end AS e, k, MAX(n) AS n, COUNT(DISTINCT n) AS d FROM s WHERE n > 60 "
+    "GROUP BY session_window(ts, '90 seconds'), k",
+    "session_ends": "SELECT date_trunc('MINUTE', e) AS e, COUNT(*) AS c FROM (SELECT session_window.end AS e FROM s "
+    "WHERE n > 60 GROUP BY session_window(ts, '90 seconds'), k) GROUP BY date_trunc('MINUTE', e)",
+    "seconds": "SELECT unix_timestamp(ts) DIV 300 AS g, CAST(from_utc_timestamp(ts, 'Asia/Kolkata') AS DATE) AS d, "
+    "MIN(n) AS n FROM s GROUP BY unix_timestamp(ts) DIV 300, CAST(from_utc_timestamp(ts, 'Asia/Kolkata') AS DATE)",
     "interval_join": f"SELECT a.ts, b.ts AS t, a.k, a.n, b.n AS m FROM s a JOIN r b ON {INTERVAL}",
     "interval_outer": f"SELECT a.ts, a.k, a.n, b.n AS m FROM s a LEFT JOIN r b ON {INTERVAL}",
     "interval_exists": f"SELECT a.ts, a.k, a.n FROM s a WHERE NOT EXISTS (SELECT 1 FROM r b WHERE {INTERVAL})",
+    "outer_sums": "SELECT window.start AS w, COUNT(m) AS c, SUM(n) AS n FROM "
+    f"(SELECT a.ts, a.n, b.n AS m FROM s a LEFT JOIN r b ON {INTERVAL}) GROUP BY window(ts, '5 minutes')",
+    "interval_in": "SELECT a.ts, a.k, a.n FROM s a WHERE a.n IN (SELECT b.n FROM r b "
+    "WHERE b.ts BETWEEN a.ts - INTERVAL 2 MINUTES AND a.ts + INTERVAL 2 MINUTES)",
+    "interval_scalar": "SELECT a.ts, a.k, a.n, (SELECT SUM(b.n) FROM r b "
+    "WHERE b.k = a.k AND b.ts BETWEEN a.ts - INTERVAL 2 MINUTES AND a.ts) AS m FROM s a",
     "difference_join": "SELECT a.ts, b.ts AS t, a.n + b.n AS n FROM s a JOIN r b ON a.k = b.k "
     "AND a.ts - b.ts <= INTERVAL 3 MINUTES AND b.ts - a.ts < INTERVAL 3 MINUTES",
     "joined_sums": "SELECT window.start AS w, SUM(m) AS m FROM "

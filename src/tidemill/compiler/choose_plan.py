@@ -27,6 +27,7 @@ from tidemill.compiler.strategies import DEFAULT, STRATEGIES
 from tidemill.compiler.strategies.strategy import NotAccepted, StageContext
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
+from tidemill.program.expiry.state import why_kept
 from tidemill.program.reads import reads_old, row_wise, steps_of
 from tidemill.program.stages import Program, Stage
 from tidemill.program.statements import Replace
@@ -66,13 +67,15 @@ class Choice:
     """The rules of a choice: its goal, and the candidates.
 
     On Spark, stages that take one row at a time are kept in the driver, where their state must fit (``DRIVER_BYTES``).
-    Without ``row_by_row`` they are no candidates.
+    Without ``row_by_row`` they are no candidates. A view ``forgets`` if what it reads has LATENESS: then stages whose
+    state is kept for ever are none, where others can take their place.
     """
 
     goal: str = GOALS[0]
     on_spark: bool = False
     row_by_row: bool = True
     sizes_known: bool = True
+    forgets: bool = False
 
     @property
     def cheap(self) -> float:
@@ -132,13 +135,18 @@ def choose_plan(start: Compilation, statistics: Statistics, choice: Choice) -> P
     Its log has this decision alone, without the epoch and its cause.
     """
     sizes = statistics.sizes(sorted(scans(start.relation)), start.tables)
-    choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)))
+    forgets = any(map(_has_lateness, (start.tables[name] for name in sizes if name in start.tables)))
+    choice = replace(choice, sizes_known=all(map(statistics.rows.get, sizes)), forgets=forgets)
     found = _cheapest_plan(start, sizes, choice)
     held = _bytes_in_driver(found, sizes) if choice.on_spark else 0.0
     if held <= DRIVER_BYTES:
         return _decided(found, choice)
     note = f"; {found.plan.choice}, would take {held / 1e9:,.1f} GB in the driver, of at most {DRIVER_BYTES / 1e9:g}"
     return _decided(_cheapest_plan(start, sizes, replace(choice, row_by_row=False)), choice, note)
+
+
+def _has_lateness(table: Table) -> bool:
+    return table.partitioning is not None and table.partitioning.lateness is not None
 
 
 def _bytes_in_driver(view: PlannedView, sizes: Mapping[str, RelationSize]) -> float:
@@ -157,6 +165,8 @@ def _cheapest_plan(start: Compilation, sizes: Mapping[str, RelationSize], choice
     try:
         kept = _planned(start, replace(joined.plan, strategies={}, keeps_subqueries=True), sizes, choice)
     except (NotAccepted, Unsupported):
+        return joined
+    if choice.forgets and any(map(why_kept, kept.program.stages)) and not any(map(why_kept, joined.program.stages)):
         return joined
     inputs = sum(map(bytes_of_rows, sizes.values()))
     score, beaten = (choice.score(one.work, inputs + one.bytes) for one in (kept, joined))
@@ -269,6 +279,8 @@ class _CheapestStages:
             score = self._choice.score(work, held) / self._choice.better
         self.compared = True
         for other in _others(draft, context):
+            if best is not None and self._choice.forgets and why_kept(other) and not why_kept(best):
+                continue
             if self._choice.row_by_row or not any(map(row_wise, (*other.before, other))):
                 found = self._choice.score(*self._cost(other))
                 best, score = (other, found) if found < score else (best, score)

@@ -35,7 +35,8 @@ def shared(relation: Relation) -> set[CanonicalForm]:
     """Relations that occur in ``relation`` more than once and are worth a stage, by canonical form.
 
     These are sums, whose blocks would multiply, and joins that several terms of a grouped sum have in common. Relations
-    inside of them do not count.
+    inside of them do not count, nor do joins inside of equal grouped subqueries, which are one stage: cut out by
+    themselves, they would lose the conditions above them.
     """
     grouped = (node.input for node in walk(relation) if isinstance(node, GROUPED))
     joins = (_repeated(input_, Join) for input_ in grouped if isinstance(input_, UnionAll))
@@ -46,7 +47,7 @@ def _repeated(relation: Relation, kind: type[Relation]) -> set[CanonicalForm]:
     seen: Counter[CanonicalForm] = Counter()
 
     def visit(node: Relation) -> None:
-        if isinstance(node, kind):
+        if isinstance(node, kind) or (kind is Join and isinstance(node, GROUPED)):
             form = canonical(node)
             seen[form] += 1
             if seen[form] > 1:

@@ -133,6 +133,9 @@ def _roots(catalog: Catalog, program: Program, name: str) -> set[str]:
     inputs = {stage.name: stage.inputs for stage in program.stages}
     if name in inputs:
         return {root for read in inputs[name] for root in _roots(catalog, program, read)}
+    owner = name.partition("/")[0]
+    if name not in catalog and owner in catalog.views:  # a stage that views share
+        return {above for above in catalog.ancestors(catalog.views[owner]) if above not in catalog.views}
     if name in catalog.views:
         return {above for above in catalog.ancestors(catalog.views[name]) if above not in catalog.views}
     return {name}

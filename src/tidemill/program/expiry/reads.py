@@ -7,11 +7,12 @@ each of them may say something of every step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
-from tidemill.model.types import BOOLEAN
+from tidemill.model.types import BOOLEAN, Field
 from tidemill.program.expiry.time_bounds import (
     Path,
     TimeBound,
@@ -39,17 +40,22 @@ from tidemill.program.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Entries of ``target`` that a change of ``cause`` can touch. ``adds``: it changes them; else it reads them."""
+    """Entries of ``target`` that a change of ``cause`` can touch. ``adds``: it changes them; else it reads them.
+
+    It is ``timeless`` if only rows whose time is NULL come so far.
+    """
 
     target: str
     cause: str
     bounds: TimeBounds
     adds: bool = False
+    timeless: bool = False
 
 
 def accesses_of(stage: Stage, known: Mapping[str, TimeBounds]) -> Iterator[Access]:
     """Accesses of the triggers of a stage, if the changes of its inputs have the bounds ``known``."""
     keys = {map_.name: map_.keys for map_ in stage.maps} | {stage.name: stage.output}
+    known = {**known, **_always_null(stage, keys)}
     for trigger in stage.triggers:
         for add in trigger.statements:
             assert isinstance(add, Add)
@@ -57,7 +63,25 @@ def accesses_of(stage: Stage, known: Mapping[str, TimeBounds]) -> Iterator[Acces
             yield from (access for step in add.query.sources for access in _of_step(step, trigger.relation, row))
             outputs = zip(keys[add.target], add.query.outputs, strict=False)
             found = {(key.name, *rest): b for key, o in outputs for rest, b in bounds_of(o.scalar, row).items()}
-            yield Access(add.target, trigger.relation, found, adds=True)
+            timeless = any(bound.low == math.inf for bound in row.values())
+            yield Access(add.target, trigger.relation, found, adds=True, timeless=timeless)
+
+
+def _always_null(stage: Stage, keys: Mapping[str, tuple[Field, ...]]) -> dict[str, TimeBounds]:
+    """The columns of maps that are NULL in all of their entries: those of rows whose time is NULL."""
+    statements = [*stage.load, *(statement for trigger in stage.triggers for statement in trigger.statements)]
+    added: dict[str, list[TimeBounds]] = {}
+    for add in statements:
+        if isinstance(add, Add):
+            row = row_bounds(add.query, {})
+            outputs = zip(keys[add.target], add.query.outputs, strict=False)
+            found = {(key.name, *rest): b for key, o in outputs for rest, b in bounds_of(o.scalar, row).items()}
+            added.setdefault(add.target, []).append(found)
+    return {
+        name: {path: bound for path, bound in common(several).items() if bound.low == math.inf}
+        for name, several in added.items()
+        if name != stage.name
+    }
 
 
 def implied_bounds(stage: Stage, map_: Map, known: TimeBounds) -> TimeBounds:
@@ -87,9 +111,10 @@ def row_bounds(query: Query, known: Mapping[str, TimeBounds]) -> dict[Path, Time
     conditions = list(query.filters)
     for step in query.sources:
         if isinstance(step, RelationLoop):
-            if step.version is Version.CHANGE:
-                changed = known.get(step.relation, {}).items()
-                row |= {(f"{step.alias}.{path[0]}", *path[1:]): bound for path, bound in changed}
+            there = known.get(step.relation, {}).items()
+            if step.version is not Version.CHANGE:
+                there = ((path, bound) for path, bound in there if bound.low == math.inf)
+            row |= {(f"{step.alias}.{path[0]}", *path[1:]): bound for path, bound in there}
             fields = {field.name: field for field in step.columns}
             for name, scalar in step.lookup:
                 field = fields.get(name)

@@ -108,7 +108,7 @@ class StateExpiry:
     def _of_stage(self, stage: Stage, program: Program) -> Iterator[MapExpiry]:
         if stage.name != program.view:
             self._stages.append(stage)
-        if words := _why_unknown(stage):
+        if words := why_kept(stage):
             self._ignore(stage)
             yield from (MapExpiry(stage, map_, obstacle=Obstacle(words=words)) for map_ in stage.maps)
             return
@@ -282,8 +282,8 @@ def _number(first: int) -> TimeBound:
     return TimeBound(first, nulls=False)
 
 
-def _why_unknown(stage: Stage) -> str:
-    """The reason why nothing is known of a stage."""
+def why_kept(stage: Stage) -> str:
+    """The reason why all state of a stage is kept, whatever it computes; empty if there is none."""
     if stage.serve is not Serve.BOTH:
         return "rows are computed from it when they are read"
     if stage.graphs:
@@ -319,14 +319,16 @@ def _renamed(access: Access, map_: Map, other: Map) -> Access:
     """An access to a map as one to the entries of another one that are equal in the keys which both have."""
     names = {one.name: two.name for one, two in zip(map_.keys, other.keys, strict=False)}
     found = {(names[path[0]], *path[1:]): bound for path, bound in access.bounds.items() if path[0] in names}
-    return Access(other.name, access.cause, found, access.adds)
+    return Access(other.name, access.cause, found, access.adds, access.timeless)
 
 
 def _judged(stage: Stage, map_: Map, accesses: Sequence[Access]) -> MapExpiry:
     """The expired entries of a map with these accesses: those that none of them can touch."""
     known = common([access.bounds for access in accesses])
-    added = common([access.bounds for access in accesses if access.adds])
-    if not known and any(bound.low == math.inf for bound in added.values()):
+    adding = [access for access in accesses if access.adds]
+    added = common([access.bounds for access in adding])
+    timeless = bool(adding) and all(access.timeless for access in adding)
+    if not known and (timeless or any(bound.low == math.inf for bound in added.values())):
         return MapExpiry(stage, map_)  # there are only entries whose time is NULL
     return _expiring(stage, map_, known) if known else MapExpiry(stage, map_, obstacle=_obstacle(accesses))
 
