@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import tidemill
-from benchmarks.viewdf.bounded import QUERIES, START, STREAMS, World, create, differing, entries, step
+from benchmarks.viewdf.bounded import BOUNDS, QUERIES, START, STREAMS, World, create, differing, entries, step
 from tests import ways
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
@@ -139,6 +140,55 @@ def test_spark_forgets_too(spark: SparkSession) -> None:
         assert sum(entries(bounded).values()) < sum(entries(whole).values())
 
 
+BY_CLOCK = {
+    "recent": "SELECT k, COUNT(*) AS c, MAX(n) AS n FROM s WHERE ts > now() - INTERVAL 10 MINUTES GROUP BY k",
+    "to_come": "SELECT ts, k, n FROM s WHERE now() BETWEEN ts + INTERVAL 2 MINUTES AND ts + INTERVAL 7 MINUTES",
+    "last_minutes": "SELECT k, SUM(n) AS n, COUNT(*) AS c FROM s [WINDOW 4 MINUTES] GROUP BY k",
+    "highest": "SELECT k, MAX(n) AS n FROM s [WINDOW 6 MINUTES SLIDE 2 MINUTES] GROUP BY k",
+}
+
+
+@pytest.mark.parametrize("backend", ["python", "llvm"])
+def test_what_follows_a_clock_is_bounded(tmp_path: Path, backend: str) -> None:
+    """Rows that leave by themselves, and windows that advance without rows: an event clock never goes back."""
+    world, samples, kinds = World(seed=21, nulls=False), [], tuple(BY_CLOCK)
+    columns, by_minute = "(ts TIMESTAMP NOT NULL, k STRING, n INT)", "PARTITION BY ts EVERY 1 MINUTE"
+    with opened(":memory:", "python") as whole:
+        whole.sql(f"CREATE TABLE s {columns} {by_minute}; CREATE TABLE r {columns}")
+        with opened(tmp_path / "wh", backend) as bounded:
+            bounded.sql(f"CREATE STREAM s {columns} {BOUNDS}; CREATE STREAM r {columns} {BOUNDS}")
+            for name, query in BY_CLOCK.items():
+                whole.sql(f"CREATE MATERIALIZED VIEW {name} WITH (clock = 'event') AS {query}")
+                options = "clock = 'event', require = 'bounded'"
+                bounded.sql(f"CREATE MATERIALIZED VIEW {name} WITH ({options}) AS {query}")
+        for _ in range(16):
+            with opened(tmp_path / "wh", backend) as bounded:
+                for _ in range(5):
+                    step(world, bounded, whole)
+                world.minute += world.random.choice([0, 0, 7])
+                bounded.compact()
+                assert differing(bounded, whole, kinds) == [], world.minute
+                samples.append(sum(map(partial(entries_of, bounded), kinds)))
+    assert max(samples[-5:]) <= 1.5 * max(samples[3:8])
+
+
+def test_the_latest_time_of_a_key_needs_no_others() -> None:
+    world, name = World(seed=22), "seen"
+    query = "SELECT k, MAX(ts) AS last, MIN(ts) AS first, MAX(unix_timestamp(ts)) AS at FROM s GROUP BY k"
+    with opened(":memory:", "auto") as bounded, opened(":memory:", "python") as whole:
+        for warehouse in (bounded, whole):
+            create(warehouse, bounded=warehouse is bounded, kinds=())
+            warehouse.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        for minute in range(60):
+            step(world, bounded, whole)
+            if minute % 4 == 3:
+                bounded.compact()
+                assert differing(bounded, whole, (name,)) == []
+        assert entries_of(bounded, name) < 80 < entries_of(whole, name) / 2
+        told = "but for the first and the last before that of each k"
+        assert told in bounded.view(name).explain()
+
+
 DECLARED = """
 CREATE STREAM s (ts TIMESTAMP, k STRING, n INT) PARTITION BY ts EVERY 1 MINUTE LATENESS 2 MINUTES RETAIN 4 MINUTES;
 CREATE STREAM r (ts TIMESTAMP NOT NULL, k STRING, m INT) LATENESS 90 SECONDS ON ts RETAIN 3 MINUTES;
@@ -163,6 +213,12 @@ def declared() -> Iterator[Warehouse]:
          "forgotten when ts is more than 64 MINUTES behind r and s"),
         ("SELECT k, LAG(n) OVER (PARTITION BY k ORDER BY ts) AS p FROM s",
          "forgotten when ts is more than 4 MINUTES behind s, but for the first and the last before that of each k"),
+        ("SELECT session_window.start AS b, MAX(m) AS c FROM r GROUP BY session_window(ts, '1 minute')",
+         "forgotten when their session ended more than 3 MINUTES behind r"),
+        ("SELECT time_bucket(INTERVAL 5 MINUTES, ts) AS b, SUM(n) AS n FROM s GROUP BY time_bucket(INTERVAL 5 MINUTES, ts)",
+         "forgotten when b is more than 9 MINUTES behind s"),
+        ("SELECT unix_timestamp(ts) DIV 60 AS b, SUM(n) AS n FROM s GROUP BY unix_timestamp(ts) DIV 60",
+         "forgotten when no change can have its b, by s"),
         ("SELECT session_window.start AS b, COUNT(*) AS c FROM r GROUP BY session_window(ts, '1 minute')",
          "forgotten when their session ended more than 3 MINUTES behind r"),
         ("SELECT COUNT(*) AS c FROM s", "one entry"),

@@ -11,13 +11,14 @@ from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
-from tidemill.engine.partitions.change_bounds import expiry_of
+from tidemill.engine.partitions.change_bounds import expiry_of, heads_at
+from tidemill.model.clocks import is_clock
 from tidemill.model.errors import Unsupported
 from tidemill.program.expiry.entries import ExpiredEntries
 from tidemill.program.expiry.state import MapExpiry, Obstacle
 from tidemill.program.expiry.time_functions import WHOLE_NUMBERS
 from tidemill.program.maps import Map
-from tidemill.program.stages import Program
+from tidemill.program.stages import GroupEmission, Program
 
 __all__ = ["MapNote", "map_notes", "require_bounded_state"]
 
@@ -51,15 +52,14 @@ def map_notes(catalog: Catalog, view: View) -> list[MapNote]:
         return [_unknown(map_.name, words) for stage in view.program.stages for map_ in stage.maps]
     unit = math.lcm(*(table.partitioning.head_unit for table in catalog.late.values() if table.partitioning))
     here, there = (_at(catalog, view, now // unit * unit) for now in (_NOW, 2 * _NOW))
-    late = sorted(growing & catalog.late.keys())
+    late = [*sorted(growing & catalog.late.keys()), *(["the clock"] if any(map(is_clock, view.inputs)) else [])]
     moving = [_moving(one, other, _NOW // unit * unit) for one, other in zip(here, there, strict=True)]
     return [_note(catalog, view, one, late) for one in moving]
 
 
 def _at(catalog: Catalog, view: View, now: int) -> list[MapExpiry]:
     """Expiry of the state of a view if all heads are at an instant."""
-    units = {name: table.partitioning.head_unit for name, table in catalog.late.items() if table.partitioning}
-    found = expiry_of(catalog, {}, {name: now // unit for name, unit in units.items()}, new=view)
+    found = expiry_of(catalog, {}, heads_at(catalog, now, view), new=view)
     return found.maps.get(view.name, [])
 
 
@@ -94,8 +94,11 @@ def _note(catalog: Catalog, view: View, one: MapExpiry, late: list[str]) -> MapN
     columns = tuple(key.name for key in one.map.keys)
     if one.entries is not None:
         return MapNote(one.map.name, columns, f"forgotten {_when(one.map, one.entries, late)}")
-    if not one.map.keys:
+    if not one.map.keys or _is_one_row(one):
         return MapNote(one.map.name, columns, "one entry")
+    made_of = [one.stage.name] if one.map.name == one.stage.name else one.added_by
+    if made_of and all(_leaves(view.full_program, name) for name in made_of):
+        return MapNote(one.map.name, columns, "only of rows that count: they leave when the clock has passed their time")
     if not one.added_by and one.stage.name != one.map.name:
         return MapNote(one.map.name, columns, "as it was when the view was created: no change adds to it")
     if one.obstacle is None:
@@ -103,6 +106,24 @@ def _note(catalog: Catalog, view: View, one: MapExpiry, late: list[str]) -> MapN
     if one.obstacle.words:
         return MapNote(one.map.name, columns, f"never forgotten: {one.obstacle.words}", TIED)
     return _of_cause(catalog, view, one, columns)
+
+
+def _is_one_row(one: MapExpiry) -> bool:
+    """True of the rows of a stage that has a single group."""
+    finish = one.stage.finish
+    keys = {map_.name: map_.keys for map_ in one.stage.maps}
+    return isinstance(finish, GroupEmission) and one.map.name == one.stage.name and not keys[finish.source]
+
+
+def _leaves(program: Program, name: str) -> bool:
+    """True if all rows of a stage leave by themselves: they are, or follow from, those that a clock takes."""
+    stage = next((stage for stage in program.stages if stage.name == name), None)
+    if stage is None:
+        return False
+    by_clock = [one for trigger in stage.triggers if is_clock(trigger.relation) for one in trigger.statements]
+    inputs = [read for read in stage.inputs if not is_clock(read)]
+    forgets = any(one.target != name for one in by_clock)  # rows that wait until they leave
+    return forgets or (bool(inputs) and all(_leaves(program, read) for read in inputs))
 
 
 def _of_cause(catalog: Catalog, view: View, one: MapExpiry, columns: tuple[str, ...]) -> MapNote:
@@ -138,7 +159,7 @@ def _roots(catalog: Catalog, program: Program, name: str) -> set[str]:
         return {above for above in catalog.ancestors(catalog.views[owner]) if above not in catalog.views}
     if name in catalog.views:
         return {above for above in catalog.ancestors(catalog.views[name]) if above not in catalog.views}
-    return {name}
+    return set() if is_clock(name) else {name}
 
 
 def _when(map_: Map, entries: ExpiredEntries, late: list[str]) -> str:

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
+from tidemill.engine.epochs.clock_advance import instant_of
 from tidemill.engine.partitions.lateness import accepted_from, floor_of, head_of, retained_from
+from tidemill.model.clocks import NOW, is_clock
 from tidemill.model.errors import Unsupported
 from tidemill.model.partition_lengths import period_floor
 from tidemill.model.schema import Table
-from tidemill.program.expiry.entries import ExpiredEntries
+from tidemill.program.expiry.entries import ExpiredEntries, number_of
 from tidemill.program.expiry.state import MapExpiry, StateExpiry
 from tidemill.program.expiry.time_bounds import TimeBound, TimeBounds
 from tidemill.program.stages import Stage, TimePartitionEmission
 
-__all__ = ["CatalogExpiry", "changeable_from", "expiry_of", "forgetful_views", "heads_of", "require_bounded"]
+__all__ = ["CatalogExpiry", "changeable_from", "expiry_of", "forgetful_views", "heads_at", "heads_of", "require_bounded"]
 
 
 @dataclass
@@ -105,6 +107,8 @@ def _of_tables(
             first = bound(cut, heads[name], floor_of(positions, name))
             if first is not None:
                 known[name] = {(cut.column,): TimeBound(first, nulls=_may_be_null(table, cut.column))}
+    for name in filter(is_clock, heads):  # a clock never goes back
+        known[name] = {(NOW.name,): TimeBound(heads[name], nulls=False)}
     return known
 
 
@@ -118,14 +122,23 @@ def _makes_partitions(stage: Stage) -> bool:
 
 def forgetful_views(catalog: Catalog) -> list[str]:
     """The views that may have forgotten state, or will: changes of old rows cannot come to them any more."""
-    found = expiry_of(catalog, {}, dict.fromkeys(catalog.late, 0))
+    found = expiry_of(catalog, {}, heads_at(catalog, 0))
     return [name for name in found.maps if found.expired(catalog.views[name])]
 
 
 def heads_of(catalog: Catalog, positions: Mapping[str, str]) -> dict[str, int]:
-    """The heads of the tables that have one (see ``lateness``)."""
+    """The heads of the tables that have one (see ``lateness``), and the instants of clocks."""
     found = {name: head_of(positions, name) for name in catalog.late}
-    return {name: head for name, head in found.items() if head is not None}
+    clocks = {name: instant_of(positions, clock) for name, clock in catalog.clocks.items()}
+    instants = {name: number_of(at) for name, at in clocks.items() if at is not None}
+    return {name: head for name, head in found.items() if head is not None} | instants
+
+
+def heads_at(catalog: Catalog, now: int, new: View | None = None) -> dict[str, int]:
+    """The heads of all tables and clocks, also of those of a ``new`` view, as if they were at an instant."""
+    units = {name: table.partitioning.head_unit for name, table in catalog.late.items() if table.partitioning}
+    clocks = [*catalog.clocks, *(filter(is_clock, new.inputs) if new is not None else ())]
+    return {name: now // unit for name, unit in units.items()} | dict.fromkeys(clocks, now)
 
 
 def changeable_from(
@@ -144,7 +157,7 @@ def require_bounded(catalog: Catalog, view: View) -> None:
     """
     if not view.forgets:
         return
-    found = expiry_of(catalog, {}, dict.fromkeys(catalog.late, 0), new=view)
+    found = expiry_of(catalog, {}, heads_at(catalog, 0, view), new=view)
     if view.partitioning is None or (view.partitioning.column,) not in found.expiry.bounds.get(view.name, {}):
         raise Unsupported(
             f'view "{view.name}" cannot forget its partitions',

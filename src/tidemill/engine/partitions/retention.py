@@ -120,6 +120,6 @@ def _before(entry: Table | View, cut: Partitioning, instant: int) -> ExpiredEntr
 def _last(catalog: Catalog, view: View, heads: Mapping[str, int]) -> int:
     """The first instant of the last partition of a view."""
     assert view.partitioning is not None
-    tables = [catalog.late[name] for name in catalog.ancestors(view) if name in heads]
+    tables = [catalog.late[name] for name in catalog.ancestors(view) if name in heads and name in catalog.late]
     last = max(heads[table.name] * table.partitioning.head_unit for table in tables if table.partitioning is not None)
     return period_floor(last, view.partitioning.every)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
+from tidemill.model.clocks import is_clock
 from tidemill.model.types import BOOLEAN, Field
 from tidemill.program.expiry.time_bounds import (
     Path,
@@ -112,7 +113,7 @@ def row_bounds(query: Query, known: Mapping[str, TimeBounds]) -> dict[Path, Time
     for step in query.sources:
         if isinstance(step, RelationLoop):
             there = known.get(step.relation, {}).items()
-            if step.version is not Version.CHANGE:
+            if step.version is not Version.CHANGE and not is_clock(step.relation):
                 there = ((path, bound) for path, bound in there if bound.low == math.inf)
             row |= {(f"{step.alias}.{path[0]}", *path[1:]): bound for path, bound in there}
             fields = {field.name: field for field in step.columns}

@@ -149,7 +149,8 @@ class StateExpiry:
         self._emit(stage, groups, common([one.bounds for one in touched]))
         for map_ in stage.maps:
             also = [_renamed(one, source, map_) for one in touched] if map_ in read else []
-            yield _judged(stage, map_, [*_of(map_, accesses), *also])
+            found = _judged(stage, map_, [*_of(map_, accesses), *also])
+            yield found if found.entries is not None else _of_ordered(found, groups, _of(map_, accesses))
 
     def _of_partitions(self, stage: Stage, emission: PartitionEmission, accesses: list[Access]) -> Iterator[MapExpiry]:
         for map_ in stage.maps:
@@ -276,6 +277,21 @@ def _of_ends(sessions: SessionEmission, kept: Map, ended: TimeBound) -> TimeBoun
 
 _SESSION, _END = "/session", "/end"
 """Names of columns for a session and its end, which no column has."""
+
+
+def _of_ordered(found: MapExpiry, groups: GroupEmission, accesses: Sequence[Access]) -> MapExpiry:
+    """The values of groups without a time, if they are times of which only the least or the greatest is wanted.
+
+    Of those before the bound that can only be the first or the last one.
+    """
+    calls = [one.call.function for one in groups.multiset_reads if one.map == found.map.name]
+    ends = bool(calls) and all(function in ("min", "max") for function in calls)
+    bound = common([access.bounds for access in accesses]).get((found.map.keys[-1].name,)) if ends else None
+    path = (found.map.keys[-1].name,) if ends else ()
+    if bound is None or bound.low == math.inf or not _is_compared(found.map, path):
+        return found
+    tail = GroupTail(found.map.keys[:-1], rows=1)
+    return MapExpiry(found.stage, found.map, _entries(found.map, path, int(bound.low), tail))
 
 
 def _number(first: int) -> TimeBound:
