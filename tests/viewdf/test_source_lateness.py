@@ -27,7 +27,8 @@ Change = tuple[int, Row]
 DECLARED = "(ts TIMESTAMP, k STRING, n INT)"
 BOUNDS = f"LATENESS {LATENESS} SECONDS BY k ON ts RETAIN {RETAIN} SECONDS"
 VIEWS = {
-    "minutes": "SELECT window.start AS w, k, SUM(n) AS n, COUNT(DISTINCT n) AS d FROM s GROUP BY window(ts, '1 minute'), k",
+    "minutes": "SELECT window.start AS w, k, SUM(n) AS n, COUNT(DISTINCT n) AS d FROM s "
+    "GROUP BY window(ts, '1 minute'), k",
     "pairs": "SELECT a.ts, a.n, b.n AS m FROM s a JOIN s b "
     "ON a.n = b.n AND a.ts BETWEEN b.ts - INTERVAL 2 MINUTES AND b.ts",
     "before": "SELECT ts, k, n, LAG(n) OVER (PARTITION BY k ORDER BY ts, n) AS p FROM s",
@@ -133,7 +134,9 @@ def test_each_source_is_late_by_its_own_clock(tmp_path: Path, form: str) -> None
                 late = Counter(tuple(row[:4]) for row in bounded.table("s_late").rows())
                 assert late == Counter((*row, weight) for weight, row in fleet.late), session
                 assert [view for view in VIEWS if shown(bounded, view) != shown(whole, view)] == [], session
-                sizes.append(sum(one.entries for view in VIEWS for one in bounded.view(view).sizes() if one.map != view))
+                sizes.append(
+                    sum(one.entries for view in VIEWS for one in bounded.view(view).sizes() if one.map != view)
+                )
         held = sum(one.entries for view in VIEWS for one in whole.view(view).sizes() if one.map != view)
     assert fleet.late and max(fleet.heads.values()) - min(fleet.heads.values()) > timedelta(seconds=LATENESS)
     assert max(sizes[-3:]) <= 1.5 * max(sizes[3:6]) and max(sizes) < held / 2, (sizes, held)
@@ -206,8 +209,14 @@ def test_by_partitions_and_integers() -> None:
             (at(299)[0], 3),
             (at(539)[0], 1),
         ]
-        assert sorted(warehouse.view("panes").rows()) == [(at(300)[0], "a", 4), (at(540)[0], "a", 1), (at(600)[0], "a", 1)]
-        assert [one.state for one in warehouse.table("s").partitions()] == ["open"] * 3, "of some source each may change"
+        assert sorted(warehouse.view("panes").rows()) == [
+            (at(300)[0], "a", 4),
+            (at(540)[0], "a", 1),
+            (at(600)[0], "a", 1),
+        ]
+        assert [one.state for one in warehouse.table("s").partitions()] == ["open"] * 3, (
+            "of some source each may change"
+        )
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ def _note(catalog: Catalog, view: View, one: MapExpiry, late: list[str]) -> MapN
         return MapNote(one.map.name, columns, "one entry")
     made_of = [one.stage.name] if one.map.name == one.stage.name else one.added_by
     if made_of and all(_leaves(view.full_program, name) for name in made_of):
-        return MapNote(one.map.name, columns, "only of rows that count: they leave when the clock has passed their time")
+        return MapNote(
+            one.map.name, columns, "only of rows that count: they leave when the clock has passed their time"
+        )
     if not one.added_by and one.stage.name != one.map.name:
         return MapNote(one.map.name, columns, "as it was when the view was created: no change adds to it")
     if one.obstacle is None:

@@ -19,7 +19,15 @@ from tidemill.program.expiry.state import MapExpiry, StateExpiry
 from tidemill.program.expiry.time_bounds import TimeBound, TimeBounds
 from tidemill.program.stages import Stage, TimePartitionEmission
 
-__all__ = ["CatalogExpiry", "changeable_from", "expiry_of", "forgetful_views", "heads_at", "heads_of", "require_bounded"]
+__all__ = [
+    "CatalogExpiry",
+    "changeable_from",
+    "expiry_of",
+    "forgetful_views",
+    "heads_at",
+    "heads_of",
+    "require_bounded",
+]
 
 
 @dataclass

@@ -112,9 +112,9 @@ def row_bounds(query: Query, known: Mapping[str, TimeBounds]) -> dict[Path, Time
     conditions = list(query.filters)
     for step in query.sources:
         if isinstance(step, RelationLoop):
-            there = known.get(step.relation, {}).items()
+            there = list(known.get(step.relation, {}).items())
             if step.version is not Version.CHANGE and not is_clock(step.relation):
-                there = ((path, bound) for path, bound in there if bound.low == math.inf)
+                there = [(path, bound) for path, bound in there if bound.low == math.inf]
             row |= {(f"{step.alias}.{path[0]}", *path[1:]): bound for path, bound in there}
             fields = {field.name: field for field in step.columns}
             for name, scalar in step.lookup:

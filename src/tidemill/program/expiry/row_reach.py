@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Literal
@@ -53,12 +54,19 @@ def order_path(rows: TopK | Window | Match) -> Path | None:
     return path_of(rows.order[0].scalar) if rows.order else None
 
 
-def session_gap(rows: TopK | Window | Match) -> int | None:
-    """The gap between sessions in the order of time, of which each row has its own; None for all other functions."""
+class SessionColumn(NamedTuple):
+    """The column of a window function that has the session of each row, and the gap between sessions."""
+
+    name: str
+    gap: int
+
+
+def session_of(rows: TopK | Window | Match) -> SessionColumn | None:
+    """The sessions in the order of time, if they are all that is computed; None otherwise."""
     match rows:
-        case Window(order=(order, *_), calls=(WindowCall(function=name, arguments=(time, Literal(value=int(gap)))),)):
-            if name == SESSION and time == order.scalar and not order.descending:
-                return gap
+        case Window(order=(order, *_), calls=(WindowCall(function=call, arguments=(time, Literal(value=int(gap)))),)):
+            if call == SESSION and time == order.scalar and not order.descending:
+                return SessionColumn(rows.calls[0].name, gap)
     return None
 
 

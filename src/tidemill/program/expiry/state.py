@@ -32,7 +32,7 @@ from tidemill.algebra.relational.walk import columns_in, transform
 from tidemill.model.types import Field, Struct
 from tidemill.program.expiry.entries import ExpiredEntries, GroupTail, RowCondition
 from tidemill.program.expiry.reads import Access, accesses_of, implied_bounds
-from tidemill.program.expiry.row_reach import RowReach, order_path, reach_of, session_gap
+from tidemill.program.expiry.row_reach import RowReach, order_path, reach_of, session_of
 from tidemill.program.expiry.time_bounds import Path, TimeBound, TimeBounds, bounds_of, common
 from tidemill.program.expiry.time_functions import may_have_bound
 from tidemill.program.joingraph import Serve
@@ -169,20 +169,19 @@ class StateExpiry:
 
     def _in_order(self, stage: Stage, map_: Map, emission: PartitionEmission, accesses: Sequence[Access]) -> MapExpiry:
         """The rows of partitions without a time, which are ordered by one."""
-        reach, path = reach_of(emission.rows), order_path(emission.rows)
-        gap = session_gap(emission.rows)
+        session, path = session_of(emission.rows), order_path(emission.rows)
+        reach = reach_of(emission.rows) if session is None else RowReach()
         self.bounds[stage.name] = {}
-        if isinstance(reach, str) and gap is None:
+        if isinstance(reach, str):
             return _never(stage, map_, reach)
         bound = common([access.bounds for access in accesses]).get(path or ())
         if path is None or bound is None or bound.low == math.inf or not _is_compared(map_, path):
             return MapExpiry(stage, map_, obstacle=_obstacle(accesses))
-        if gap is not None:
+        if session is not None:
             # The session that a row is in ends after the row; its other rows may lie before the bound.
-            self._emit(stage, emission, {(emission.rows.calls[0].name, "end"): bound})
-            return MapExpiry(
-                stage, map_, _entries(map_, path, int(bound.low), GroupTail(map_.keys[: emission.width], link=gap))
-            )
+            self._emit(stage, emission, {(session.name, "end"): bound})
+            chain = GroupTail(map_.keys[: emission.width], link=session.gap)
+            return MapExpiry(stage, map_, _entries(map_, path, int(bound.low), chain))
         if not reach.rows_back and not (reach.rows and bound.nulls):
             self._emit(stage, emission, implied_bounds(stage, map_, {path: bound.later(-reach.back)}))
         keys = map_.keys[: emission.width]
