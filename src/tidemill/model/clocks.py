@@ -7,6 +7,7 @@ cannot contain.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -71,6 +72,12 @@ def is_clock(relation: str) -> bool:
 def is_clock_position(name: str) -> bool:
     """True if a position is the instant of a clock rather than the position of a source."""
     return name.startswith(CLOCK_POSITION)
+
+
+def instant_of(positions: Mapping[str, str], clock: Clock) -> datetime | None:
+    """The instant of a clock; None if it has not begun."""
+    text = positions.get(clock.position)
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def machine_time() -> datetime:

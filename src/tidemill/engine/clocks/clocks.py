@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.views.view import View
 from tidemill.engine.epochs.apply import NothingDue
-from tidemill.engine.epochs.clock_advance import BEFORE_EVENTS, LATEST, advanced, instant_of, last_time
+from tidemill.engine.epochs.clock_advance import BEFORE_EVENTS, LATEST, advanced, last_time
 from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.state import EngineState
-from tidemill.model.clocks import WALL, Clock, is_clock, machine_time
+from tidemill.model.clocks import WALL, Clock, instant_of, is_clock, machine_time
 from tidemill.model.errors import InvalidArgument, UnknownName
 from tidemill.model.schema import names_of
 

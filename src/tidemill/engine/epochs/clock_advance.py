@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.partitions.lateness import times_of
-from tidemill.model.clocks import NOW, Clock
+from tidemill.model.clocks import NOW, Clock, instant_of
 from tidemill.model.schema import names_of
 
-__all__ = ["BEFORE_EVENTS", "LATEST", "ClockAdvance", "advanced", "instant_of", "last_time"]
+__all__ = ["BEFORE_EVENTS", "LATEST", "ClockAdvance", "advanced", "last_time"]
 
 BEFORE_EVENTS = datetime(1000, 1, 1)
 """The instant of an event clock of a table that has had no row yet."""
@@ -28,12 +28,6 @@ LATEST = datetime(9000, 1, 1)
 """The instant that no clock goes beyond: after it there is room to add intervals."""
 
 EPOCH = datetime(1970, 1, 1)
-
-
-def instant_of(positions: Mapping[str, str], clock: Clock) -> datetime | None:
-    """The instant of a clock; None if it has not begun."""
-    text = positions.get(clock.position)
-    return None if text is None else datetime.fromisoformat(text)
 
 
 def advanced(clock: Clock, old: datetime | None, new: datetime) -> ChangeSet:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.views.view import View
-from tidemill.engine.epochs.clock_advance import instant_of
 from tidemill.engine.partitions.lateness import accepted_from, floor_of, head_of, retained_from
-from tidemill.model.clocks import NOW, is_clock
+from tidemill.model.clocks import NOW, instant_of, is_clock
 from tidemill.model.errors import Unsupported
 from tidemill.model.partition_lengths import period_floor
 from tidemill.model.schema import Table
