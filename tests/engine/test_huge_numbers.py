@@ -1,4 +1,4 @@
-"""Numbers of more digits than Python reads, and with exponents of a billion: refused or NULL, never a fault or a hang."""
+"""Numbers of more digits than Python reads, or with exponents of a billion: refused or NULL, never a fault or hang."""
 
 from __future__ import annotations
 
