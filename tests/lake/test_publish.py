@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
@@ -374,6 +375,34 @@ def test_refused(wh: Any, given: str, query: str, error: str) -> None:
         wh.sql(f"CREATE MATERIALIZED VIEW v WITH ({given}) AS {query}")
     assert error in str(refused.value) or error in str(refused.value.detail)
     assert wh.views() == ()
+
+
+def test_places_that_belong_to_others(wh: Any, tmp_path: Path) -> None:
+    (tmp_path / "read").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "read" / "a.parquet")
+    write_deltalake(str(tmp_path / "theirs"), pa.table({"a": [1]}))
+    wh.sql(f"CREATE TABLE folder USING parquet LOCATION '{tmp_path / 'read'}'")
+    wh.sql(f"CREATE TABLE theirs USING delta LOCATION '{tmp_path / 'theirs'}'")
+    published = "publish = 'delta', location = '{}', mode = 'snapshot'"
+    view = f"CREATE MATERIALIZED VIEW {{}} WITH ({published}) AS SELECT a FROM folder"
+    wh.sql(view.format("v", tmp_path / "lake" / "spend"))
+    for place in (
+        "lake/spend",
+        "lake/spend/eu",
+        "lake",
+        "lake/_tidemill_epochs",
+        "_tidemill_epochs",
+        "read",
+        "read/v",
+        "theirs",
+    ):
+        with pytest.raises(NameTaken):
+            wh.sql(view.format("w", tmp_path / place))
+        assert wh.views() == ("v",)
+    wh.sql(view.format("w", tmp_path / "lake" / "spends"))
+    assert set(wh.publish().tables) == {"v", "w"}
+    with pytest.raises(NameTaken, match="around or in it"):
+        wh.sql(f"ALTER VIEW w SET (location = '{tmp_path / 'lake' / 'spend' / 'w'}')")
 
 
 def test_published_by_itself(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -215,7 +215,16 @@ def from_arrow(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Row, int]
         columns.append(column if to is None else [None if v is None else to(v) for v in column])
     weights = table.column(WEIGHT).to_pylist() if WEIGHT in table.column_names else [1] * table.num_rows
     rows = zip(*columns, strict=True) if columns else ((),) * table.num_rows
-    return list(zip(rows, weights, strict=True))
+    pairs = zip(rows, weights, strict=True)
+    found: list[tuple[Row, int]] = []
+    while part := list(islice(pairs, TURN)):
+        found += part
+    return found
+
+
+TURN = 65_536
+"""Rows that are made at once. A single ``list`` of all holds the interpreter until it is made, a second for two million
+rows: other threads would wait for it, and so would Ctrl-C."""
 
 
 MANY = 1024

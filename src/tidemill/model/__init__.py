@@ -13,6 +13,7 @@
 - ``classes``: ODL classes and the tables that hold their objects
 - ``nested_classes``: classes from nested structs, and back
 - ``update_events``: the update events of MOVIE
+- ``whole_numbers``: whole numbers from texts of any length
 - ``choices``: options that are one of a few words
 - ``paths``: file and folder names as users write them
 - ``redaction``: texts of errors without secrets

@@ -18,6 +18,7 @@ from tidemill.model.errors import BadValue
 from tidemill.model.intervals import MICROSECONDS, MONTHS, read_calendar, read_interval
 from tidemill.model.types import Type
 from tidemill.model.variants import NotVariant, encode_variant
+from tidemill.model.whole_numbers import MOST_DIGITS
 
 __all__ = [
     "INNER",
@@ -43,7 +44,10 @@ _LONGEST_SHOWN = 60
 
 def refuse(value: Any, type_: Type | str, detail: str | None = None, hint: str | None = None) -> NoReturn:
     """Raise the error that ``value`` is not of ``type_``; the caller adds the place."""
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no more digits
+        shown = "a number of thousands of digits"
     if len(shown) > _LONGEST_SHOWN:
         shown = f"{shown[:_LONGEST_SHOWN]}..."
     raise BadValue(f"{shown} is not a value of type {type_}", detail=detail, hint=hint)
@@ -100,8 +104,13 @@ def _whole(number: Any) -> int | None:
     if isinstance(number, float) and number.is_integer():
         return int(number)
     if isinstance(number, decimal.Decimal) and number.is_finite() and number == number.to_integral_value():
-        return int(number)
+        # 1E+999999999 has a billion digits: no integer is made of what no type holds.
+        return int(number) if number.adjusted() < MOST_DIGITS else int(_BEYOND.copy_sign(number))
     return None
+
+
+_BEYOND = decimal.Decimal(10**t.MAX_PRECISION)
+"""Stands for a number of more than ``MOST_DIGITS`` digits: all types of whole numbers hold less."""
 
 
 def to_decimal(type_: t.Decimal) -> Converter:

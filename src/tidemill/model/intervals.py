@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from tidemill.model.types import AnsiInterval, CalendarInterval, DayTimeInterval, YearMonthInterval
+from tidemill.model.whole_numbers import whole_number
 
 Calendar = tuple[int, int, int]
 """Months, days and microseconds."""
@@ -164,9 +165,9 @@ def read_fields(text: str, type_: AnsiInterval) -> int | None:
     negative, total = parts.pop("sign") == "-", int(fraction)
     for field, digits in parts.items():
         assert digits is not None
-        if field != type_.start and int(digits) >= _RANGE[field]:
+        if field != type_.start and whole_number(digits) >= _RANGE[field]:
             return None
-        total += int(digits) * sizes[field]
+        total += whole_number(digits) * sizes[field]
     value = -total if negative else total
     return value if -type_.limit <= value < type_.limit else None
 
@@ -214,7 +215,7 @@ def _counted(item: re.Match[str]) -> int | None:
         return None
     if fraction is not None and (unit != "second" or len(fraction) > 10):
         return None
-    value = int(whole or 0) * UNITS[unit][1] + int((fraction or "")[1:7].ljust(6, "0"))
+    value = whole_number(whole or "0") * UNITS[unit][1] + int((fraction or "")[1:7].ljust(6, "0"))
     return -value if item["sign"] == "-" else value
 
 

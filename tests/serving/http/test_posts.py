@@ -47,6 +47,29 @@ def test_rows_come_in_every_form(desk: Served) -> None:
     assert sorted(desk.wh.table("log").rows(), key=str) == lines
 
 
+@pytest.mark.parametrize("number", ["9" * 5_000, "1e999999999", f"1e{'9' * 5_000}"], ids=["digits", "exponent", "both"])
+def test_huge_numbers_are_refused(desk: Served, number: str) -> None:
+    for column in ("id", "price", "_weight"):
+        row = {"id": "7", "price": "1", "_weight": "1"} | {column: number}
+        text = ", ".join(f'"{name}": {value}' for name, value in row.items())
+        assert post(desk, "items", f"{{{text}}}").status == 422
+        assert post(desk, "items", f"[{{{text}}}]", "application/json").status == 422
+    assert desk.wh.epoch == 0
+
+
+@pytest.mark.parametrize(
+    "epoch", ["9" * 5_000, "%C2%B2", "-1", "1.0"], ids=["digits", "square", "negative", "fraction"]
+)
+def test_epochs_that_are_none(desk: Served, epoch: str) -> None:
+    assert desk.get(f"/v1/epochs/{epoch}/wait").status == 422
+    assert desk.get(f"/v1/refreshes?since={epoch}").status == 422
+
+
+def test_parameters_that_say_nothing_or_two_things(desk: Served) -> None:
+    assert desk.get("/v1/epochs/9/wait?timeout=nan").status == 422
+    assert desk.get("/v1/views/names?epoch=0&epoch=1").status == 422
+
+
 def test_debezium_and_upserts(desk: Served) -> None:
     post(desk, "items", '{"id": 1, "name": "a", "price": 1}')
     updated = {"op": "u", "before": None, "after": {"id": 1, "name": "b", "price": "2"}, "source": {"table": "items"}}

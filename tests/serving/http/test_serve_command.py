@@ -83,3 +83,18 @@ def test_an_address_that_is_taken_is_an_error(folder: Path) -> None:
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def test_the_log_of_a_server_has_its_errors_unless_something_else_is_asked_for(folder: Path) -> None:
+    code = (
+        "import logging; from tidemill.serving.cli.observing.log_output import print_errors; print_errors(); "
+        "log = logging.getLogger('tidemill.server'); log.error('fault 1'); log.warning('nothing')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stderr.rstrip().endswith("ERROR tidemill.server: fault 1")
+    silent = code.replace(
+        "print_errors();",
+        "logging.getLogger('tidemill').addHandler(logging.StreamHandler(sys.stdout)); print_errors();",
+    )
+    ran = subprocess.run([sys.executable, "-c", "import sys; " + silent], capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("fault 1\nnothing\n", "")

@@ -226,3 +226,38 @@ def test_what_runs_is_finished_and_the_others_end(warehouse: tidemill.Warehouse)
         ending.result(60)
         with pytest.raises(psycopg.OperationalError):
             busy.execute("SELECT 1")
+
+
+# ------------------------------------------------------------------------------------------------------- huge numbers
+
+
+def test_a_parameter_has_a_number_that_a_message_can_count(door: Door) -> None:
+    with door.connect() as client:
+        for number in (65_536, 2_000_000_000, "9" * 5_000):
+            refused = client.pgconn.exec_params(f"SELECT ${number}".encode(), [b"1"])
+            assert refused.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"54023"
+
+
+@pytest.mark.parametrize("words", ["SUBSCRIBE TO spend SINCE {}", "FETCH {} c", "SELECT {}", "SELECT 1 LIMIT {}"])
+def test_digits_without_end_are_no_fault(door: Door, words: str) -> None:
+    with door.connect(autocommit=True) as client:
+        with pytest.raises(psycopg.ProgrammingError):
+            client.execute(words.format("9" * 5_000))  # type: ignore[arg-type]
+        client.execute(f"SET statement_timeout = {'9' * 5_000}")  # type: ignore[arg-type]
+        assert client.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_the_report_of_a_fault_is_in_the_log_alone(
+    door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a secret of the code")
+
+    monkeypatch.setattr("tidemill.engine.statements.script.execute", fail)
+    with door.connect(autocommit=True) as client, pytest.raises(psycopg.InternalError) as told:
+        client.execute("ALTER TABLE orders ADD COLUMN more INT")
+    detail = told.value.diag.message_detail or ""
+    assert told.value.sqlstate == "XX000"
+    assert "secret" not in str(told.value)
+    assert "tidemill." not in detail
+    assert detail.removeprefix("The report is in the log of the server, under ").rstrip(".") in caplog.text

@@ -15,6 +15,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, Unsupported
 from tidemill.model.intervals import write_interval
 from tidemill.model.types import Type
+from tidemill.model.whole_numbers import whole_number
 
 BLANKS = "".join(map(chr, range(33))) + "\x7f"
 """Characters that Spark strips around numbers, dates and booleans: space and control characters."""
@@ -129,13 +130,18 @@ def read_boolean(text: str) -> bool | None:
 def read_integer(text: str) -> int | None:
     """Digits with an optional sign."""
     stripped = text.strip(BLANKS)
-    return int(stripped) if _INTEGER.fullmatch(stripped) else None
+    return whole_number(stripped) if _INTEGER.fullmatch(stripped) else None
 
 
 def read_decimal(text: str) -> decimal.Decimal | None:
-    """A number with optional fraction and exponent."""
+    """A number with optional fraction and exponent; None where the exponent is beyond those that Java has."""
     stripped = text.strip(BLANKS)
-    return decimal.Decimal(stripped) if _DECIMAL.fullmatch(stripped) else None
+    if not _DECIMAL.fullmatch(stripped):
+        return None
+    try:
+        return decimal.Decimal(stripped)
+    except decimal.InvalidOperation:
+        return None
 
 
 def read_double(text: str) -> float | None:

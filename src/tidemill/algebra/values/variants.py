@@ -33,6 +33,7 @@ from tidemill.model.variants import (
     scalar_of,
     write_node,
 )
+from tidemill.model.whole_numbers import whole_number
 
 STRICT = JsonSyntax(single_quotes=False, control_characters=False)
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.([0-9]+))?")
@@ -99,7 +100,7 @@ def _number(text: str) -> int | float | decimal.Decimal:
     found = _PLAIN_NUMBER.fullmatch(text)
     if not found:
         return float(text)
-    if found[1] is None and -INTEGER_LIMIT <= int(text) < INTEGER_LIMIT:
+    if found[1] is None and -INTEGER_LIMIT <= whole_number(text) < INTEGER_LIMIT:
         return int(text)
     number = decimal.Decimal(text)
     digits = len(number.as_tuple().digits)
@@ -122,7 +123,7 @@ def read_variant_path(path: str) -> PathSteps:
         if not found:
             break
         name = found["name"] or found["single"] or found["double"]
-        steps.append(name if name is not None else int(found["index"]))
+        steps.append(name if name is not None else whole_number(found["index"]))
         position = found.end()
     if not path.startswith("$") or position < len(path):
         raise ArithmeticFault(f"{path!r} is no path into a variant", hint="Write $.name, $['name'] or $[0].")

@@ -240,8 +240,9 @@ class Builds:
         with self._lock:
             self._state.require_writable()
             entry = self._entry(name)
+            rows, total = self._taken(entry)
             self._stop(entry.view.name, keep=change(entry) is not None)
-            self._change_entry(name, change)
+            self._change_entry(name, lambda entry: change(replace(entry, rows=rows, total=total)))
 
     def _change_entry(self, name: str, change: Callable[[BuildEntry], BuildEntry | None]) -> None:
         with self._settled():
@@ -262,12 +263,20 @@ class Builds:
             raise UnknownName(f'there is no build of a view "{name}"', hint=f"Builds: {known}.")
         return builds[name.lower()]
 
+    def _taken(self, entry: BuildEntry) -> tuple[int, int]:
+        """The rows that a build has taken in, as far as this process or the catalog knows, and of how many."""
+        running = self._running.get(entry.view.name)
+        if running is not None and running.build.progress.total:
+            return running.build.progress.rows, running.build.progress.total
+        return entry.rows, entry.total or sum(map(self._state.store.rows, entry.view.inputs))
+
     def _status(self, entry: BuildEntry, trouble: Trouble | None) -> BuildStatus:
         name = entry.view.name
         running = self._running.get(name)
         progress = Progress() if running is None else running.build.progress
         if entry.failure or entry.paused:
-            return BuildStatus(name, "failed" if entry.failure else "paused", reason=entry.failure)
+            state = "failed" if entry.failure else "paused"
+            return BuildStatus(name, state, entry.rows, entry.total, reason=entry.failure)
         if running is None:
             return BuildStatus(name, "waiting", reason="" if trouble is None else str(trouble))
         return BuildStatus(

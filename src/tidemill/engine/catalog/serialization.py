@@ -205,14 +205,15 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
 
 
 def _build_to_json(build: BuildEntry) -> dict[str, Any]:
-    return {"paused": build.paused, "failure": build.failure, **_entry_to_json(build.view)}
+    taken = {"taken": [build.rows, build.total]} if build.total else {}
+    return {"paused": build.paused, "failure": build.failure, **taken, **_entry_to_json(build.view)}
 
 
 def _build_of(catalog: Catalog, item: Mapping[str, Any]) -> BuildEntry:
     view = _entry_of(catalog, item)
     if not isinstance(view, View):
         raise ValueError(item["name"])
-    return BuildEntry(view, item["paused"], item["failure"])
+    return BuildEntry(view, item["paused"], item["failure"], *item.get("taken", ()))
 
 
 def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:

@@ -100,7 +100,7 @@ class OptionChanges:
         if given.get("on_error") == "quarantine":
             gone.add("build")  # which is done: the view reads changes as any other does
         kept = {option: text for option, text in view.options.items() if option not in gone}
-        wanted = with_publication(view.name, {**kept, **given}, self._state.catalog.views)
+        wanted = with_publication(view.name, {**kept, **given}, self._state.catalog.views, self._state.catalog.lakes)
         former, present = Publication.of(view.options), Publication.of(wanted)
         if former is not None and present is not None and (former.place, former.mode) == (present.place, present.mode):
             wanted[OWNER] = view.options[OWNER]

@@ -92,7 +92,7 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
         return replace_view(engine, statement)
     if isinstance(statement.tree, ParsedText):
         named.refuse_temporary(engine, statement.query, f'view "{statement.name}"')
-    options = with_publication(statement.name, statement.options, engine.catalog.views)
+    options = with_publication(statement.name, statement.options, engine.catalog.views, engine.catalog.lakes)
     view = planned_view(engine.state, statement.name, statement.query, options, statement.tree)
     if is_built_in_background(view):
         return start_build(engine, view, replacing=False)

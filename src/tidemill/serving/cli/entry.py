@@ -9,8 +9,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line in a process of its own."""
-    INTERRUPTS.listen()
     try:
+        INTERRUPTS.listen()
         from tidemill.serving.cli.app import main as run
 
         run()

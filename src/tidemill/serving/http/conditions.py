@@ -1,7 +1,8 @@
-"""``where`` and ``order`` of a request: values of columns, and columns to sort by, as texts."""
+"""``where``, ``order`` and epochs of a request, as texts: values of columns, columns to sort by, numbers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from tidemill.model.errors import BadValue, UnknownName
 from tidemill.model.types import Field
 from tidemill.sources.ingest.text_records import parser_of
 
-__all__ = ["filtered", "ordered", "wanted_values"]
+__all__ = ["epoch_number", "filtered", "ordered", "wanted_values"]
 
 
 def wanted_values(texts: Sequence[str], fields: Sequence[Field], name: str) -> dict[str, list[Any]]:
@@ -72,3 +73,10 @@ def _key(part: str, fields: Sequence[Field], name: str) -> tuple[str, str]:
     if direction.strip().lower() not in directions:
         raise BadValue(f'"{direction[:40]}" is no direction', where="order", hint="Write column, or column desc.")
     return known[column.lower()], directions[direction.strip().lower()]
+
+
+def epoch_number(text: str, where: str) -> int:
+    """An epoch that a request names."""
+    if re.fullmatch("[0-9]{1,18}", text) is None:
+        raise BadValue(f"{text[:60]!r} is not an epoch", where=where)
+    return int(text)

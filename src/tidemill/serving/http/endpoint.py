@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -187,6 +188,8 @@ def _values(request: Request, query: tuple[Parameter, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one in query:
         values = [_read(one, text) for text in given.getlist(one.name)]
+        if len(values) > 1 and not one.many:
+            raise BadValue("the parameter is given more than once", where=f"parameter {one.name}")
         found[one.name] = values if one.many else values[-1] if values else None
     return found
 
@@ -196,7 +199,10 @@ _BOOLEANS = {"true": True, "1": True, "": True, "false": False, "0": False}
 
 def _read(parameter: Parameter, text: str) -> Any:
     try:
-        return _BOOLEANS[text.lower()] if parameter.kind is bool else parameter.kind(text)
+        found = _BOOLEANS[text.lower()] if parameter.kind is bool else parameter.kind(text)
+        if isinstance(found, float) and math.isnan(found):
+            raise ValueError
+        return found
     except (ValueError, KeyError):
         kind = {int: "a whole number", float: "a number", bool: "true or false"}[parameter.kind]
         raise BadValue(f"{text[:60]!r} is not {kind}", where=f"parameter {parameter.name}") from None

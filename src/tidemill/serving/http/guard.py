@@ -113,7 +113,7 @@ class Guard:
         if scope["type"] == "websocket" or scope["method"] not in SAFE:
             _require_own_page(headers)
             length, most = headers.get(b"content-length", b"0"), self._longest(scope)
-            if not length.isdigit() or int(length) > most:
+            if not length.isdigit() or len(length) > 18 or int(length) > most:
                 raise too_long(most)
 
     def _longest(self, scope: Scope) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from traceback import format_tb
 from typing import TYPE_CHECKING, Any
 
-from tidemill.model.errors import TidemillError
+from tidemill.model.errors import InternalError, TidemillError
 from tidemill.serving.access.hashed_secrets import ScramVerifier
 from tidemill.serving.access.principal import LOCAL_OWNER, Principal
 from tidemill.serving.pgwire import messages as m
@@ -169,6 +169,12 @@ class Connection(asyncio.Protocol):
         """Send an error, perhaps with one more hint; a transaction that is open has failed."""
         if not isinstance(error, TidemillError):
             _log_fault("a statement", error)
+        elif isinstance(error, InternalError):
+            number = secrets.token_hex(4)
+            LOG.error("fault %s: %s\n%s", number, error.what, error.report or error.detail or "")
+            error = PgError(
+                "XX000", error.what, detail=f"The report is in the log of the server, under {number}.", hint=error.hint
+            )
         self.send_notices()
         fields = dict(error_fields(error, position=position))
         if hint is not None:

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from tidemill.model.whole_numbers import whole_number
 from tidemill.serving.pgwire.errors import PgError
 
 __all__ = ["Mark", "StatementText", "split"]
+
+MOST_PARAMETERS = 65_535
+"""Greatest number of a parameter: a message counts them in 16 bits."""
 
 MARKER = "_"
 """Prefix of the names of parameters, once ``$1`` has become ``:_1``."""
@@ -95,8 +99,11 @@ class StatementText:
 
     @cached_property
     def parameters(self) -> int:
-        """The greatest number of a parameter."""
-        return max((int(mark.text[1:]) for mark in self.marks if mark.kind == "parameter"), default=0)
+        """The greatest number of a parameter; the protocol has room for ``MOST_PARAMETERS``."""
+        found = max((whole_number(mark.text[1:]) for mark in self.marks if mark.kind == "parameter"), default=0)
+        if found > MOST_PARAMETERS:
+            raise PgError("54023", f"a statement has at most {MOST_PARAMETERS:,} parameters")
+        return found
 
     @cached_property
     def named(self) -> str:

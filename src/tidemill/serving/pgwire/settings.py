@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from tidemill.model.whole_numbers import whole_number
 from tidemill.serving.pgwire.errors import PgError
 
 __all__ = ["REPORTED", "Settings"]
@@ -92,6 +93,9 @@ FIXED = {
 """Parameters that nobody sets."""
 
 _UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST = 2**31 - 1
+"""Greatest number of a duration: a longer one is as good as none."""
+
 _DURATION = re.compile(r"\s*(\d+)\s*(us|ms|s|min|h|d|)\s*")
 _UTC_NAMES = {"utc", "gmt", "etc/utc", "etc/gmt", "zulu", "uct", "0", "+00", "+00:00", "gmt0", "etc/zulu"}
 
@@ -105,7 +109,7 @@ def milliseconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None:
         raise PgError("22023", f'"{text}" is not a duration', hint='Write "250ms", "30s" or "5min".')
-    return round(int(found[1]) * _UNITS[found[2]])
+    return round(min(whole_number(found[1]), _LONGEST) * _UNITS[found[2]])
 
 
 def _one_of(*values: str) -> Callable[[str], str]:

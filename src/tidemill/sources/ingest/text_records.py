@@ -7,7 +7,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import chain
 from typing import Any
 
@@ -63,7 +63,7 @@ def parse_json(text: str) -> Any:
     """A JSON value whose fractions are exact, so that a DECIMAL column sees the digits that were written."""
     try:
         return json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, InvalidOperation, RecursionError) as error:
         raise BadValue("the line is not JSON", detail=str(error)) from None
 
 

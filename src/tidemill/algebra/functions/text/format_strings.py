@@ -21,6 +21,7 @@ from tidemill.algebra.values.formats import write
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import Type
+from tidemill.model.whole_numbers import whole_number
 
 DIRECTIVE = re.compile(
     r"%(?:(?P<index>\d+)\$)?(?P<flags>[-#+ 0,(<]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?"
@@ -132,7 +133,8 @@ def _directive(found: re.Match[str], ordinary: int, last: int | None) -> tuple[D
     kind = written.lower() if written in "BSCXEG" else written
     if found["time"] or kind not in ALLOWED:
         raise _unsupported(text)
-    width, precision = int(found["width"] or 0), int(found["precision"]) if found["precision"] else None
+    width = whole_number(found["width"] or "0")
+    precision = whole_number(found["precision"]) if found["precision"] else None
     _check_flags(kind, flags.replace("<", "", 1), found["width"] is not None, text)
     if precision is not None and kind in "cdoxn%":
         raise _wrong(text)
@@ -145,7 +147,7 @@ def _directive(found: re.Match[str], ordinary: int, last: int | None) -> tuple[D
                 raise _wrong(text)
             place = last
         elif found["index"]:
-            place = int(found["index"]) - 1
+            place = whole_number(found["index"]) - 1
             if place < 0:
                 raise _wrong(text)
         else:

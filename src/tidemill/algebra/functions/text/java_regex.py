@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from tidemill.model.whole_numbers import whole_number
+
 Ranges = list[tuple[int, int]]
 
 LAST = 0x10FFFF
@@ -193,9 +195,9 @@ class _RegexParser:
             return 1, 1, ""
         text = self._until("}")
         low, comma, high = text.partition(",")
-        if not low.isdecimal() or (high and not high.isdecimal()) or (high and int(high) < int(low)):
+        if not low.isdecimal() or (high and not high.isdecimal()) or (high and whole_number(high) < whole_number(low)):
             raise NotRegular(f"{{{text}}} is no number of repetitions", valid=False)
-        if max(int(low), int(high or 0)) > MOST_REPETITIONS:
+        if max(whole_number(low), whole_number(high or "0")) > MOST_REPETITIONS:
             raise NotRegular(f"more than {MOST_REPETITIONS:,} repetitions are not supported")
         return int(low), None if comma and not high else int(high or low), f"{{{text}}}"
 

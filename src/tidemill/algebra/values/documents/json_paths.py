@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from tidemill.algebra.values.documents.json_document import JsonDocument, read_document
 from tidemill.algebra.values.documents.json_reader import LENIENT, JsonTokens, MalformedJson
+from tidemill.model.whole_numbers import whole_number
 
 
 class Step(Enum):
@@ -55,7 +56,7 @@ def read_path(path: str) -> tuple[PathStep, ...] | None:
         if not found:
             return None
         index, name = found["index"], found["name"] or found["quoted"]
-        steps.append(Step.NOWHERE if found["nowhere"] else Step.EACH if found["each"] else name or int(index))
+        steps.append(Step.NOWHERE if found["nowhere"] else Step.EACH if found["each"] else name or whole_number(index))
         position = found.end()
     return tuple(steps)
 

@@ -11,6 +11,7 @@ from tidemill.algebra.values.documents.options import Options, flag, read_option
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import MAX_PRECISION, Field, Type
+from tidemill.model.whole_numbers import whole_number
 
 REFUSED_OPTIONS = ("infertimestamp", "dropfieldifallnull", "samplingratio")
 _NAME = re.compile(r"(?!\d+$)[a-zA-Z0-9_]+")
@@ -82,7 +83,7 @@ class JsonInference:
         return self._number(kind, text)
 
     def _number(self, kind: str, text: str) -> Type:
-        if kind == "integer" and -t.BIGINT.limit <= int(text) < t.BIGINT.limit:
+        if kind == "integer" and -t.BIGINT.limit <= whole_number(text) < t.BIGINT.limit:
             return t.BIGINT
         if text in NAMED_NUMBERS or (kind == "number" and not self._decimals):
             return t.DOUBLE

@@ -24,6 +24,7 @@ from tidemill.algebra.values.records.json_writer import LOCAL_PATTERN, TIMESTAMP
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import MAX_PRECISION, Field, Type
+from tidemill.model.whole_numbers import whole_number
 
 Converter = Callable[[str], Any]
 """The value of a field; None where the text is none."""
@@ -120,7 +121,7 @@ class CsvConversions:
 
 
 def _integer(text: str, type_: t.Integral) -> int | None:
-    number = int(text) if _INTEGER.fullmatch(text) else None
+    number = whole_number(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and -type_.limit <= number < type_.limit else None
 
 
@@ -213,7 +214,7 @@ def _type_of(text: str | None, dates: DateTimeFormats) -> Type:
 
 
 def _integer_type(text: str) -> Type:
-    number = int(text)
+    number = whole_number(text)
     for of in (t.INT, t.BIGINT):
         if -of.limit <= number < of.limit:
             return of

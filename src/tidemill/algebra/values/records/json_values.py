@@ -27,6 +27,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, Unsupported
 from tidemill.model.types import Field, Type
 from tidemill.model.variants import NotVariant
+from tidemill.model.whole_numbers import whole_number
 
 Converter = Callable[[JsonDocument, int], Any]
 """The value of a type that begins at a position of a document."""
@@ -257,7 +258,7 @@ class _Conversions:
                 if found is not None:
                     return found
             if kind == "integer" and type_ == t.TIMESTAMP:
-                return timestamp_of(_within(int(text), t.BIGINT) * 1_000_000)
+                return timestamp_of(_within(whole_number(text), t.BIGINT) * 1_000_000)
             raise Mismatch
 
         return convert
@@ -324,7 +325,7 @@ def _integer(type_: t.Integral) -> Callable[[str, str], int]:
     def convert(kind: str, text: str) -> int:
         if kind != "integer":
             raise Mismatch
-        number = int(text)
+        number = whole_number(text)
         if type_ == t.TINYINT and 128 <= number <= 255:
             return number - 256  # Spark's reader takes bytes without a sign
         return _within(number, type_)

@@ -13,6 +13,7 @@ from tidemill.algebra.values.records.xml_values import PREFIX, REFUSED_OPTIONS, 
 from tidemill.model import types as t
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import Field, Type
+from tidemill.model.whole_numbers import whole_number
 
 _REFUSED = (
     *(name for name in REFUSED_OPTIONS if name != "excludeattribute"),
@@ -88,7 +89,7 @@ def _scalar(text: str) -> Type:
     if not word:
         return t.VOID
     if _WHOLE.fullmatch(word):
-        return t.BIGINT if -t.BIGINT.limit <= int(word) < t.BIGINT.limit else t.DOUBLE
+        return t.BIGINT if -t.BIGINT.limit <= whole_number(word) < t.BIGINT.limit else t.DOUBLE
     if _NUMBER.fullmatch(word):
         return t.DOUBLE
     if word.lower() in ("true", "false"):

@@ -15,11 +15,16 @@ BACKGROUND = "background"
 
 @dataclass(frozen=True)
 class BuildEntry:
-    """A view as it will be, and how its build stands: it is ``paused``, or has stopped with a ``failure``."""
+    """A view as it will be, and how its build stands: it is ``paused``, or has stopped with a ``failure``.
+
+    Then it has taken in ``rows`` of ``total``.
+    """
 
     view: View
     paused: bool = False
     failure: str = ""
+    rows: int = 0
+    total: int = 0
 
     @property
     def goes_on(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
+from tidemill.engine.catalog.entries.lake_entry import LakeEntry
 from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
 from tidemill.engine.catalog.views.view import View
 from tidemill.model import types as t
@@ -124,10 +125,12 @@ def _vacuum_after(options: Mapping[str, str]) -> float | None:
     return None if text == OFF else sync_interval({"sync": f"every {text}"})
 
 
-def with_publication(name: str, options: Mapping[str, str], views: Mapping[str, View]) -> dict[str, str]:
+def with_publication(
+    name: str, options: Mapping[str, str], views: Mapping[str, View], lakes: Mapping[str, LakeEntry]
+) -> dict[str, str]:
     """The options of a new view, with its location in full and an owner if it is published; wrong ones are refused.
 
-    A location belongs to one view of ``views``.
+    A location belongs to one view of ``views``, and none of the tables of ``lakes`` reads what is published there.
     """
     if OWNER in options:
         raise Unsupported(f'view "{name}" has an unknown option "{OWNER}"', hint="Leave it out.")
@@ -146,11 +149,51 @@ def with_publication(name: str, options: Mapping[str, str], views: Mapping[str, 
     if options.get("epochs_table", OFF) != OFF:
         given["epochs_table"], _ = checked_place(options["publish"], options["epochs_table"], _catalog_of(options))
     given |= found | {OWNER: f"tidemill {uuid4()}"}
+    _require_own_place(name, given, views)
+    _require_unread(given, lakes)
+    return given
+
+
+def _require_own_place(name: str, given: Mapping[str, str], views: Mapping[str, View]) -> None:
+    """Refuse a location in, around or at that of another view, and those of the tables of epochs."""
+    place, together, where = _place_of(given), _together(given), given["location"]
+    if place == together:
+        raise NameTaken("the table of epochs is there", where=where, hint="Choose another location.")
     for other in views.values():
         published = Publication.of(other.options)
-        if published is not None and published.place == _place_of(given) and other.name != name:
-            raise NameTaken(f'view "{other.name}" is published there', where=given["location"])
-    return given
+        if published is None or other.name == name:
+            continue
+        if published.place == place:
+            raise NameTaken(f'view "{other.name}" is published there', where=where)
+        if place == published.together or published.place == together:
+            raise NameTaken(f'the table of epochs would be where view "{other.name}" has its own', where=where)
+        if place.format == published.place.format == "delta" and _overlap(where, published.place.location):
+            raise NameTaken(
+                f'view "{other.name}" is published around or in it',
+                where=where,
+                detail="Whoever vacuums the outer table would delete the files of the inner one.",
+                hint="Choose a folder beside it.",
+            )
+
+
+def _require_unread(given: Mapping[str, str], lakes: Mapping[str, LakeEntry]) -> None:
+    """Refuse a location that a lake table of the same warehouse reads: the view would be its own input."""
+    for lake in lakes.values():
+        folders = (
+            lake.format not in FORMATS and given["publish"] == "delta" and _overlap(given["location"], lake.location)
+        )
+        if folders or (lake.format == given["publish"] and lake.location == given["location"]):
+            raise NameTaken(f'table "{lake.name}" reads what is there', where=given["location"], hint="Choose another.")
+
+
+def _overlap(one: str, other: str) -> bool:
+    """True if a folder is another one, or in it, or around it.
+
+    >>> _overlap("/lake/spend", "/lake/spend/eu"), _overlap("/lake/spend", "/lake/spends")
+    (True, False)
+    """
+    shorter, longer = sorted((one.rstrip("/") + "/", other.rstrip("/") + "/"), key=len)
+    return longer.startswith(shorter)
 
 
 def _catalog_of(options: Mapping[str, str]) -> dict[str, str]:

@@ -66,7 +66,7 @@ def _replacing(engine: Engine, statement: sql.CreateView) -> View:
     old = engine.catalog.view(statement.name)
     given = old.options if statement.alters else statement.options
     given = {name: value for name, value in given.items() if not (statement.alters and name == OWNER)}
-    options = with_publication(old.name, given, engine.catalog.views)
+    options = with_publication(old.name, given, engine.catalog.views, engine.catalog.lakes)
     view = planned_view(engine.state, old.name, statement.query, options, statement.tree)
     engine.clocks.begin_for(view)
     return _with_publication_of(old, view)

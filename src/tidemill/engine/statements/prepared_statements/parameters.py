@@ -121,10 +121,9 @@ def _type_of_integer(value: int, marker: str) -> Type:
     for of in (t.INT, t.BIGINT):
         if -of.limit <= value < of.limit:
             return of
-    digits = len(str(abs(value)))
-    if digits > t.MAX_PRECISION:
-        raise BadValue(f"{value} has more than {t.MAX_PRECISION} digits", where=f"parameter {marker}")
-    return t.Decimal(digits, 0)
+    if abs(value) >= 10**t.MAX_PRECISION:
+        raise BadValue(f"a number has at most {t.MAX_PRECISION} digits", where=f"parameter {marker}")
+    return t.Decimal(len(str(abs(value))), 0)
 
 
 def markers_of_script(statements: Iterable[sql.Statement]) -> dict[str, TextLocation]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.serving.cli.observing.log_output import print_errors
 from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
@@ -82,6 +83,7 @@ def serve(
       tidemill serve -w shop --host 0.0.0.0 --tls-cert server.pem --tls-key server.key
       tidemill serve -w shop --read-only      (beside a process that writes)
     """
+    print_errors()
     options = ServerOptions(host, port, pg_port, users, audit, tls_cert, tls_key, tls_required, statement_timeout, rate)
     with open_folder(warehouse, runtime, new=create, read_only=read_only) as wh:
         if follow or read_only:

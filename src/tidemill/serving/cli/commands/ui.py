@@ -12,6 +12,7 @@ import typer
 from tidemill.model.errors import LockHeld
 from tidemill.serving.cli.commands.serve import wait_for
 from tidemill.serving.cli.console_link import address_to_show, open_browser
+from tidemill.serving.cli.observing.log_output import print_errors
 from tidemill.serving.cli.served import ServerOptions, server_of
 from tidemill.serving.cli.terminal.interrupts import INTERRUPTS
 from tidemill.serving.cli.warehouse_options import (
@@ -54,6 +55,7 @@ def ui(
     from tidemill.serving.console.assets import require_assets
 
     require_assets()
+    print_errors()
     with _written_or_read(warehouse, runtime, follow=follow, quiet=quiet) as wh:
         server = server_of(wh, warehouse, ServerOptions(port=port))
         with INTERRUPTS.answered_here():

@@ -1,4 +1,4 @@
-"""Log records on stderr, for ``--log-level`` and ``--log-json``."""
+"""Log records on stderr, for ``--log-level`` and ``--log-json``, and the errors of servers without either."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from tidemill.serving.render import json_line
 
-__all__ = ["LogLevel", "print_log"]
+__all__ = ["LogLevel", "print_errors", "print_log"]
 
 
 class LogLevel(StrEnum):
@@ -51,3 +51,9 @@ def print_log(level: LogLevel, *, as_json: bool) -> None:
     logger = logging.getLogger("tidemill")
     logger.addHandler(handler)
     logger.setLevel(level.value.upper())
+
+
+def print_errors() -> None:
+    """Print records of errors, as servers do, unless the options of the command have said what is printed."""
+    if all(isinstance(one, logging.NullHandler) for one in logging.getLogger("tidemill").handlers):
+        print_log(LogLevel.error, as_json=False)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from tidemill.engine.telemetry.view_costs import Since
 from tidemill.model.errors import BadValue
+from tidemill.serving.http.conditions import epoch_number
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 
 __all__ = ["ENDPOINTS"]
@@ -23,7 +24,7 @@ LIMIT = Parameter("limit", int, "At most so many entries.")
 
 def _since(text: str | None) -> Since | None:
     if text is None or text.isdigit():
-        return None if text is None else int(text)
+        return None if text is None else epoch_number(text, "parameter since")
     try:
         return datetime.fromisoformat(text)
     except ValueError:

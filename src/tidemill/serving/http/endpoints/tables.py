@@ -8,8 +8,9 @@ import time
 from starlette.responses import Response
 
 from tidemill.engine.warehouse import Warehouse
-from tidemill.model.errors import BadValue, UnknownName
+from tidemill.model.errors import UnknownName
 from tidemill.serving.http.authentication import Needs
+from tidemill.serving.http.conditions import epoch_number
 from tidemill.serving.http.content import ARROW, NDJSON
 from tidemill.serving.http.endpoint import Call, Endpoint, Parameter, json_response
 from tidemill.serving.http.ingest.bodies import BODIES
@@ -36,14 +37,12 @@ KEY = {"Idempotency-Key": "The same key again gives the epoch of the first time;
 
 async def wait(call: Call) -> Response:
     """Wait until the warehouse, or a view, shows an epoch."""
-    number, view = call.path("number"), call["view"]
+    number, view = epoch_number(call.path("number"), "the path"), call["view"]
     if view is not None:
         view = (await call.service.observe(call.reader.view, view)).name
-    if not number.isdigit():
-        raise BadValue(f"{number[:60]!r} is not an epoch", where="the path")
     timeout = LONGEST_WAIT if call["timeout"] is None else min(call["timeout"], LONGEST_WAIT)
     until = time.monotonic() + timeout
-    while (shown := await call.service.observe(epoch_shown, call.warehouse, view)) < int(number):
+    while (shown := await call.service.observe(epoch_shown, call.warehouse, view)) < number:
         if time.monotonic() >= until or call.service.stopped.is_set():
             return json_response({"epoch": shown, "reached": False}, 202)
         await asyncio.sleep(POLL_SECONDS)

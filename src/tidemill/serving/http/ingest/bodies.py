@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -79,7 +79,7 @@ def arrow_streams(body: bytes, tables: Tables, limit: DecodedBytes) -> Iterator[
 def _json(body: bytes, table: Table, limit: DecodedBytes) -> ChangeSet:
     try:
         found = _exact(body.decode("utf-8"))
-    except (ValueError, RecursionError):
+    except (ValueError, InvalidOperation, RecursionError):
         return _lines(body, table, limit)
     if any(field.type == BINARY for field in table.fields):
         rows = found if isinstance(found, list) else [found]

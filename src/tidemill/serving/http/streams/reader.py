@@ -11,7 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
 
 from tidemill.engine.subscriptions.subscription import Subscription
+from tidemill.model.errors import BadValue
 from tidemill.serving.http.authentication import Caller
+from tidemill.serving.http.conditions import epoch_number
 from tidemill.serving.http.errors import HttpError
 from tidemill.serving.http.service.caller_watch import changed_rights
 from tidemill.serving.http.service.service import Service
@@ -129,6 +131,7 @@ def last_seen(since: int | None, header: str | None) -> int | None:
     """The epoch after which a client asks for changes: that of ``Last-Event-ID``, or else its parameter."""
     if header is None:
         return since
-    if not header.isdigit():
-        raise HttpError(400, "Last-Event-ID is an epoch", where=f"Last-Event-ID: {header[:60]}")
-    return int(header)
+    try:
+        return epoch_number(header, "Last-Event-ID")
+    except BadValue:
+        raise HttpError(400, "Last-Event-ID is an epoch", where=f"Last-Event-ID: {header[:60]}") from None

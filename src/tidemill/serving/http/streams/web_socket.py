@@ -8,7 +8,8 @@ from contextlib import aclosing, suppress
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tidemill.model.errors import BadValue, TidemillError
+from tidemill.model.errors import TidemillError
+from tidemill.serving.http.conditions import epoch_number
 from tidemill.serving.http.errors import error_body, fault_in
 from tidemill.serving.http.service.caller_watch import changed_rights
 from tidemill.serving.http.service.service import Service
@@ -24,9 +25,7 @@ async def changes(socket: WebSocket) -> None:
     await socket.accept()
     try:
         since = socket.query_params.get("since")
-        if since is not None and not since.isdigit():
-            raise BadValue("since is an epoch", where="parameter since")
-        seen = None if since is None else int(since)
+        seen = None if since is None else epoch_number(since, "parameter since")
         where = socket.query_params.getlist("where")
         reader = ChangeReader(service, socket.scope["caller"], socket.path_params["name"], where, seen)
         await _until_left(socket, reader)

@@ -7,6 +7,9 @@ from tidemill.serving.pgwire.scan import Mark, StatementText
 
 __all__ = ["WordReader"]
 
+LONGEST_NUMBER = 18
+"""Digits of a whole number: epochs and counts of rows have fewer."""
+
 
 class WordReader:
     """The marks of a statement, and how many of them have been read.
@@ -75,7 +78,7 @@ class WordReader:
         """Read a whole number, if one comes next."""
         start, negative = self.at, self.accept("-")
         mark = self.next
-        if mark is None or mark.kind != "number" or not mark.text.isdigit():
+        if mark is None or mark.kind != "number" or not mark.text.isdigit() or len(mark.text) > LONGEST_NUMBER:
             self.at = start
             return None
         self.at += 1

@@ -51,6 +51,8 @@ def from_integer(value: int) -> Literal:
         return Literal(value, INT)
     if value in BIGINT_RANGE:
         return Literal(value, BIGINT)
+    if abs(value) >= 10**MAX_PRECISION:
+        raise ParseError(f"a number has at most {MAX_PRECISION} digits")
     return Literal(decimal.Decimal(value), _decimal(len(str(abs(value))), 0))
 
 

@@ -17,6 +17,7 @@ from tidemill.compiler.frontends.sql.grammar.translation_marks import lost_token
 from tidemill.compiler.frontends.text.depth import MAX_DEPTH, raise_recursion_limit, too_deep
 from tidemill.compiler.frontends.text.source import SourceText, locating_errors
 from tidemill.model.errors import ParseError, TextLocation
+from tidemill.model.whole_numbers import MOST_DIGITS
 
 OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
@@ -38,9 +39,15 @@ class SqlText(SourceText):
     def of(cls, text: str, name: str) -> SqlText:
         """Tokenize ``text``."""
         try:
-            return cls(name, text, tuple(DIALECT.tokenize(text)))
+            read = cls(name, text, tuple(DIALECT.tokenize(text)))
         except TokenError as error:
             raise _unreadable(text, name, error) from error
+        if len(text) > MOST_DIGITS:
+            for token in read.tokens:
+                if token.token_type == TokenType.NUMBER and len(token.text) > MOST_DIGITS:
+                    place = read.span(token.start, token.end)
+                    raise ParseError(f"a number has more than {MOST_DIGITS:,} digits", where=place)
+        return read
 
     def parse(self, tokens: tuple[Token, ...] | None = None) -> exp.Expr:
         """The tree of one statement: of the whole text, or of the given tokens of it."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import SCHEMA_NAMES
 from tidemill.model.errors import ParseError, TextLocation, Unsupported
+from tidemill.model.whole_numbers import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _asked(version: exp.Version, source: SqlText) -> int | LakeVersion:
         )
     if isinstance(number, exp.Literal):
         if number.name.isdecimal():
-            return int(number.name)
+            return whole_number(number.name)
         format, colon, name = number.name.partition(":")
         if number.is_string and format and colon and name:
             return LakeVersion(format.strip().lower(), name.strip())
