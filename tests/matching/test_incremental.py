@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -43,6 +44,9 @@ QUERIES = {
         DEFINE b AS b.x > a.x, c AS c.x < LAST(b.x)) m""",
     "ahead": """SELECT k, n FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
         MEASURES count(*) AS n AFTER MATCH SKIP TO NEXT ROW PATTERN (a+) DEFINE a AS x < NEXT(x, 2)) m""",
+    "single": "SELECT ts, k, x FROM s PATTERN (a) ORDER BY ts AFTER MATCH SKIP TO NEXT ROW WHERE a.x > 0 GROUP BY k",
+    "shortest": """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
+        MEASURES count(*) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (a*?) DEFINE a AS x > 2) m""",
     "empty": """SELECT k, n, c FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
         MEASURES count(*) AS n, classifier() AS c PATTERN (a*) DEFINE a AS x > 2) m""",
 }
@@ -130,6 +134,36 @@ def test_an_epoch_that_fails_leaves_the_machine_where_it_stood(
                     warehouse.apply({"s": [*late, (1, (moment, "p", 9))]})
             warehouse.apply({"s": rows})
             assert warehouse.view(name).verify().ok
+
+
+TIMED = {
+    "each": """SELECT ts, k, sum(x) AS total FROM s PATTERN (b+) WITHIN INTERVAL 5 SECONDS
+        WHERE b.x > 0 AND b.x < 4 GROUP BY k""",
+    "once": """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
+        MEASURES first(x) AS since, last(x) AS until PATTERN (a{2}) WITHIN INTERVAL 2 SECONDS) m""",
+    "unmatched": """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
+        MEASURES match_rowtime() AS t, stddev(x) AS d, count(DISTINCT x) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS
+        PATTERN (^ a b+ | c{2} $) WITHIN INTERVAL 7 SECONDS DEFINE a AS x > 1, b AS b.x <= a.x) m""",
+}
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_runs_end_in_time_whatever_the_back_end(name: str) -> None:
+    draw, begin = random.Random(name), datetime(2024, 1, 1)
+    for _ in range(4):
+        with tidemill.open(":memory:", runtime="native", backend="llvm") as warehouse:
+            warehouse.sql("CREATE TABLE s (ts TIMESTAMP, k STRING, x INT)")
+            warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {TIMED[name]}")
+            held: list[Any] = []
+            for moment in range(15):
+                drawn = draw_epoch(draw, moment, [])
+                changes = [(n, (None if t is None else begin + timedelta(seconds=t), *more)) for n, (t, *more) in drawn]
+                changes += [(-1, draw.choice(held))] if held and draw.random() < 0.4 else []
+                warehouse.apply({"s": changes})
+                for weight, row in changes:
+                    held.extend([row] * weight) if weight > 0 else held.remove(row)
+                assert warehouse.view("v").verify().ok, (moment, changes)
+            assert warehouse.view("v").rows()
 
 
 @pytest.mark.parametrize("backend", ["python", "llvm"])

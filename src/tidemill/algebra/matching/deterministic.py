@@ -21,7 +21,7 @@ from functools import lru_cache
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.matching.automaton import END, Automaton, automaton_of
 from tidemill.algebra.matching.partial_matches import navigations_read
-from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch
+from tidemill.algebra.relational.match import WITHIN, AfterMatch, Contiguity, Match, Navigation, RowsPerMatch
 from tidemill.algebra.relational.row_patterns import anchors_in
 from tidemill.algebra.relational.walk import columns_in, substitute, transform
 from tidemill.model.types import BIGINT, BOOLEAN
@@ -126,6 +126,8 @@ def _other_form(match: Match) -> str:
         return f"SKIP {match.skips.value.upper()}"
     if match.skip.after is not AfterMatch.PAST_LAST:
         return "runs from every row" if match.overlaps else f"AFTER MATCH SKIP {match.skip.after.value.upper()}"
+    if any(name == WITHIN for name, _ in match.conditions):
+        return "WITHIN, which depends on the row at which a run has begun"
     return "anchors" if anchors_in(match.pattern) else ""
 
 

@@ -149,7 +149,8 @@ class Matcher:
         """
         marking = _Checkpointing(mark.read, self.every, marks, until)
         search = self._advance(mark.search, rows, found, set(), marking)
-        return SearchCheckpoint(marking.read if search.start in until and search.is_fresh else rows.end, search)
+        met = search.start in until and search.is_fresh
+        return SearchCheckpoint(max(marking.read, search.at) if met else rows.end, search)
 
     @property
     def waits(self) -> bool:
