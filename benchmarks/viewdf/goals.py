@@ -35,6 +35,8 @@ GOALS = (
     Goal("MEDIAN, 10,000,000 rows over 1,000,000: linear", _value("median/rows10000000", "growth_ratio"), most=LINEAR),
     Goal("windows: the chosen method over the best", _value("regret", "regret_ratio"), most=1.2),
     Goal("pattern, 1,000,000 rows a partition: CPU seconds a slide", _value("pattern/rows1000000", SLIDE), most=1),
-    Goal("pattern, 10,000,000 rows over 1,000,000: linear", _value("pattern/rows10000000", "growth_ratio"), most=LINEAR),
+    Goal(
+        "pattern, 10,000,000 rows over 1,000,000: linear", _value("pattern/rows10000000", "growth_ratio"), most=LINEAR
+    ),
     Goal("soak, state in the last quarter over the second: bounded", _value("soak", "growth_ratio"), most=FLAT),
 )

@@ -20,8 +20,8 @@ SLIDES, LARGE_SLIDES = 5, 2
 MANY_ROWS = 1_000_000
 
 ROW_BYTES = {SUM: 150, MAX: 230, MEDIAN: 250, PATTERN: 330}
-"""Memory for each row that has been taken in, in bytes, with its share of the state and the copy of DuckDB: measured at a
-million rows a partition."""
+"""Memory for each row that has been taken in, in bytes, with its share of the state and the copy of DuckDB: measured at
+a million rows a partition."""
 
 WARM = 2
 """The slides up to this one compile as well, and tell nothing about those to come."""

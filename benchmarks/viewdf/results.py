@@ -33,7 +33,9 @@ def slide_costs(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
         large = sorted((one for one in measured if (one.case.query, one.case.axis) == (query, LARGE)), key=_rows)
         if len(large) > 1:
             first, last = large[0], large[-1]
-            about = f"CPU, window {first.case.window}: {first.case.rows:,} rows {first.cpu:.3g} s, {last.case.rows:,} rows"
+            about = (
+                f"CPU, window {first.case.window}: {first.case.rows:,} rows {first.cpu:.3g} s, {last.case.rows:,} rows"
+            )
             ratio = last.cpu / first.cpu
             yield Figure(BENCH, _of_rows(last.case), "growth_ratio", ratio, "x", f"{about} {last.cpu:.3g} s")
 

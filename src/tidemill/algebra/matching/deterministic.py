@@ -118,6 +118,15 @@ def determinize(match: Match) -> DeterministicAutomaton:
     return DeterministicAutomaton(tuple(edges.reads), conditions, configurations, transitions, at_end)
 
 
+def is_deterministic(match: Match) -> bool:
+    """True if a match has such an automaton."""
+    try:
+        determinize(match)
+    except NotDeterministic:
+        return False
+    return True
+
+
 def _other_form(match: Match) -> str:
     """The form of output, contiguity or pattern for which there is no such automaton; empty if there may be one."""
     if match.output is RowsPerMatch.ALL:

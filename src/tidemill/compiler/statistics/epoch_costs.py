@@ -35,8 +35,8 @@ PARTITIONED = (PartitionEmission, TimePartitionEmission)
 """The kinds of stages whose rows are made partition by partition."""
 
 PARTITION_QUERIES = 8
-"""Queries on Spark, each about as long as a trigger, by which the touched time partitions of a stage are found, computed
-and compared. A slide of 100,000 rows was six jobs and 6 to 9 s on busy cores, where the driver took 0.3 to 0.5 s."""
+"""Queries on Spark, each about as long as a trigger, by which the touched time partitions of a stage are found,
+computed and compared. A slide of 100,000 rows was six jobs and 6 to 9 s on busy cores, 0.3 to 0.5 s in the driver."""
 
 ARRIVAL = 4.0
 """Visits for a row that a partition takes in."""
